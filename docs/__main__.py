@@ -7,6 +7,7 @@ source tree as it is. Sphinx's warnings are errors.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -40,6 +41,16 @@ def copy_pages() -> None:
             link.symlink_to(ROOT / folder)
 
 
+def write_kernel() -> None:
+    """Let Jupyter execute the notebooks with this interpreter. Its kernels report errors only."""
+    folder = BUILD / "jupyter" / "kernels" / "python3"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]
+    text = json.dumps({"argv": command, "display_name": "Python 3", "language": "python"})
+    (folder / "kernel.json").write_text(text, encoding="utf-8")
+    os.environ["JUPYTER_PATH"] = str(BUILD / "jupyter")
+
+
 def main(words: list[str] | None = None) -> int:
     """Build the site and return Sphinx's exit status."""
     parser = argparse.ArgumentParser(prog="python -m docs", description="Build the documentation site.")
@@ -52,6 +63,7 @@ def main(words: list[str] | None = None) -> int:
     # the cells of the notebooks import weft from where this process has it
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(p for p in sys.path if p)])
     copy_pages()
+    write_kernel()
     generate.write_pages(PAGES)
     status = sphinx_build(["-b", "html", "-W", "--keep-going", "-q", "-c", str(DOCS), str(PAGES), str(HTML)])
     print(f"{HTML / 'index.html'}: {time.perf_counter() - begin:.0f} s, exit status {status}")

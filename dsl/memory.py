@@ -34,6 +34,12 @@ class MemoryInfo:
         Limit of `held` and `kept` together.
     free, total : int
         Free and total bytes of the device, which other programs also use.
+
+    Examples
+    --------
+    >>> info = wf.memory.info()
+    >>> info.held <= info.peak
+    True
     """
 
     device: str

@@ -12,12 +12,12 @@ steps = int(sys.argv[2]) if len(sys.argv) > 2 else 200
 plate = np.zeros((n, n))
 plate[n // 4 : n // 2, n // 4 : n // 2] = 100.0
 for step in range(steps):
-    centre = plate[1:-1, 1:-1]
-    flow = plate[2:, 1:-1] + plate[:-2, 1:-1] + plate[1:-1, 2:] + plate[1:-1, :-2] - 4.0 * centre
-    plate[1:-1, 1:-1] = centre + 0.2 * flow
+    center = plate[1:-1, 1:-1]
+    flow = plate[2:, 1:-1] + plate[:-2, 1:-1] + plate[1:-1, 2:] + plate[1:-1, :-2] - 4.0 * center
+    plate[1:-1, 1:-1] = center + 0.2 * flow
     plate[0, :] = 20.0
     plate[-1, :] = 20.0
     plate[:, 0] = plate[:, 1]
     plate[:, -1] = plate[:, -2]
 print(f"{n} x {n} points, {steps} steps")
-print(f"mean {plate.mean():.6f}, hottest {plate.max():.6f}, centre {plate[n // 2, n // 2]:.6f}")
+print(f"mean {plate.mean():.6f}, hottest {plate.max():.6f}, center {plate[n // 2, n // 2]:.6f}")

@@ -20,8 +20,8 @@ def make_picture() -> None:
 def make_table() -> None:
     """Write measurements.csv: three clusters of 150 points each, with four columns."""
     source = np.random.default_rng(2)
-    centres = np.array([[5.0, 3.4, 1.5, 0.3], [5.9, 2.8, 4.3, 1.3], [6.6, 3.0, 5.6, 2.0]])
-    rows = np.vstack([c + source.normal(0, [0.4, 0.3, 0.3, 0.15], (150, 4)) for c in centres])
+    centers = np.array([[5.0, 3.4, 1.5, 0.3], [5.9, 2.8, 4.3, 1.3], [6.6, 3.0, 5.6, 2.0]])
+    rows = np.vstack([c + source.normal(0, [0.4, 0.3, 0.3, 0.15], (150, 4)) for c in centers])
     np.savetxt(HERE / "measurements.csv", rows, "%.3f", ",", header="length,width,height,depth", comments="")
 
 

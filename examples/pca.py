@@ -13,24 +13,24 @@ path = (
 )
 clusters = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 table = np.loadtxt(path, delimiter=",", skiprows=1)
-centred = (table - table.mean(axis=0)) / table.std(axis=0)
-covariance = centred.T @ centred / (len(table) - 1)
+centerd = (table - table.mean(axis=0)) / table.std(axis=0)
+covariance = centerd.T @ centerd / (len(table) - 1)
 values, vectors = np.linalg.eigh(covariance)
 order = np.argsort(values)[::-1]
 values, vectors = values[order], vectors[:, order]
 vectors = vectors * np.sign(vectors[0])
-scores = centred @ vectors[:, :2]
+scores = centerd @ vectors[:, :2]
 print(f"{table.shape[0]} rows of {table.shape[1]} columns")
 print("explained variance:", " ".join(f"{v:.4f}" for v in values / values.sum()))
 
-centres = scores[:: len(scores) // clusters][:clusters].copy()
+centers = scores[:: len(scores) // clusters][:clusters].copy()
 for step in range(20):
-    distance = ((scores[:, None, :] - centres[None, :, :]) ** 2).sum(axis=-1)
+    distance = ((scores[:, None, :] - centers[None, :, :]) ** 2).sum(axis=-1)
     nearest = distance.argmin(axis=1)
     for k in range(clusters):
         member = nearest == k
         if member.any():
-            centres[k] = scores[member].mean(axis=0)
+            centers[k] = scores[member].mean(axis=0)
 sizes = np.array([int((nearest == k).sum()) for k in range(clusters)])
 for k in range(clusters):
-    print(f"cluster {k}: {sizes[k]} rows around ({centres[k, 0]:.4f}, {centres[k, 1]:.4f})")
+    print(f"cluster {k}: {sizes[k]} rows around ({centers[k, 0]:.4f}, {centers[k, 1]:.4f})")

@@ -24,7 +24,7 @@ def counted(count: int, thing: str, things: str = "") -> str:
 def show_place(place: Any) -> str:
     """Return a source location as ``file.py:12``, or "" for None.
 
-    A location is a code object and an instruction offset.
+    A location is a code object and an instruction offset. If the code is weft's, those of the user's call follow.
     """
     if place is None:
         return ""
@@ -33,8 +33,8 @@ def show_place(place: Any) -> str:
 
 
 def source_line(place: Any) -> tuple[str, int]:
-    """Return the file and the line of a source location."""
-    code, offset = place
+    """Return the file and the line of a source location. If the code is weft's, they are those of the user's call."""
+    code, offset = place[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno
 

@@ -17,7 +17,16 @@ def public_error(kind: Kind) -> Kind:
 
 @public_error
 class WeftError(Exception):
-    """Base class of weft's errors."""
+    """Base class of weft's errors.
+
+    Examples
+    --------
+    >>> try:
+    ...     x = wf.ones(3).to("tpu")
+    ... except wf.WeftError as error:
+    ...     print(type(error).__name__)
+    DeviceNotFoundError
+    """
 
 
 @public_error
@@ -34,6 +43,18 @@ class OutOfMemoryError(WeftError, MemoryError):
         The limit set by `weft.memory.limit`.
     largest : tuple of (int, str)
         The largest live arrays: their bytes, and the source line that created them.
+
+    Examples
+    --------
+    >>> x = wf.asarray(np.ones(100_000))
+    >>> wf.memory.limit(1000)
+    >>> try:
+    ...     wf.evaluate(x + 1)
+    ... except wf.OutOfMemoryError as error:
+    ...     print(error.requested, error.limit)
+    800000 1000
+    >>> wf.memory.limit(None)  # returns the previous limit
+    1000
     """
 
     def __init__(
@@ -67,17 +88,44 @@ class OutOfMemoryError(WeftError, MemoryError):
 
 @public_error
 class DeviceNotFoundError(WeftError, LookupError):
-    """Raised if there is no device with this name on the machine."""
+    """Raised if there is no device with this name on the machine.
+
+    Examples
+    --------
+    >>> wf.ones(3).to("tpu")
+    Traceback (most recent call last):
+        ...
+    weft.DeviceNotFoundError: no device 'tpu'; devices are called cpu, cuda:0, cuda:1, ..., simt, null
+    """
 
 
 @public_error
 class DeviceMismatchError(WeftError, ValueError):
-    """Raised for an operation on arrays of different devices."""
+    """Raised for an operation on arrays of different devices.
+
+    Examples
+    --------
+    >>> wf.ones(3).to("simt") + wf.ones(3).to("cpu")
+    Traceback (most recent call last):
+        ...
+    weft.DeviceMismatchError: add of arrays on cpu and simt: move one, for example with .to('cpu')
+    """
 
 
 @public_error
 class DeviceLostError(WeftError, RuntimeError):
-    """Raised if an earlier error has made the device's context unusable. Other devices still work."""
+    """Raised if an earlier error has made the device's context unusable. Other devices still work.
+
+    Examples
+    --------
+    >>> try:
+    ...     total = float(wf.ones(1_000_000).sum())
+    ... except wf.DeviceLostError:  # only on a GPU
+    ...     with wf.device("cpu"):
+    ...         total = float(wf.ones(1_000_000).sum())
+    >>> total
+    1000000.0
+    """
 
 
 @public_error
@@ -89,6 +137,13 @@ class CudaError(WeftError, RuntimeError):
     call, name : str
         The driver function, and the error's name.
     code : int
+
+    Examples
+    --------
+    >>> try:
+    ...     total = float(wf.ones(1_000_000).sum())
+    ... except wf.CudaError as error:  # only on a GPU
+    ...     print(error.call, error.name)
     """
 
     def __init__(self, call: str, code: int, name: str, detail: str = "") -> None:
@@ -100,17 +155,51 @@ class CudaError(WeftError, RuntimeError):
 
 @public_error
 class CompileError(WeftError, RuntimeError):
-    """Raised if code generation rejects a kernel, or if a tool that it needs is missing."""
+    """Raised if code generation rejects a kernel, or if a tool that it needs is missing.
+
+    Examples
+    --------
+    >>> @cuda.jit
+    ... def double(x):
+    ...     x[cuda.grid(1)] *= 2
+    >>> cuda.compile_ptx(double, "void(float64[:])", cc=(99, 0))
+    Traceback (most recent call last):
+        ...
+    weft.CompileError: no target 'sm_990'; there are host, ...
+    """
 
 
 @public_error
 class MissingAssemblerError(CompileError):
-    """Raised if nvJitLink, which assembles PTX without a driver, is not installed."""
+    """Raised if nvJitLink, which assembles PTX without a driver, is not installed.
+
+    Examples
+    --------
+    >>> try:
+    ...     text = str(wf.explain(wf.ones(100_000) + 1, stage="asm", target="sm_90"))
+    ... except wf.MissingAssemblerError as error:
+    ...     print(error)  # the command that installs nvJitLink
+    """
 
 
 @public_error
 class KernelFault(WeftError, RuntimeError):
-    """Raised if an explicit kernel cannot continue because its threads wait for each other."""
+    """Raised if an explicit kernel cannot continue because its threads wait for each other.
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def swap(x):
+    ...     if cuda.threadIdx.x == 0:
+    ...         cuda.syncthreads()  # the other thread waits at another barrier
+    ...     else:
+    ...         cuda.syncthreads()
+    ...     x[cuda.threadIdx.x] += 1
+    >>> swap[1, 2](np.zeros(2))
+    Traceback (most recent call last):
+        ...
+    weft.KernelFault: kernel swap: block (0, 0, 0): thread (0, 0, 0) waits at barrier, ...
+    """
 
     def __init__(self, kernel: str, detail: str) -> None:
         super().__init__(f"kernel {kernel}: {detail}")
@@ -119,27 +208,77 @@ class KernelFault(WeftError, RuntimeError):
 
 @public_error
 class SettingError(WeftError, ValueError):
-    """Raised if an environment variable has an invalid value."""
+    """Raised if an environment variable has an invalid value.
+
+    Examples
+    --------
+    >>> import os
+    >>> os.environ["WEFT_NUM_THREADS"] = "many"
+    >>> try:
+    ...     wf.evaluate(wf.ones(1_000_000) + 1)
+    ... except wf.SettingError as error:
+    ...     print(error)
+    WEFT_NUM_THREADS='many': invalid literal for int() with base 10: 'many' (...)
+    >>> del os.environ["WEFT_NUM_THREADS"]
+    """
 
 
 @public_error
 class CacheWarning(UserWarning):
-    """Warning that the disk cache cannot be used. The program continues without it."""
+    """Warning that the disk cache cannot be used. The program continues without it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", wf.CacheWarning)  # end the program if its kernels cannot be cached
+    ...     print(wf.ones(1_000_000).sum())
+    1000000.0
+    """
 
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if a plan and the interpreter give different bits for a program (setting ``verify``)."""
+    """Raised if a plan and the interpreter give different bits for a program (setting ``verify``).
+
+    Examples
+    --------
+    >>> try:  # with WEFT_VERIFY=1, or under weft run --verify
+    ...     print(wf.ones(1_000_000).sum())
+    ... except wf.VerificationError as error:
+    ...     print(error)  # names a report for an issue
+    1000000.0
+    """
 
 
 @public_error
 class OptimizerWarning(UserWarning):
-    """Warning that planning or compiling has failed. The program was interpreted, with the same result."""
+    """Warning that planning or compiling has failed. The program was interpreted, with the same result.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", wf.OptimizerWarning)
+    ...     print(wf.ones(1_000_000).sum())
+    1000000.0
+    >>> [str(warning.message) for warning in caught]  # each message names a report for an issue
+    []
+    """
 
 
 @public_error
 class PerformanceWarning(UserWarning):
-    """Warning that an operation works, but slower than it could."""
+    """Warning that an operation works, but slower than it could.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", wf.PerformanceWarning)
+    ...     print(wf.vectorize(lambda x: str(x)[0])(np.arange(12.0, 15.0)))  # cannot be compiled, so NumPy calls it
+    ['1' '1' '1']
+    """
 
 
 @public_error
@@ -147,6 +286,16 @@ class HostFallbackWarning(PerformanceWarning):
     """Warning that NumPy computes an operation on a GPU's arrays on the host.
 
     The setting `host_fallback` (WEFT_HOST_FALLBACK) silences it, or raises it as an error.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> x = wf.ones((200, 200)).to("simt")
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", wf.HostFallbackWarning)
+    ...     q, r = wf.linalg.qr(x)
+    >>> caught[0].category.__name__
+    'HostFallbackWarning'
     """
 
 

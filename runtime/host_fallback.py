@@ -49,7 +49,7 @@ def report_fallback(device: Device, operation: str, nbytes: int, place: Any) -> 
     )
     if rule == "raise":
         raise HostFallbackWarning(message)
-    code, offset = place
+    code, offset = place[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), code.co_firstlineno)
     key = code.co_filename, line, operation
     if key not in _reported:

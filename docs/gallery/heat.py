@@ -6,9 +6,9 @@ STEPS = 100
 
 
 def step(plate):
-    centre = plate[1:-1, 1:-1]
-    flow = plate[2:, 1:-1] + plate[:-2, 1:-1] + plate[1:-1, 2:] + plate[1:-1, :-2] - 4.0 * centre
-    plate[1:-1, 1:-1] = centre + 0.2 * flow
+    center = plate[1:-1, 1:-1]
+    flow = plate[2:, 1:-1] + plate[:-2, 1:-1] + plate[1:-1, 2:] + plate[1:-1, :-2] - 4.0 * center
+    plate[1:-1, 1:-1] = center + 0.2 * flow
     plate[0, :] = 20.0
     plate[-1, :] = 20.0
     plate[:, 0] = plate[:, 1]

@@ -9,8 +9,8 @@ def scene(size):
     y, x = np.mgrid[0 : 1 : size * 1j, 0 : 1 : size * 1j]
     image = 0.3 + 0.2 * x
     for _ in range(12):
-        a, b, radius, grey = rng.random(4)
-        image = np.where((x - a) ** 2 + (y - b) ** 2 < (0.05 + 0.15 * radius) ** 2, grey, image)
+        a, b, radius, gray = rng.random(4)
+        image = np.where((x - a) ** 2 + (y - b) ** 2 < (0.05 + 0.15 * radius) ** 2, gray, image)
     return image + 0.05 * rng.standard_normal((size, size))
 
 

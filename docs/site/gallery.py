@@ -22,7 +22,7 @@ TEXTS = {
     ),
     "gray_scott": (
         "Gray-Scott patterns",
-        "Two substances react and diffuse. Each step reads nine neighbours through `roll`, which weft turns into plain indices.",
+        "Two substances react and diffuse. Each step reads nine neighbors through `roll`, which weft turns into plain indices.",
     ),
     "heat": (
         "Heat in a plate",
@@ -32,7 +32,7 @@ TEXTS = {
     "image_filters": (
         "Image filters",
         "A separable Gaussian blur, unsharp masking and edges. The loops over the weights are recorded as a whole, so one kernel\n"
-        "reads all neighbours of a pixel.",
+        "reads all neighbors of a pixel.",
     ),
     "ising": (
         "The Ising model",
@@ -41,7 +41,7 @@ TEXTS = {
     ),
     "k_means": (
         "k-means clustering",
-        "Lloyd's algorithm. Distances, the choice of the nearest centre and the loss share a kernel.",
+        "Lloyd's algorithm. Distances, the choice of the nearest center and the loss share a kernel.",
     ),
     "lattice_boltzmann": (
         "Flow around a cylinder",
@@ -49,11 +49,11 @@ TEXTS = {
     ),
     "life": (
         "Game of life",
-        "Conway's game on a torus, with the age of each cell as its colour.",
+        "Conway's game on a torus, with the age of each cell as its color.",
     ),
     "mandelbrot": (
         "The Mandelbrot set",
-        "Escape times with smooth colours. The program drops points that have escaped, so its arrays shrink in each step.",
+        "Escape times with smooth colors. The program drops points that have escaped, so its arrays shrink in each step.",
     ),
     "n_body": (
         "Bodies that attract each other",
@@ -114,7 +114,7 @@ def time_table(result: dict[str, Any] | None) -> str:
         return "There are no measured times of this program.\n"
     rows = [
         f"| `main({result['size']:_})` | NumPy | weft |",
-        "| --- | --- | --- |",
+        "| --- | ---: | ---: |",
         f"| first call, empty cache | {show_ms(result['first call, NumPy'])} | {show_ms(result['first call, empty cache'])} |",
         f"| first call, filled cache | {show_ms(result['first call, NumPy'])} | {show_ms(result['first call, filled cache'])} |",
         f"| warm | {show_ms(result['numpy'])} | {show_ms(result['weft'])} |",

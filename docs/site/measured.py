@@ -36,7 +36,7 @@ def peers_table(found: dict[str, Any], digits: int, *sides: str) -> str:
     shown = [side for side in ("weft", "NumPy", *sides) if side in measured]
     rows = [
         f"| milliseconds | {' | '.join(shown)} | NumPy / weft | best peer / weft |",
-        "| --- " * (len(shown) + 3) + "|",
+        "| --- |" + " ---: |" * (len(shown) + 2),
     ]
     for result in found["results"]:
         turns = {side: median(times) for side, times in result["turns_ms"].items()}
@@ -81,14 +81,14 @@ def npbench(preset: str, table: bool) -> str:
     said = found["summary"]
     ratios = {result["program"]: result["ratio"] for result in found["results"] if result.get("ratio")}
     text = (
-        f"\n### Preset {preset}\n\nwarm: {said['warm, geometric mean of NumPy / weft']:.2f} times NumPy's speed (geometric mean);\n"
+        f"\n### Preset {preset}\n\nWarm: {said['warm, geometric mean of NumPy / weft']:.2f} times NumPy's speed (geometric mean);\n"
         f"{said['warm, programs faster than NumPy']} programs are faster. Cold with an empty cache, a call takes\n"
         f"{said['first call, empty cache, geometric mean of weft / NumPy']:.2f} times as long as NumPy's, and with a filled cache\n"
         f"{said['first call, filled cache, geometric mean of weft / NumPy']:.2f} times. {machine(found)}\n\n"
     )
     if table:
         rows = ["| program | NumPy ms | weft ms | NumPy / weft | cold, empty cache ms | cold, filled cache ms |"]
-        rows.append("| --- | --- | --- | --- | --- | --- |")
+        rows.append("| --- |" + " ---: |" * 5)
         for result in found["results"]:
             numpy, weft = (1e3 * median(result["turns"][side]) for side in ("NumPy", "weft"))
             cold, warm = (1e3 * median(result["first"][side]) for side in ("weft, empty cache", "weft"))
@@ -123,7 +123,7 @@ def small_arrays() -> str:
     """Return the section about small arrays."""
     found = load("small/small")
     sizes = sorted({result["elements"] for result in found["results"]})
-    rows = [f"| NumPy / weft | {' | '.join(f'{n:,} elements' for n in sizes)} |", "| --- " * (1 + len(sizes)) + "|"]
+    rows = [f"| NumPy / weft | {' | '.join(f'{n:,} elements' for n in sizes)} |", "| --- |" + " ---: |" * len(sizes)]
     by_statement: dict[str, dict[int, float]] = {}
     for result in found["results"]:
         by_statement.setdefault(result["statement"], {})[result["elements"]] = result["ratio"]

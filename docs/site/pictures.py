@@ -29,7 +29,7 @@ def _image(figure: Figure, values: np.ndarray, cmap: str = "viridis", **options:
 
 
 def _balanced(figure: Figure, values: np.ndarray, share: float = 99.5) -> None:
-    """Draw signed values with white at zero. A share of the values in percent lies within the colours."""
+    """Draw signed values with white at zero. A share of the values in percent lies within the colors."""
     limit = float(np.percentile(np.abs(values), share)) or 1.0
     _image(figure, values, "RdBu_r", vmin=-limit, vmax=limit)
 
@@ -74,7 +74,7 @@ def n_body(figure: Figure, results: Results) -> None:
     axes = figure.subplots()
     places, speeds = results[:2]
     axes.scatter(places[:, 0], places[:, 1], s=6, c=np.sqrt((speeds**2).sum(axis=1)), cmap="plasma")
-    axes.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", title="colour: speed")
+    axes.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", title="color: speed")
 
 
 def pagerank(figure: Figure, results: Results) -> None:

@@ -29,8 +29,8 @@ class PublicName:
 
     @property
     def needs_example(self) -> bool:
-        """Whether the docstring must have an example: for functions, ufuncs, methods and properties."""
-        return self.kind != "class" and (callable(self.target) or isinstance(self.target, property))
+        """Whether the docstring must have an example: for everything but objects such as `weft.cuda.gpus`."""
+        return callable(self.target) or isinstance(self.target, property)
 
     @cached_property
     def kind(self) -> str:

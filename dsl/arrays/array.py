@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,12 @@ class Array(ArrayMembers):
 
     Arrays are made by `weft.asarray`, by the creation functions and by operations. They have `numpy.ndarray`'s attributes,
     methods and operators, with NumPy's meaning.
+
+    Examples
+    --------
+    >>> x = wf.arange(6).reshape(2, 3)
+    >>> isinstance(x, wf.Array), x.shape, x.sum(axis=0)
+    (True, (2, 3), array([3, 5, 7]))
     """
 
     # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
@@ -507,12 +514,19 @@ def start() -> Location:
     return where
 
 
-def user_location(depth: int = 2) -> Location:
+def user_location(depth: int = 2) -> tuple[CodeType, int]:
     """Return the user's call site: the innermost frame outside this package."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
+
+
+def operator_location() -> Location:
+    """Return the location of the operator that called the caller. In weft's code, the user's call site follows."""
+    frame = sys._getframe(2)
+    where = frame.f_code, frame.f_lasti
+    return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where
 
 
 # -- order of axes in memory, which results of elementwise work have from their operands, as NumPy's have (order="K") --------

@@ -77,18 +77,22 @@ def set_quicken(quicken: Callable[[int], None]) -> None:
     _quicken[:] = [quicken]
 
 
-def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int) -> tuple[Any, Expr | None]:
+def recall(
+    op: str, way: int, first: Array, second: Any, code: CodeType, at: int, *caller: Any
+) -> tuple[Any, Expr | None]:
     """Look up an operation in the memo. Return its memo key and its memoized expression.
 
     The key is None if the operation cannot be memoized, and the expression is None on a miss. This is the hot path of
     recording: one lookup if the arrays belong to the current epoch or are in memory. `second` is an array, a number, or
-    ``...`` for a unary operation.
+    ``...`` for a unary operation. `caller` is the user's call site if the operation is in weft's code.
     """
     epoch = recording.epoch
     if epoch is None:
         return None, None
     if len(epoch.pending) >= epoch.limit:
         epoch = cut(epoch, (code, at))
+    # (Native code does not know the caller, and does not find keys with one.)
+    whose = (id(caller[0]), caller[1]) if caller else ()
     storage = first._storage
     # (Read these once: another thread may make the storage a leaf of its own epoch between any two calls.)
     left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
@@ -100,19 +104,19 @@ def recall(op: str, way: int, first: Array, second: Any, code: CodeType, at: int
         right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
         if right is None:
             return None, None
-        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view)
+        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view, *whose)
         return key, _look_up(key, epoch)
     if second is ...:
-        key = (op, way, id(code), at, type(first), left, first._view)
+        key = (op, way, id(code), at, type(first), left, first._view, *whose)
         return key, _look_up(key, epoch)
     if kind is float or kind is int:
-        key = (op, way, id(code), at, type(first), left, first._view, kind, second or keep_zero(second))
+        key = (op, way, id(code), at, type(first), left, first._view, kind, second or keep_zero(second), *whose)
         node = _look_up(key, epoch)
         if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
-    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots)))
+    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *whose))
     node = recall_slotted(slotted, second, epoch)
     if node is not None:
         epoch.taken.add(node)
@@ -139,8 +143,9 @@ def note_found() -> None:
         _quicken[0](number)
 
 
-def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
-    """Memoize `node`, an expression of `epoch`, under `key`."""
+def remember(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
+    """Memoize `node`, an expression of `epoch` that is recorded at `where`, under `key`."""
+    code = where[0]
     if key is None or recording.epoch is not epoch:
         return
     kept: Expr | None = node
@@ -153,14 +158,14 @@ def remember(key: Any, node: Expr, code: CodeType, epoch: Epoch) -> None:
     if kept.location is None:
         if kept.kind != "constant" or not keep_code(code):  # (isnan of integers is a constant)
             return
-    elif kept.location[0] is not code and not keep_equal_code(code, kept.location[0]):
+    elif not all(map(_is_kept, where[::2], kept.location[::2])):
         return
     if type(key) is SlotKey:
         remember_slotted(key, node, epoch)
     elif all(operand.kind != "scalar" for operand in kept.operands):
         # (Otherwise the key contains the number, which has just turned out to change.)
         INTERNED[key] = node
-        if key[-2] is float or key[-2] is int:  # (the key contains a Python number)
+        if len(key) > 7 and key[7] in (float, int):  # (the key contains a Python number)
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
 
@@ -170,9 +175,9 @@ _kept: dict[int, CodeType] = {}
 _KEPT_LIMIT = 20_000
 
 
-def keep_equal_code(code: CodeType, first: CodeType) -> bool:
-    """Keep a code object alive if it equals `first`. Return whether it is kept alive."""
-    return id(code) in _kept or (code == first and keep_code(code))
+def _is_kept(code: Any, first: Any) -> bool:
+    """Return whether a code object is kept alive: by the node with `first`, or from now on because it equals `first`."""
+    return code is first or id(code) in _kept or (code == first and keep_code(code))
 
 
 def keep_code(code: CodeType) -> bool:
@@ -237,7 +242,7 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     if recording.epoch is epoch:
         node = bind_numbers(node, operands, where, epoch)
         if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
-            remember(key, node, where[0], epoch)  # (unless another thread has written to an operand since)
+            remember(key, node, where, epoch)  # (unless another thread has written to an operand since)
     return record(node) if order is None else turned_back(record(node), order)
 
 

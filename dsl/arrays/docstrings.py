@@ -107,10 +107,10 @@ UFUNC_EXAMPLES = {
 MEMBER_SUMMARIES = {
     "T": "View of the array with reversed axes.",
     "mT": "View of the array with its last two axes exchanged.",
-    "clip": "Limit elements to an interval, as `numpy.ndarray.clip`.",
-    "compress": "Return the slices along an axis at which a condition holds, as `numpy.ndarray.compress`.",
-    "ctypes": "Object for passing the evaluated elements to C, as `numpy.ndarray.ctypes`.",
-    "data": "Read-only memory of the evaluated elements, as `numpy.ndarray.data`.",
+    "clip": "Limit elements to an interval, like `numpy.ndarray.clip`.",
+    "compress": "Return the slices along an axis at which a condition holds, like `numpy.ndarray.compress`.",
+    "ctypes": "Object for passing the evaluated elements to C, like `numpy.ndarray.ctypes`.",
+    "data": "Read-only memory of the evaluated elements, like `numpy.ndarray.data`.",
 }
 
 # Sessions, by method or property of `Array`
@@ -309,64 +309,67 @@ array([1.3, 2.5])""",
 # Summaries and sessions, by function
 FUNCTIONS = {
     "sum": (
-        "Return the sum of the elements over axes, as `numpy.sum`.",
+        "Return the sum of the elements over axes, like `numpy.sum`.",
         ">>> wf.sum([[1, 2], [3, 4]], axis=0)\narray([4, 6])",
     ),
-    "prod": ("Return the product of the elements over axes, as `numpy.prod`.", ">>> wf.prod([2, 3, 4])\nnp.int64(24)"),
+    "prod": (
+        "Return the product of the elements over axes, like `numpy.prod`.",
+        ">>> wf.prod([2, 3, 4])\nnp.int64(24)",
+    ),
     "max": (
-        "Return the maximum over axes, as `numpy.max`. It is NaN if an element is NaN.",
+        "Return the maximum over axes, like `numpy.max`. It is NaN if an element is NaN.",
         ">>> wf.max([[1, 5], [7, 3]], axis=1)\narray([5, 7])",
     ),
     "min": (
-        "Return the minimum over axes, as `numpy.min`. It is NaN if an element is NaN.",
+        "Return the minimum over axes, like `numpy.min`. It is NaN if an element is NaN.",
         ">>> wf.min([[1, 5], [7, 3]], axis=1)\narray([1, 3])",
     ),
     "all": (
-        "Return whether all elements over axes are nonzero, as `numpy.all`.",
+        "Return whether all elements over axes are nonzero, like `numpy.all`.",
         ">>> wf.all([[True, False], [True, True]], axis=1)\narray([False,  True])",
     ),
     "any": (
-        "Return whether any element over axes is nonzero, as `numpy.any`.",
+        "Return whether any element over axes is nonzero, like `numpy.any`.",
         ">>> wf.any([[False, False], [False, True]], axis=1)\narray([False,  True])",
     ),
     "argmax": (
-        "Return the index of the first maximum along an axis, as `numpy.argmax`.",
+        "Return the index of the first maximum along an axis, like `numpy.argmax`.",
         ">>> wf.argmax([3, 9, 4, 9])\nnp.int64(1)",
     ),
     "argmin": (
-        "Return the index of the first minimum along an axis, as `numpy.argmin`.",
+        "Return the index of the first minimum along an axis, like `numpy.argmin`.",
         ">>> wf.argmin([3, 1, 4, 1])\nnp.int64(1)",
     ),
     "nansum": (
-        "Return the sum of the elements that are not NaN, as `numpy.nansum`.",
+        "Return the sum of the elements that are not NaN, like `numpy.nansum`.",
         ">>> wf.nansum([1.0, np.nan, 2.0])\nnp.float64(3.0)",
     ),
     "nanprod": (
-        "Return the product of the elements that are not NaN, as `numpy.nanprod`.",
+        "Return the product of the elements that are not NaN, like `numpy.nanprod`.",
         ">>> wf.nanprod([2.0, np.nan, 3.0])\nnp.float64(6.0)",
     ),
     "nanvar": (
-        "Return the variance of the elements that are not NaN, as `numpy.nanvar`.",
+        "Return the variance of the elements that are not NaN, like `numpy.nanvar`.",
         ">>> wf.nanvar([2.0, np.nan, 4.0])\nnp.float64(1.0)",
     ),
     "nanstd": (
-        "Return the standard deviation of the elements that are not NaN, as `numpy.nanstd`.",
+        "Return the standard deviation of the elements that are not NaN, like `numpy.nanstd`.",
         ">>> wf.nanstd([2.0, np.nan, 4.0])\nnp.float64(1.0)",
     ),
     "quantile": (
-        "Return quantiles of the elements along axes, as `numpy.quantile`.",
+        "Return quantiles of the elements along axes, like `numpy.quantile`.",
         ">>> wf.quantile([1.0, 2.0, 3.0, 4.0, 5.0], [0.25, 0.5])\narray([2., 3.])",
     ),
     "percentile": (
-        "Return percentiles of the elements along axes, as `numpy.percentile`.",
+        "Return percentiles of the elements along axes, like `numpy.percentile`.",
         ">>> wf.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 25)\nnp.float64(2.0)",
     ),
     "nanquantile": (
-        "Return quantiles of the elements that are not NaN, as `numpy.nanquantile`.",
+        "Return quantiles of the elements that are not NaN, like `numpy.nanquantile`.",
         ">>> wf.nanquantile([1.0, np.nan, 3.0], 0.5)\nnp.float64(2.0)",
     ),
     "nanpercentile": (
-        "Return percentiles of the elements that are not NaN, as `numpy.nanpercentile`.",
+        "Return percentiles of the elements that are not NaN, like `numpy.nanpercentile`.",
         ">>> wf.nanpercentile([1.0, np.nan, 3.0], 50)\nnp.float64(2.0)",
     ),
     "c_": (

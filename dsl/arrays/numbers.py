@@ -91,7 +91,7 @@ def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
     """Note the scalar used at a call site. Return whether the site's scalars have changed in `CHANGES` evaluations."""
-    code, at = location
+    code, at = location[:2]
     key = (id(code), at, op, which)
     place = _places.get(key)
     if place is None or place.code is not code:

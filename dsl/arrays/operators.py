@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from weft.dsl.arrays.array import (
     Scalar,
     as_operand,
     expr_of,
+    operator_location,
     record,
     user_location,
     write,
@@ -69,12 +69,11 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
             return found
         if type(other) is np.ndarray:
             other = hold(other)
-        frame = sys._getframe(1)
-        code, at = frame.f_code, frame.f_lasti
-        key, node = recall(op, way, self, other, code, at)
+        where = operator_location()
+        key, node = recall(op, way, self, other, *where)
         if node is not None:
             return record(node)
-        return operate_anew(op, way, self, other, (code, at), key)
+        return operate_anew(op, way, self, other, where, key)
 
     method.records = op, way, RECORD  # type: ignore[attr-defined]
     return method
@@ -133,9 +132,8 @@ def _in_place(op: str) -> Any:
             return self
         if type(other) is np.ndarray:
             other = hold(other)
-        frame = sys._getframe(1)
-        code, at = where = frame.f_code, frame.f_lasti
-        key, node = recall(op, IN_PLACE, self, other, code, at)
+        where = operator_location()
+        key, node = recall(op, IN_PLACE, self, other, *where)
         if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
             return self
         if not accepts(other):
@@ -168,7 +166,7 @@ def _in_place(op: str) -> Any:
             )
         previous, version = write(self, cast(node, self.dtype))
         if key is not None and previous is key[LEFT]:  # (unless another thread has written to the storage since)
-            remember(key, version, code, epoch)
+            remember(key, version, where, epoch)
         return self
 
     method.records = op, IN_PLACE, ASSIGN  # type: ignore[attr-defined]
@@ -211,8 +209,7 @@ def _unary(op: str) -> Any:
         found = attempt(immediate, (self,))
         if found is not MISSED:
             return found
-        frame = sys._getframe(1)
-        return apply(op, self, location=(frame.f_code, frame.f_lasti))
+        return apply(op, self, location=operator_location())
 
     method.records = op, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
@@ -233,10 +230,9 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
                 return found
         if type(other) is np.ndarray:
             other = hold(other)
-        frame = sys._getframe(1)
-        code, at = frame.f_code, frame.f_lasti
-        key, node = recall(op, way, self, other, code, at)
-        return record(node) if node is not None else operate_anew(op, way, self, other, (code, at), key)
+        where = operator_location()
+        key, node = recall(op, way, self, other, *where)
+        return record(node) if node is not None else operate_anew(op, way, self, other, where, key)
 
     return method
 

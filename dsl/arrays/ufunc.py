@@ -79,7 +79,15 @@ def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class UFunc:
-    """An elementwise function, defined by an op of the op table."""
+    """An elementwise function, defined by an op of the op table.
+
+    Examples
+    --------
+    >>> isinstance(wf.add, wf.UFunc), wf.add.nin
+    (True, 2)
+    >>> wf.add.reduce([1, 2, 3])
+    np.int64(6)
+    """
 
     __slots__ = ("__dict__", "__weakref__", "immediate")  # (read by native code)
 

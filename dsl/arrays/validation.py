@@ -17,7 +17,15 @@ NUMPY_VERSION = tuple(int(part) for part in np.__version__.split(".")[:2])
 
 @public_error
 class UnsupportedDtypeError(TypeError):
-    """Raised for dtypes that weft does not support, such as text, objects, dates and records."""
+    """Raised for dtypes that weft does not support, such as text, objects, dates and records.
+
+    Examples
+    --------
+    >>> wf.vectorize(lambda x: x)(np.array(["a"]))
+    Traceback (most recent call last):
+        ...
+    weft.UnsupportedDtypeError: weft arrays hold bool, integers, floats (bfloat16 too) and complex numbers, not <U1
+    """
 
     def __init__(self, dtype: Any) -> None:
         super().__init__(f"weft arrays hold bool, integers, floats (bfloat16 too) and complex numbers, not {dtype}")
@@ -32,7 +40,15 @@ class ForeignOperandError(UnsupportedDtypeError):
 
 @public_error
 class MaskedArrayError(UnsupportedDtypeError):
-    """Raised for a masked array, because conversion to a weft array would lose the mask."""
+    """Raised for a masked array, because conversion to a weft array would lose the mask.
+
+    Examples
+    --------
+    >>> wf.vectorize(lambda x: x)(np.ma.array([1.0, 2.0], mask=[False, True]))
+    Traceback (most recent call last):
+        ...
+    weft.MaskedArrayError: weft arrays have no masks: fill the gaps first (x.filled(0)), or use numpy.ma's functions
+    """
 
     def __init__(self) -> None:
         TypeError.__init__(

@@ -36,10 +36,10 @@ def _parser() -> argparse.ArgumentParser:
         usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
     )
     running.add_argument(
-        "--compare", action="store_true", help="run it several times, under NumPy too, and print what differs"
+        "--compare", action="store_true", help="run it several times, also under NumPy, and print times and differences"
     )
-    running.add_argument("--explain", action="store_true", help="compile at once, and print each new plan")
-    running.add_argument("--verify", action="store_true", help="run each plan interpreted too and compare the bits")
+    running.add_argument("--explain", action="store_true", help="compile before running, and print each new plan")
+    running.add_argument("--verify", action="store_true", help="also interpret each plan, and compare the bits")
     running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
     explaining = commands.add_parser(
         "explain",

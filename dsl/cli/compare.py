@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -154,12 +155,13 @@ def time_program() -> None:
     print(json.dumps({"seconds": found.seconds, "compilations": found.compilations, "host": found.host}))
 
 
-def _under_numpy(program: MainProgram) -> FirstRun:
-    """Run the program under NumPy in a new process, which does not import weft."""
+def _under_numpy(program: MainProgram) -> tuple[float, float]:
+    """Run the program twice under NumPy in a new process, which does not import weft. Return both times in seconds."""
     command = [sys.executable, main_program.__file__]
     fields = json.dumps([program.option, program.text, program.arguments]).encode()
     done = subprocess.run(command, input=fields, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-    return FirstRun(float(done.stdout)) if done.returncode == 0 else FirstRun()
+    cold, warm = map(float, done.stdout.split()) if done.returncode == 0 else (math.nan, math.nan)
+    return cold, warm
 
 
 def compare(program: MainProgram) -> int:
@@ -173,9 +175,13 @@ def compare(program: MainProgram) -> int:
     with _watch_saving(saved):
         for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
             if on_weft:  # (all cold runs are in new processes, where memory and caches of the processor are cold)
-                for title, run_first in (("NumPy, cold", _under_numpy), ("weft, cold", _in_new_process)):
-                    _progress(f"running {program.text}: {title} ...")
-                    firsts.append(run_first(program))
+                _progress(f"running {program.text}: NumPy, in a new process ...")
+                numpy_cold, numpy_warm = _under_numpy(program)
+                firsts.append(FirstRun(numpy_cold))
+                if not math.isnan(numpy_warm):
+                    outcomes["NumPy"].seconds = numpy_warm
+                _progress(f"running {program.text}: weft, cold ...")
+                firsts.append(_in_new_process(program))
             _progress(f"running {program.text}: {name} ...")
             with _compiled():
                 outcomes[name] = _outcome(program, on_weft, saved)
@@ -230,7 +236,7 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
-    """Within the ``with`` block, compile programs at once, unless the user has set how they run.
+    """Within the ``with`` block, compile programs before they run, unless the user has set how they run.
 
     A program would otherwise have to be repeated until the second process has compiled it.
     """

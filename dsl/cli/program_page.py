@@ -25,7 +25,7 @@ STYLE = """
 :root { color-scheme: light dark; --rule: #ddd; --soft: #f5f6f8; --link: #1f5fb4; }
 @media (prefers-color-scheme: dark) { :root { --rule: #444; --soft: #24272c; --link: #8ab8f5; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1rem; }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.2rem; margin-top: 2rem; } h3 { font-size: 1rem; }
 a { color: var(--link); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.82rem; }

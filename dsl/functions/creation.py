@@ -507,11 +507,12 @@ def eye(
             made = make_small(np.eye, prod(shape), *shape, int(k), as_dtype(dtype))
             if made is not None:
                 return made
-        begin()
+        where = begin()
         current_epoch()
         beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further out have no elements either)
         row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
-        return in_order(record(cast(map_("equal", [row, iota(shape, 1, np.int64)]), as_dtype(dtype))), order)
+        diagonal = map_("equal", [row, iota(shape, 1, np.int64)], location=where)
+        return in_order(record(cast(diagonal, as_dtype(dtype))), order)
 
 
 def identity(n: int, dtype: DTypeLike | None = None, *, like: object = None) -> Array:

@@ -198,7 +198,13 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """The broadcast of arrays, like `numpy.broadcast`. Its shape needs no elements; iteration evaluates the arrays."""
+    """The broadcast of arrays, like `numpy.broadcast`. Its shape needs no elements; iteration evaluates the arrays.
+
+    Examples
+    --------
+    >>> wf.broadcast([1, 2, 3], [[4], [5]]).shape
+    (2, 3)
+    """
 
     def __init__(self, *operands: ArrayLike) -> None:
         self._operands = operands

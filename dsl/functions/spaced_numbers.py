@@ -70,14 +70,14 @@ def _record_spaced(
     kind = as_dtype(dtype)
     if kind.itemsize == 2 and kind.kind not in "iu":  # (casts from float64 to 16-bit floats round twice)
         return None
-    begin()
+    where = begin()
     current_epoch()
     double = np.dtype(np.float64)
     node = map_("multiply", [iota((count,), 0, double), constant(step, double)])
-    node = map_("add", [node, constant(start, double)])
+    node = map_("add", [node, constant(start, double)], location=None if endpoint else where)
     if endpoint:
         last = map_("equal", [iota((count,), 0, np.int64), constant(count - 1, np.int64)])
-        node = map_("where", [last, constant(stop, double), node])
+        node = map_("where", [last, constant(stop, double), node], location=where)
     if kind.kind in "iu":
         node = map_("floor", [node])
     return record(cast(node, kind)), np.float64(step)

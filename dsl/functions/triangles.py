@@ -34,7 +34,7 @@ def _whole(*numbers: Any) -> list[int]:
 
 def _triangle(values: Any, k: int, lower: bool) -> Array:
     (beyond,) = _whole(k)
-    begin()
+    where = begin()
     source = asarray(values)
     if not source.ndim:
         raise TypeError("a triangle is of an array with at least one axis")
@@ -45,7 +45,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
     row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
     column = iota(shape, 1, np.int64)
     keep = map_("less_equal" if lower else "greater_equal", [column, row])
-    return record(map_("where", [keep, node, constant(0, node.dtype)]))
+    return record(map_("where", [keep, node, constant(0, node.dtype)], location=where))
 
 
 @memoized

@@ -128,6 +128,14 @@ class Explanation:
 
     `least` is the minimum number of bytes to move: each input is read once, and each result is written once. `stages`
     has a title and the text of each kernel at the requested stage.
+
+    Examples
+    --------
+    >>> explanation = wf.explain(wf.sqrt(wf.ones(100_000)) + 1)
+    >>> len(explanation.kernels)
+    1
+    >>> explanation.summary
+    '1 kernel, 0 B read, 800.0 kB written (1.00 times the least possible)'
     """
 
     kernels: tuple[KernelNote, ...]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from weft.fusion.explain.explanation import Explanation, KernelNote
 
-WIDTH, LINE, GAP, MARGIN = 384, 16, 46, 12
-CHARACTERS = 54  # characters per line of a box
+WIDTH, LINE, GAP, MARGIN = 510, 16, 46, 12
+CHARACTERS = 72  # characters per line of a box
 
 
 @dataclass(slots=True)

@@ -41,7 +41,9 @@ Kind = Literal[
     "opaque",  # call: a host function on whole arrays
 ]
 
-Location = tuple[CodeType, int]  # code object and instruction offset; the line is computed on demand
+# Code object and instruction offset; the line is computed on demand. For an operator in one of weft's own functions, the
+# code object and the offset of the user's call follow.
+Location = tuple[CodeType, int] | tuple[CodeType, int, CodeType, int]
 
 
 class Expr:

@@ -209,7 +209,7 @@ class Grouping:
             elif home.inner and in_own_row(placed, index, home, group):
                 ready = max(ready, home.stage + 1)
             else:
-                return "it reads the values at other indices than those at which they are computed"
+                return "it reads values at indices other than those at which they are computed"
         previous = placed.task.previous
         if placed.task.kind == "rebuild" and previous in stored:
             return "the elements that it does not overwrite must be copied first"

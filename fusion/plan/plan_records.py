@@ -153,12 +153,12 @@ def _facts(members: Sequence[Any], instructions: int, place: int, nodes: Sequenc
     return KernelFacts(tuple((op, at(k)) for op, k in members), instructions, at(place))
 
 
-def _identity(location: Location | None) -> tuple[int, int] | None:
+def _identity(location: Location | None) -> tuple[Any, ...] | None:
     """Return a key that identifies a location and is fast to hash."""
-    return None if location is None else (id(location[0]), location[1])
+    return None if location is None else (id(location[0]), *location[1:])
 
 
-def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[int, int] | None, int]:
+def _number_locations(nodes: Sequence[Expr]) -> dict[tuple[Any, ...] | None, int]:
     return {_identity(node.location): k for k, node in enumerate(nodes) if node.location is not None}
 
 

@@ -24,7 +24,7 @@ _SITES_LIMIT = 20_000
 
 def site_of(location: Location) -> Site:
     """Return the source line of a call site."""
-    code, at = location
+    code, at = location[:2]
     found = _sites.get((id(code), at))
     if found is None or found[0] is not code:
         if len(_sites) >= _SITES_LIMIT:

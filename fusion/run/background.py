@@ -47,7 +47,7 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
     rows = []
     for node in nodes:
         where = node.location
-        place = None if where is None else places.setdefault((id(where[0]), where[1]), len(places))
+        place = None if where is None else places.setdefault((id(where[0]), *where[1:]), len(places))
         operands = tuple([number[child] for child in node.operands])
         rows.append((node.kind, node.op, operands, node.attrs, node.shape, node.dtype, place))
     origins = [(number[leaf], number[origin]) for leaf, origin in graph.origins.items()]

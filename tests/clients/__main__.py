@@ -1,4 +1,4 @@
-"""A command that runs the clients' cases and programs, and writes the results to ``docs/clients.md``.
+"""A command that runs the clients' cases and programs, and writes the results to ``docs/package_results.md``.
 
 ``python -m tests.clients``, with the packages of the extra ``clients`` installed. Each package's cases (`interop`) and each
 program (`packages`) run in processes of their own. Packages that are missing keep the rows that the document has.
@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.clients.interop import PACKAGES
 from tests.clients.test_packages import PROGRAMS, ROOT, UNSUPPORTED, missing_packages, run
 
-DOCUMENT = ROOT / "docs" / "clients.md"
+DOCUMENT = ROOT / "docs" / "package_results.md"
 TITLES = {"sklearn": "scikit-learn"}
 SECTION = re.compile(r"<!-- begin (\S+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 
@@ -49,7 +49,7 @@ def section_of(package: str, number: str, cases: dict[str, str]) -> str:
         reason = reason.replace(str(ROOT), "").replace("|", "\\|")
         rows.append(f"| `{name}` | {status} | {reason} |")
     title = TITLES.get(package, package)
-    return f"### {title} {number.partition('+')[0]}\n\n| case | | reason |\n| --- | --- | --- |\n" + "\n".join(rows)
+    return f"## {title} {number.partition('+')[0]}\n\n| case | | reason |\n| --- | --- | --- |\n" + "\n".join(rows)
 
 
 def programs() -> str:

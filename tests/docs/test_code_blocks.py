@@ -36,7 +36,7 @@ def find_blocks(text: str) -> list[CodeBlock]:
     found: list[CodeBlock] = []
     k, behind = 0, False  # behind: whether only empty lines follow the last Python block
     while k < len(lines):
-        fence = re.fullmatch(r"```(\w*|\{code-cell\}).*", lines[k])
+        fence = re.fullmatch(r"```(\{code-cell\}|\w*).*", lines[k])
         if fence is None:
             behind = behind and not lines[k].strip()
             k += 1
@@ -76,7 +76,14 @@ def test_blocks_run(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if "import matplotlib" in text:
         pytest.importorskip("matplotlib").use("Agg")
+    if "import dask" in text:
+        pytest.importorskip("dask.array")
     run_blocks(str(path.relative_to(ROOT)), text)
+
+
+def test_cells_of_notebooks_are_found() -> None:
+    blocks = find_blocks("```{code-cell}\nx = 1\n```\n\n```python\nprint(x)\n```\n\n```text\n1\n```\n")
+    assert [block.lines for block in blocks] == [["x = 1"], ["print(x)"]] and blocks[1].prints == "1"
 
 
 def test_wrong_output_is_found() -> None:

@@ -25,24 +25,25 @@ DEVICES = {"GPU": "simt", "CPU": "cpu"}
 
 HEAD = """# Where NumPy's functions run
 
-Each function was called on arrays of float64, or of another dtype if it needs one, on the device `simt`, which has the schedules of a GPU,
-and on the CPU, with NumPy {version}. Other dtypes and options may run elsewhere. On a GPU, `weft.HostFallbackWarning` tells when they do.
-Libraries of a GPU are those of the last table, which `simt` does not have.
+Each function was called on the CPU, and on `simt`, which has the schedules of a GPU, with NumPy {version}. The arrays were float64, or another
+dtype for functions that need one. With other dtypes and options, a function may run elsewhere. If it then runs on the host instead of a
+GPU, `weft.HostFallbackWarning` says so. The last table lists the libraries that are used on a GPU. `simt` does not use them.
 
 | word | meaning |
 | --- | --- |
 | fused | recorded; runs in kernels, together with other operations |
-| view | needs no elements: a view of the memory, or an answer about dtypes and shapes |
+| view | reads no elements: returns a view of the memory, or a fact about dtypes and shapes |
 | library | a library computes it: BLAS or cuBLAS for products, cuFFT and cuSOLVER on a GPU, NumPy on all threads of a CPU |
-| host | NumPy computes it at the call; on a GPU, elements are copied to the host |
+| host | NumPy computes it immediately; on a GPU, elements are copied to the host |
 | no arrays | takes no arrays, such as functions of text, dates, files and printing |
 
 """
 
 LIBRARIES = """## Libraries of linear algebra and Fourier transforms
 
-With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. Without it, and on `simt`, NumPy computes
-those of cuFFT and cuSOLVER on the host. The tests run them on stand-ins of the libraries; `pytest -m gpu tests/gpu/test_libraries.py` runs them on a GPU.
+With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. Without nvmath-python,
+and on `simt`, NumPy computes the functions of cuFFT and cuSOLVER on the host. The tests run these functions on stand-ins of the libraries;
+`pytest -m gpu tests/gpu/test_libraries.py` runs them on a GPU.
 
 """
 

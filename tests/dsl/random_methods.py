@@ -27,7 +27,9 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
     "`random`": lambda rng, n: rng.random(n),
     "`random` of float32": lambda rng, n: rng.random(n, np.float32),
     "`uniform`": lambda rng, n: rng.uniform(-1.0, 1.0, n),
-    "`integers` of any dtype, a power of two of them": lambda rng, n: rng.integers(0, 256, n, np.uint16),
+    "`integers` of any dtype, if the number of possible values is a power of two": lambda rng, n: rng.integers(
+        0, 256, n, np.uint16
+    ),
     "`integers` (int64 or int32) below 1,000": lambda rng, n: rng.integers(0, 1000, n),
     "`integers` (int16) below 1,000": lambda rng, n: rng.integers(0, 1000, n, np.int16),
     "`choice` below 1,000 with replacement": lambda rng, n: rng.choice(1000, n),

@@ -45,6 +45,17 @@ class KernelError(WeftError):
     ----------
     place : Place or None
         The location in the user's source.
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def fill(x):
+    ...     x[0] = y
+    >>> try:
+    ...     fill[1, 1](np.zeros(1))
+    ... except wf.KernelError as error:
+    ...     print(error.message)
+    name 'y' is not defined
     """
 
     def __init__(self, message: str, place: Place | None = None, calls: tuple[Place, ...] = ()) -> None:
@@ -56,7 +67,19 @@ class KernelError(WeftError):
 
 @public_error
 class KernelSyntaxError(KernelError, SyntaxError):
-    """Raised for a construct that the kernel language does not have."""
+    """Raised for a construct that the kernel language does not have.
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def fill(x):
+    ...     with x:
+    ...         x[0] = 1
+    >>> fill[1, 1](np.zeros(1))
+    Traceback (most recent call last):
+        ...
+    weft.KernelSyntaxError: with is not part of the kernel language: ...
+    """
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -64,24 +87,89 @@ class KernelSyntaxError(KernelError, SyntaxError):
 
 @public_error
 class KernelTypeError(KernelError, TypeError):
-    """Raised for operands, arguments or variables of incompatible types."""
+    """Raised for operands, arguments or variables of incompatible types.
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def fill(x):
+    ...     x[0, 0] = 1
+    >>> fill[1, 1](np.zeros(1))
+    Traceback (most recent call last):
+        ...
+    weft.KernelTypeError: too many indices: x has 1 axis, but 2 were indexed
+    ...
+    """
 
 
 @public_error
 class KernelNameError(KernelTypeError, NameError):
-    """Raised for a name that is not defined, or not defined yet."""
+    """Raised for a name that is not defined, or not defined yet.
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def fill(x):
+    ...     x[0] = y
+    >>> fill[1, 1](np.zeros(1))
+    Traceback (most recent call last):
+        ...
+    weft.KernelNameError: name 'y' is not defined
+    ...
+    """
 
 
 @public_error
 class KernelAttributeError(KernelTypeError, AttributeError):
-    """Raised for an attribute that does not exist inside a kernel."""
+    """Raised for an attribute that does not exist inside a kernel.
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def fill(x):
+    ...     x[0] = x.sixe
+    >>> fill[1, 1](np.zeros(1))
+    Traceback (most recent call last):
+        ...
+    weft.KernelAttributeError: arrays have no attribute 'sixe' inside a kernel; did you mean 'size'? ...
+    """
 
 
 @public_error
 class LaunchError(KernelError, ValueError):
-    """Raised for a grid, block or shared memory size that the device cannot launch."""
+    """Raised for a grid, block or shared memory size that the device cannot launch.
+
+    Examples
+    --------
+    >>> @wf.kernel
+    ... def fill(x):
+    ...     x[cuda.grid(1)] = 1
+    >>> fill[1, 2048](np.zeros(2048))
+    Traceback (most recent call last):
+        ...
+    weft.LaunchError: the block has 2048 threads along x; the limit is 1024
+    """
 
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations and none can continue."""
+    """Raised if threads wait for each other at different source locations and none can continue.
+
+    Examples
+    --------
+    >>> import os
+    >>> @wf.kernel
+    ... def swap(x):
+    ...     if cuda.threadIdx.x == 0:
+    ...         cuda.syncthreads()  # the other thread waits at another barrier
+    ...     else:
+    ...         cuda.syncwarp()
+    ...     x[cuda.threadIdx.x] += 1
+    >>> os.environ["WEFT_KERNEL_PYTHON"] = "1"
+    >>> try:
+    ...     swap[1, 2](np.zeros(2))
+    ... except wf.DivergenceError as error:
+    ...     print(str(error).splitlines()[0])
+    kernel swap: threads of block (0, 0, 0) wait for one another at different places:
+    >>> del os.environ["WEFT_KERNEL_PYTHON"]
+    """

@@ -28,14 +28,38 @@ class ArgHint:
 
 
 class In(ArgHint):
-    """An argument that is only copied to the device. Elements that the kernel writes are lost."""
+    """An argument that is only copied to the device. Elements that the kernel writes are lost.
+
+    Examples
+    --------
+    >>> @cuda.jit
+    ... def double(x, y):
+    ...     i = cuda.grid(1)
+    ...     y[i] = 2 * x[i]
+    >>> x, y = np.ones(4), np.zeros(4)
+    >>> double[1, 4](cuda.In(x), cuda.Out(y))
+    >>> y
+    array([2., 2., 2., 2.])
+    """
 
     __slots__ = ()
     copies_out = False
 
 
 class Out(ArgHint):
-    """An argument that is only copied back from the device. It is uninitialized when the kernel starts."""
+    """An argument that is only copied back from the device. It is uninitialized when the kernel starts.
+
+    Examples
+    --------
+    >>> @cuda.jit
+    ... def double(x, y):
+    ...     i = cuda.grid(1)
+    ...     y[i] = 2 * x[i]
+    >>> x, y = np.ones(4), np.zeros(4)
+    >>> double[1, 4](cuda.In(x), cuda.Out(y))
+    >>> y
+    array([2., 2., 2., 2.])
+    """
 
     __slots__ = ()
     copies_in = False
@@ -43,6 +67,18 @@ class Out(ArgHint):
 
 class InOut(ArgHint):
     """An argument that is copied to the device and back. A host array without a hint is copied likewise, with a
-    warning."""
+    warning.
+
+    Examples
+    --------
+    >>> @cuda.jit
+    ... def double(x, y):
+    ...     i = cuda.grid(1)
+    ...     y[i] = 2 * x[i]
+    >>> x, y = np.ones(4), np.zeros(4)
+    >>> double[1, 4](cuda.In(x), cuda.InOut(y))
+    >>> y
+    array([2., 2., 2., 2.])
+    """
 
     __slots__ = ()
