@@ -64,8 +64,7 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
     """
     if before is None or here[1] != before[1]:
         return True
-    (code, at), (code_before, at_before) = here[0], before[0]
-    return code is code_before and at <= at_before
+    return here[0][0] is before[0][0] and here[0][1] <= before[0][1]
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
