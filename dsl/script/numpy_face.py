@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any
 
@@ -23,6 +23,25 @@ from weft.runtime import default_device
 
 
 class _NdarrayMeta(type):
+    def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
+        """Create the stand-in. A class that a program derives from it is a subclass of NumPy's own class."""
+        if not any(type(base) is mcls for base in bases):
+            return super().__new__(mcls, name, bases, members, **options)
+        real = tuple(np.ndarray if type(base) is mcls else base for base in bases)
+        return types.new_class(name, real, options, lambda names: names.update(members))
+
+    def __getattr__(cls, name: str) -> Any:
+        """Return a method as a function of any array, such as ``ndarray.sum``, or another attribute of NumPy's class."""
+        theirs, ours = getattr(np.ndarray, name), getattr(Array, name, None)
+        if not callable(theirs) or not callable(ours):
+            return theirs
+
+        @wraps(theirs)
+        def method(self: Any, *arguments: Any, **options: Any) -> Any:
+            return (ours if isinstance(self, Array) else theirs)(self, *arguments, **options)
+
+        return method
+
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, (Array, np.ndarray))
 
@@ -33,7 +52,7 @@ class _NdarrayMeta(type):
         return other is cls or (cls is ndarray and (other is Array or other is np.ndarray))
 
     def __hash__(cls) -> int:
-        return hash(Array) if cls is ndarray else type.__hash__(cls)
+        return hash(np.ndarray)  # (for tables of types, and for `functools.singledispatch`, which reads `x.__class__`)
 
 
 class ndarray(metaclass=_NdarrayMeta):
@@ -51,6 +70,8 @@ class ndarray(metaclass=_NdarrayMeta):
         order: str | None = None,
     ) -> Any:
         """Return an uninitialized array, or an array with the elements of a buffer."""
+        if cls is not ndarray:
+            return np.ndarray.__new__(cls, shape, dtype, buffer, offset, strides, order)  # type: ignore[arg-type]
         if buffer is None:
             return OWN["empty"](shape, dtype, order)
         held = shared_arrays.exported(buffer) if isinstance(buffer, Array) else buffer
