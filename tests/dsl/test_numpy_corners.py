@@ -459,7 +459,11 @@ def subclassed(m: Any) -> list[Any]:
     assert float(values[1]) == 10  # a view
     made = [own[:2], own + 1, m.ones(20_000) * own, m.sqrt(own), m.asanyarray(own), values.view(m.float64, Own), plain]
     kept = [type(each).__name__ + str(getattr(each, "unit", "")) for each in made]
-    sorts = [isinstance(own, m.ndarray), issubclass(Own, m.ndarray), isinstance(m.zeros((20, 20)).view(m.matrix), m.matrix)]
+    sorts = [
+        isinstance(own, m.ndarray),
+        issubclass(Own, m.ndarray),
+        isinstance(m.zeros((20, 20)).view(m.matrix), m.matrix),
+    ]
     return [kept, sorts, str(own), plain.shape, Own.__mro__[1] == np.ndarray, m.ndarray.sum(own[:3]).item()]
 
 
