@@ -17,9 +17,12 @@ import numpy as np
 
 from weft.dsl.arrays import shared_arrays
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host
+from weft.dsl.arrays.foreign import not_foreign
+from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host, keep_byte_order
 from weft.dsl.functions.own_names import OWN, OWN_IN
 from weft.runtime import default_device
+
+_METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 
 class _NdarrayMeta(type):
@@ -30,17 +33,22 @@ class _NdarrayMeta(type):
         real = tuple(np.ndarray if type(base) is mcls else base for base in bases)
         return types.new_class(name, real, options, lambda names: names.update(members))
 
-    def __getattr__(cls, name: str) -> Any:
-        """Return a method as a function of any array, such as ``ndarray.sum``, or another attribute of NumPy's class."""
-        theirs, ours = getattr(np.ndarray, name), getattr(Array, name, None)
-        if not callable(theirs) or not callable(ours):
-            return theirs
+    def __getattribute__(cls, name: str) -> Any:
+        """Return a method of NumPy's class, such as ``ndarray.sum``, as a function of any array."""
+        found = type.__getattribute__(cls, name)
+        # (NumPy compares its protocols by identity)
+        ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None
+        if not callable(ours):
+            return found
 
-        @wraps(theirs)
+        @wraps(found)
         def method(self: Any, *arguments: Any, **options: Any) -> Any:
-            return (ours if isinstance(self, Array) else theirs)(self, *arguments, **options)
+            return (ours if isinstance(self, Array) else found)(self, *arguments, **options)
 
         return method
+
+    def __repr__(cls) -> str:
+        return repr(np.ndarray)
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, (Array, np.ndarray))
@@ -55,10 +63,12 @@ class _NdarrayMeta(type):
         return hash(np.ndarray)  # (for tables of types, and for `functools.singledispatch`, which reads `x.__class__`)
 
 
-class ndarray(metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray`, with both weft and NumPy arrays as its instances."""
+class ndarray(np.ndarray, metaclass=_NdarrayMeta):
+    """Stand-in for `numpy.ndarray`, with both weft and NumPy arrays as its instances.
 
-    __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
+    It is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires one. Results of operations on such
+    views are NumPy's own arrays.
+    """
 
     def __new__(
         cls,
@@ -77,7 +87,19 @@ class ndarray(metaclass=_NdarrayMeta):
         held = shared_arrays.exported(buffer) if isinstance(buffer, Array) else buffer
         values = np.ndarray(shape, dtype, held, offset, strides, order)  # type: ignore[arg-type]
         shared = shared_arrays.import_memory(values) if default_device().name == "cpu" else None
-        return from_host(values) if shared is None else shared
+        return keep_byte_order(values) if shared is None else shared
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if return_scalar else array
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
+    def __reduce__(self) -> Any:
+        return self.view(np.ndarray).__reduce__()
+
+
+not_foreign(ndarray)
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
@@ -134,7 +156,10 @@ def wrap_name(found: Any) -> Any:
     return found
 
 
-PLAIN_NAMES = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
+# Names that are NumPy's own. (`bmat` reads variables of the frame that calls it.)
+PLAIN_NAMES = frozenset(
+    {"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo", "bmat"}
+)
 
 
 @cache
