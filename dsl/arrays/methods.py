@@ -78,6 +78,8 @@ def astype(
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text and objects are left to NumPy
         return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
+    if casting == "same_value" and kind != self.dtype:  # (only the elements show whether this is possible)
+        return creation.asarray(self.numpy().astype(kind, order, casting, copy=copy))  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
@@ -238,6 +240,11 @@ class Flags(dict):
         self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
         self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
 
+    def __repr__(self) -> str:
+        return "".join(f"  {name} : {value}\n" for name, value in self.items())
+
+    __str__ = __repr__
+
     def __missing__(self, name: str) -> Any:
         short = {
             "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED",
@@ -300,7 +307,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, dates and records are left to NumPy
-        return self.numpy().view(dtype)
+        return shared_arrays.exported(self).view(dtype)  # type: ignore[return-value]
     if kind == self.dtype:
         return view(self)
     old, new, shape = self.itemsize, kind.itemsize, self.shape

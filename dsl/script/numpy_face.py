@@ -156,10 +156,15 @@ def wrap_name(found: Any) -> Any:
     return found
 
 
-# Names that are NumPy's own. (`bmat` reads variables of the frame that calls it.)
-PLAIN_NAMES = frozenset(
-    {"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo", "bmat"}
-)
+# Names that are NumPy's own: settings, functions whose results are NumPy's objects over the argument's memory, and `bmat`,
+# which reads variables of the frame that calls it.
+_SETTINGS = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
+_PLAIN = {"numpy": _SETTINGS | {"asmatrix", "bmat"}, "numpy.ma": frozenset({"array", "asarray", "asanyarray"})}
+
+
+def plain_names(module: str) -> frozenset[str]:
+    """Return the names of a NumPy module that programs on weft see unchanged."""
+    return _PLAIN.get(module, _SETTINGS)
 
 
 @cache
@@ -168,7 +173,9 @@ def submodule(name: str) -> NumpyModule:
     module = import_module(name)
     own = own_names_of(name)
     plain = (
-        vars(module) if name == "numpy.typing" else {n: getattr(module, n) for n in PLAIN_NAMES if hasattr(module, n)}
+        vars(module)
+        if name == "numpy.typing"
+        else {n: getattr(module, n) for n in plain_names(name) if hasattr(module, n)}
     )
     return NumpyModule(module, own, plain)
 

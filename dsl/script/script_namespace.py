@@ -20,7 +20,7 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, keep_few
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
 from weft.dsl.script.kinds import MemoryEffect
-from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
+from weft.dsl.script.numpy_face import own_names_of, plain_names
 from weft.dsl.script.script_function import ScriptFunction
 from weft.fusion import current_epoch
 from weft.runtime import IMMEDIATE
@@ -56,7 +56,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
     """Return weft's version of a member of a NumPy module for scripts."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
-    if name in PLAIN_NAMES or module == "numpy.typing":
+    if name in plain_names(module) or module == "numpy.typing":
         return theirs
     if module == "numpy.random" and name in _generators():
         return _generators()[name]

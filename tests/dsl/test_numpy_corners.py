@@ -506,3 +506,52 @@ def test_bounds_of_clip_by_position_are_those_of_the_array_api() -> None:
         NUMPY.clip(x, 1, 2, min=1)
     with pytest.raises(ValueError, match="forbidden"):
         NUMPY.clip(x, a_min=1, a_max=2, min=1)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("make", [NUMPY.asmatrix, NUMPY.ma.asarray, lambda x: NUMPY.ma.array(x, copy=False)], ids=str)
+def test_numpys_objects_share_the_memory_of_arrays(make: Callable[[Any], Any]) -> None:
+    x = wf.zeros((2000, 10))
+    made = make(x)
+    x[0, 1], made[0, 2] = 5, 7
+    assert (made[0, 1], float(x[0, 2])) == (5, 7)
+
+
+@pytest.mark.parametrize("dtype", [[("re", "f8"), ("im", "f8")], "S16", ">f8"], ids=str)
+def test_views_as_other_records_share_memory(dtype: Any) -> None:
+    x = wf.zeros((2000, 2))
+    x.view(dtype)[5] = np.ones((1, 2)).view(dtype)[0]
+    assert float(x[5].sum()) == 2
+
+
+def test_casts_of_the_same_values() -> None:
+    if np.lib.NumpyVersion(np.__version__) < "2.4.0":
+        pytest.skip("casting='same_value' is new in NumPy 2.4")
+    assert wf.ones(20_000).astype(int, casting="same_value").dtype == int
+    with pytest.raises(ValueError, match="same_value"):
+        wf.full(20_000, 1.5).astype(int, casting="same_value")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_flags_are_printed_like_numpys(order: Any) -> None:
+    ours, theirs = wf.ones((200, 300), order=order).copy(order).flags, np.ones((200, 300), order=order).flags
+    assert str(ours).replace("OWNDATA : False", "OWNDATA : True") == str(theirs)
+
+
+WRONG_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda m: m.zeros((200, 300)).reshape(7, 8),
+    "unknown length": lambda m: m.zeros((200, 300)).reshape(7, -1),
+    "operands": lambda m: m.zeros((200, 300)) + m.zeros((300, 200)),
+    "assigned": lambda m: m.zeros((200, 300)).__setitem__(0, m.zeros((4, 5))),
+    "in place": lambda m: setattr(m.zeros((200, 300)).T, "shape", (-1,)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SHAPES)
+@pytest.mark.filterwarnings("ignore:Setting the shape")
+def test_wrong_shapes_are_described_as_by_numpy(name: str) -> None:
+    with pytest.raises((ValueError, AttributeError)) as theirs:
+        WRONG_SHAPES[name](np)
+    with pytest.raises(type(theirs.value)) as ours:
+        WRONG_SHAPES[name](wf)
+    assert str(ours.value) == str(theirs.value)
