@@ -137,7 +137,9 @@ class Array(ArrayMembers):
         )
         changed = self.reshape(shape)
         if changed._storage is not self._storage:
-            raise AttributeError("incompatible shape for in-place modification; use reshape")
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+            )
         self._values, self._view = None, changed._view
 
     @property

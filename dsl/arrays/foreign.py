@@ -30,6 +30,11 @@ _SEQUENCES = {list, tuple}
 _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
+def not_foreign(kind: type) -> None:
+    """Treat values of a type as those of `numpy.ndarray`."""
+    _OWN.add(kind)
+
+
 def has_foreign(values: Iterable[Any]) -> bool:
     """Return whether `is_foreign` holds for any value, or for any item of a nested list or tuple."""
     for value in values:

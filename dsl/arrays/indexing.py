@@ -60,6 +60,7 @@ from weft.fusion import (
     recording,
     reshape,
     scatter,
+    shape_text,
     write_anew,
 )
 from weft.runtime import IMMEDIATE, DeviceMismatchError
@@ -455,8 +456,8 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
     if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own, shape[len(shape) - len(own) :], strict=True)):
-        texts = [str(each).replace(" ", "") for each in (node.shape, shape)]
-        raise ValueError("could not broadcast input array from shape {} into shape {}".format(*texts))
+        given, wanted = shape_text(node.shape), shape_text(shape)
+        raise ValueError(f"could not broadcast input array from shape {given} into shape {wanted}")
     return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
 
 

@@ -78,6 +78,8 @@ def astype(
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text and objects are left to NumPy
         return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
+    if casting == "same_value" and kind != self.dtype:  # (only the elements show whether this is possible)
+        return creation.asarray(self.numpy().astype(kind, order, casting, copy=copy))  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
@@ -238,6 +240,11 @@ class Flags(dict):
         self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
         self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
 
+    def __repr__(self) -> str:
+        return "".join(f"  {name} : {value}\n" for name, value in self.items())
+
+    __str__ = __repr__
+
     def __missing__(self, name: str) -> Any:
         short = {
             "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED",
@@ -283,21 +290,24 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     """Return a view of the array, with the bytes reinterpreted in another dtype if one is given.
 
     On a GPU, and where the elements of the other dtype would not be aligned, a view with another dtype is a read-only
-    copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size.
+    copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size. A view of a type
+    that is a subclass of `numpy.ndarray` is a NumPy array, which shares the array's memory on the CPU.
     """
+    if isinstance(dtype, builtins.type) and (dtype == Array or issubclass(dtype, (Array, np.ndarray))):
+        dtype, type = None, dtype if type is None else type
     # (programs on weft see a `numpy.ndarray` that equals Array)
-    if dtype is None or dtype == Array or (isinstance(dtype, builtins.type) and issubclass(dtype, (Array, np.ndarray))):
+    if type is not None and type != Array and type is not np.ndarray and not issubclass(type, Array):
+        return shared_arrays.exported(self).view(type) if dtype is None else view(self, dtype).view(type=type)
+    if dtype is None:
         return (
             self
             if isinstance(self, Scalar)
             else wrap(self._storage, self._view, ReadOnly if isinstance(self, ReadOnly) else Array)
         )
-    if isinstance(dtype, builtins.type) and dtype is not object and np.dtype(dtype) == object:
-        raise TypeError(f"weft arrays have no subclasses, and {dtype.__name__} is no dtype")
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text, dates and records are left to NumPy
-        return self.numpy().view(dtype)
+        return shared_arrays.exported(self).view(dtype)  # type: ignore[return-value]
     if kind == self.dtype:
         return view(self)
     old, new, shape = self.itemsize, kind.itemsize, self.shape

@@ -15,7 +15,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.validation import as_shape, check_axes, check_order, warn_deprecation
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray
-from weft.fusion import broadcast_shapes, contiguous_strides
+from weft.fusion import broadcast_shapes, contiguous_strides, shape_text
 from weft.fusion import reshape as reshape_expr
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
         if given.count(-1) > 1:
             raise ValueError("can only specify one unknown dimension")
         if rest == 0 or size % rest:
-            raise ValueError(f"cannot reshape array of size {size} into shape {given}".replace(" ", " "))
+            raise ValueError(f"cannot reshape array of size {size} into shape {shape_text(given)}")
         given = tuple(size // rest if n == -1 else n for n in given)
     if prod(given) != size or any(n < 0 for n in given):
-        raise ValueError(f"cannot reshape array of size {size} into shape {given}")
+        raise ValueError(f"cannot reshape array of size {size} into shape {shape_text(given)}")
     check_axes(len(given))
     return given
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any
 
@@ -17,12 +17,39 @@ import numpy as np
 
 from weft.dsl.arrays import shared_arrays
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host
+from weft.dsl.arrays.foreign import not_foreign
+from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host, keep_byte_order
 from weft.dsl.functions.own_names import OWN, OWN_IN
 from weft.runtime import default_device
 
+_METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
+
 
 class _NdarrayMeta(type):
+    def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
+        """Create the stand-in. A class that a program derives from it is a subclass of NumPy's own class."""
+        if not any(type(base) is mcls for base in bases):
+            return super().__new__(mcls, name, bases, members, **options)
+        real = tuple(np.ndarray if type(base) is mcls else base for base in bases)
+        return types.new_class(name, real, options, lambda names: names.update(members))
+
+    def __getattribute__(cls, name: str) -> Any:
+        """Return a method of NumPy's class, such as ``ndarray.sum``, as a function of any array."""
+        found = type.__getattribute__(cls, name)
+        # (NumPy compares its protocols by identity)
+        ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None
+        if not callable(ours):
+            return found
+
+        @wraps(found)
+        def method(self: Any, *arguments: Any, **options: Any) -> Any:
+            return (ours if isinstance(self, Array) else found)(self, *arguments, **options)
+
+        return method
+
+    def __repr__(cls) -> str:
+        return repr(np.ndarray)
+
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, (Array, np.ndarray))
 
@@ -33,13 +60,15 @@ class _NdarrayMeta(type):
         return other is cls or (cls is ndarray and (other is Array or other is np.ndarray))
 
     def __hash__(cls) -> int:
-        return hash(Array) if cls is ndarray else type.__hash__(cls)
+        return hash(np.ndarray)  # (for tables of types, and for `functools.singledispatch`, which reads `x.__class__`)
 
 
-class ndarray(metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray`, with both weft and NumPy arrays as its instances."""
+class ndarray(np.ndarray, metaclass=_NdarrayMeta):
+    """Stand-in for `numpy.ndarray`, with both weft and NumPy arrays as its instances.
 
-    __class_getitem__ = classmethod(types.GenericAlias)  # type: ignore[var-annotated]
+    It is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires one. Results of operations on such
+    views are NumPy's own arrays.
+    """
 
     def __new__(
         cls,
@@ -51,12 +80,26 @@ class ndarray(metaclass=_NdarrayMeta):
         order: str | None = None,
     ) -> Any:
         """Return an uninitialized array, or an array with the elements of a buffer."""
+        if cls is not ndarray:
+            return np.ndarray.__new__(cls, shape, dtype, buffer, offset, strides, order)  # type: ignore[arg-type]
         if buffer is None:
             return OWN["empty"](shape, dtype, order)
         held = shared_arrays.exported(buffer) if isinstance(buffer, Array) else buffer
         values = np.ndarray(shape, dtype, held, offset, strides, order)  # type: ignore[arg-type]
         shared = shared_arrays.import_memory(values) if default_device().name == "cpu" else None
-        return from_host(values) if shared is None else shared
+        return keep_byte_order(values) if shared is None else shared
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if return_scalar else array
+
+    def __repr__(self) -> str:
+        return repr(self.view(np.ndarray))
+
+    def __reduce__(self) -> Any:
+        return self.view(np.ndarray).__reduce__()
+
+
+not_foreign(ndarray)
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
@@ -113,7 +156,15 @@ def wrap_name(found: Any) -> Any:
     return found
 
 
-PLAIN_NAMES = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
+# Names that are NumPy's own: settings, functions whose results are NumPy's objects over the argument's memory, and `bmat`,
+# which reads variables of the frame that calls it.
+_SETTINGS = frozenset({"errstate", "seterr", "geterr", "set_printoptions", "get_printoptions", "finfo", "iinfo"})
+_PLAIN = {"numpy": _SETTINGS | {"asmatrix", "bmat"}, "numpy.ma": frozenset({"array", "asarray", "asanyarray"})}
+
+
+def plain_names(module: str) -> frozenset[str]:
+    """Return the names of a NumPy module that programs on weft see unchanged."""
+    return _PLAIN.get(module, _SETTINGS)
 
 
 @cache
@@ -122,7 +173,9 @@ def submodule(name: str) -> NumpyModule:
     module = import_module(name)
     own = own_names_of(name)
     plain = (
-        vars(module) if name == "numpy.typing" else {n: getattr(module, n) for n in PLAIN_NAMES if hasattr(module, n)}
+        vars(module)
+        if name == "numpy.typing"
+        else {n: getattr(module, n) for n in plain_names(name) if hasattr(module, n)}
     )
     return NumpyModule(module, own, plain)
 

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 import weft.runtime as runtime
+from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, keep_few
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
 from weft.dsl.script.kinds import MemoryEffect
-from weft.dsl.script.numpy_face import PLAIN_NAMES, own_names_of
+from weft.dsl.script.numpy_face import own_names_of, plain_names
 from weft.dsl.script.script_function import ScriptFunction
 from weft.fusion import current_epoch
 from weft.runtime import IMMEDIATE
@@ -40,7 +41,11 @@ def script_module(name: str) -> types.ModuleType:
     names.update({key: getattr(wrapped, key) for key in ("__file__", "__path__") if hasattr(wrapped, key)})
 
     def find(key: str) -> Any:
-        found = names[key] = _find(name, key, getattr(wrapped, key), own)
+        theirs = getattr(wrapped, key)
+        first = getattr(theirs, "__name__", key)
+        # (`np.conj is np.conjugate`)
+        is_alias = first != key and callable(theirs) and getattr(wrapped, first, None) is theirs
+        found = names[key] = getattr(made, first) if is_alias else _find(name, key, theirs, own)
         return found
 
     names.update(__getattr__=find, __dir__=lambda: dir(wrapped))
@@ -51,7 +56,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
     """Return weft's version of a member of a NumPy module for scripts."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
-    if name in PLAIN_NAMES or module == "numpy.typing":
+    if name in plain_names(module) or module == "numpy.typing":
         return theirs
     if module == "numpy.random" and name in _generators():
         return _generators()[name]
@@ -107,6 +112,8 @@ def _drawing(base: type, name: str) -> Any:
             if many and (array := draw_array(self, name, arguments, options)) is not None:
                 return array
             found = runtime.draw_many(self, name, arguments, options)
+        if found is None and any(isinstance(value, Array) for value in (*arguments, options.get("out"))):
+            return call_numpy(types.MethodType(draw, self), arguments, options, keep_few)
         if found is None:
             found = draw(self, *arguments, **options)
         if type(found) is np.ndarray:

@@ -256,7 +256,9 @@ def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
     if operand.shape == shape:
         return operand
     if broadcast_shapes(operand.shape, shape) != shape:
-        raise ValueError(f"could not broadcast input array from shape {operand.shape} into shape {shape}")
+        raise ValueError(
+            f"could not broadcast input array from shape {shape_text(operand.shape)} into shape {shape_text(shape)}"
+        )
     own = contiguous_strides(operand.shape)
     lead = len(shape) - len(operand.shape)
     strides = (0,) * lead + tuple(0 if n == 1 else s for n, s in zip(operand.shape, own, strict=True))
@@ -414,6 +416,12 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def shape_text(shape: tuple[int, ...]) -> str:
+    """Return a shape as NumPy's error messages show it."""
+    lengths = ["newaxis" if n < 0 else str(n) for n in shape]
+    return f"({','.join(lengths)}{',' if len(lengths) == 1 else ''})"
+
+
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape to which `shapes` broadcast. Raises ValueError as NumPy does."""
     first = shapes[0]
@@ -427,8 +435,8 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         for k, n in enumerate(shape):
             if n != 1:
                 if result[lead + k] not in (1, n):
-                    listed = " ".join(str(s) for s in shapes)
-                    raise ValueError(f"operands could not be broadcast together with shapes {listed}")
+                    listed = " ".join(map(shape_text, shapes))
+                    raise ValueError(f"operands could not be broadcast together with shapes {listed} ")
                 result[lead + k] = n
     return tuple(result)
 

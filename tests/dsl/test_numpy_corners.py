@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import pickle
 import warnings
@@ -315,7 +316,7 @@ def test_masks_are_not_lost() -> None:
 
 def test_arrays_are_of_the_class_that_programs_ask_for() -> None:
     x = wf.arange(3)
-    assert type(x) == NUMPY.ndarray and NUMPY.ndarray == np.ndarray and {NUMPY.ndarray: 1}[type(x)] == 1  # noqa: E721
+    assert type(x) == NUMPY.ndarray and NUMPY.ndarray == np.ndarray and {NUMPY.ndarray: 1}[np.ndarray] == 1  # noqa: E721
     assert NUMPY.ndarray(3, "i4", b"abcdefghijkl").tolist() == np.ndarray(3, "i4", b"abcdefghijkl").tolist()
 
 
@@ -434,13 +435,54 @@ def test_written_in_place() -> None:
     assert written_in_place(NUMPY) == written_in_place(np)
 
 
-def test_there_are_no_subclasses() -> None:
-    class Own(NUMPY.ndarray):  # type: ignore[misc]
+def subclassed(m: Any) -> list[Any]:
+    """Return what is seen of a subclass that keeps an attribute, as NumPy's guide to subclasses writes one."""
+
+    class Own(m.ndarray):  # type: ignore[misc]
+        def __new__(cls, values: Any, unit: str) -> Any:
+            made = m.asarray(values).view(cls)
+            made.unit = unit
+            return made
+
+        def __array_finalize__(self, source: Any) -> None:
+            self.unit = getattr(source, "unit", None)
+
+        def __setitem__(self, key: Any, value: Any) -> None:
+            super().__setitem__(key, 2 * value)
+
+    class Plain(m.ndarray):  # type: ignore[misc]
         pass
 
-    with pytest.raises(TypeError, match="no subclasses"):
-        wf.arange(3).view(Own)
-    assert wf.arange(3).view(NUMPY.ndarray).tolist() == [0, 1, 2]
+    values = m.zeros(20_000)
+    own, plain = Own(values, "m"), m.ndarray.__new__(Plain, (2, 3))
+    own[1] = 5
+    assert float(values[1]) == 10  # a view
+    made = [own[:2], own + 1, m.ones(20_000) * own, m.sqrt(own), m.asanyarray(own), values.view(m.float64, Own), plain]
+    kept = [type(each).__name__ + str(getattr(each, "unit", "")) for each in made]
+    sorts = [
+        isinstance(own, m.ndarray),
+        issubclass(Own, m.ndarray),
+        isinstance(m.zeros((20, 20)).view(m.matrix), m.matrix),
+    ]
+    return [kept, sorts, str(own), plain.shape, Own.__mro__[1] == np.ndarray, m.ndarray.sum(own[:3]).item()]
+
+
+def test_subclasses_are_those_of_numpy() -> None:
+    assert subclassed(NUMPY) == subclassed(np)
+
+
+@pytest.mark.parametrize("size", [3, 20_000])
+def test_methods_of_the_class_take_any_array(size: int) -> None:
+    for x in (wf.arange(size), np.arange(size)):
+        assert NUMPY.ndarray.sum(x).item() == sum(range(size)) and NUMPY.ndarray.__getitem__(x, 2) == 2
+    with pytest.raises(AttributeError, match="absent"):
+        _ = NUMPY.ndarray.absent
+
+
+def test_functions_dispatch_on_arrays() -> None:
+    show = functools.singledispatch(lambda value: "other")
+    show.register(NUMPY.ndarray, lambda value: "array")
+    assert [show(np.arange(3)), show(3)] == ["array", "other"]
 
 
 def test_functions_are_not_kept_alive() -> None:
@@ -464,3 +506,52 @@ def test_bounds_of_clip_by_position_are_those_of_the_array_api() -> None:
         NUMPY.clip(x, 1, 2, min=1)
     with pytest.raises(ValueError, match="forbidden"):
         NUMPY.clip(x, a_min=1, a_max=2, min=1)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("make", [NUMPY.asmatrix, NUMPY.ma.asarray, lambda x: NUMPY.ma.array(x, copy=False)], ids=str)
+def test_numpys_objects_share_the_memory_of_arrays(make: Callable[[Any], Any]) -> None:
+    x = wf.zeros((2000, 10))
+    made = make(x)
+    x[0, 1], made[0, 2] = 5, 7
+    assert (made[0, 1], float(x[0, 2])) == (5, 7)
+
+
+@pytest.mark.parametrize("dtype", [[("re", "f8"), ("im", "f8")], "S16", ">f8"], ids=str)
+def test_views_as_other_records_share_memory(dtype: Any) -> None:
+    x = wf.zeros((2000, 2))
+    x.view(dtype)[5] = np.ones((1, 2)).view(dtype)[0]
+    assert float(x[5].sum()) == 2
+
+
+def test_casts_of_the_same_values() -> None:
+    if np.lib.NumpyVersion(np.__version__) < "2.4.0":
+        pytest.skip("casting='same_value' is new in NumPy 2.4")
+    assert wf.ones(20_000).astype(int, casting="same_value").dtype == int
+    with pytest.raises(ValueError, match="same_value"):
+        wf.full(20_000, 1.5).astype(int, casting="same_value")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_flags_are_printed_like_numpys(order: Any) -> None:
+    ours, theirs = wf.ones((200, 300), order=order).copy(order).flags, np.ones((200, 300), order=order).flags
+    assert str(ours).replace("OWNDATA : False", "OWNDATA : True") == str(theirs)
+
+
+WRONG_SHAPES: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda m: m.zeros((200, 300)).reshape(7, 8),
+    "unknown length": lambda m: m.zeros((200, 300)).reshape(7, -1),
+    "operands": lambda m: m.zeros((200, 300)) + m.zeros((300, 200)),
+    "assigned": lambda m: m.zeros((200, 300)).__setitem__(0, m.zeros((4, 5))),
+    "in place": lambda m: setattr(m.zeros((200, 300)).T, "shape", (-1,)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SHAPES)
+@pytest.mark.filterwarnings("ignore:Setting the shape")
+def test_wrong_shapes_are_described_as_by_numpy(name: str) -> None:
+    with pytest.raises((ValueError, AttributeError)) as theirs:
+        WRONG_SHAPES[name](np)
+    with pytest.raises(type(theirs.value)) as ours:
+        WRONG_SHAPES[name](wf)
+    assert str(ours.value) == str(theirs.value)

@@ -1,0 +1,68 @@
+"""Tests of the `numpy` namespace that scripts see under weft."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.dsl.script.script_namespace import script_module
+
+SIZE = 20_000
+NUMPY = script_module("numpy")
+
+DRAWS: dict[str, Callable[[Any, Any], Any]] = {
+    "random": lambda rng, out: rng.random(out=out),
+    "random by position": lambda rng, out: rng.random(SIZE, np.float64, out),
+    "standard_normal": lambda rng, out: rng.standard_normal(out=out),
+    "standard_exponential": lambda rng, out: rng.standard_exponential(method="inv", out=out),
+    "standard_gamma": lambda rng, out: rng.standard_gamma(2.0, out=out),
+    "permuted": lambda rng, out: rng.permuted(np.arange(SIZE, dtype=float), out=out),
+    "permuted in place": lambda rng, out: rng.permuted(out, out=out),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_generators_write_to_arrays(name: str) -> None:
+    out, expected = wf.arange(float(SIZE)), np.arange(float(SIZE))
+    ours, theirs = NUMPY.random.default_rng(5), np.random.default_rng(5)
+    assert DRAWS[name](ours, out) is out
+    DRAWS[name](theirs, expected)
+    assert out.tolist() == expected.tolist() and ours.random() == theirs.random()
+
+
+def test_generators_write_to_views() -> None:
+    x = wf.zeros((3, SIZE))
+    NUMPY.random.default_rng(5).random(out=x[1])
+    assert x[1].tolist() == np.random.default_rng(5).random(SIZE).tolist() and not x[::2].any()
+
+
+@pytest.mark.parametrize(("name", "alias"), [("absolute", "abs"), ("invert", "bitwise_not"), ("conjugate", "conj")])
+def test_aliases_are_one_object(name: str, alias: str) -> None:
+    assert getattr(NUMPY, alias) is getattr(NUMPY, name)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_bmat_reads_variables_of_the_caller() -> None:
+    block = wf.ones((200, 200))
+    assert NUMPY.bmat("block, block").shape == (200, 400) == NUMPY.bmat([[block, block]]).shape
+
+
+@pytest.mark.parametrize("size", [5, SIZE])
+def test_views_of_numpys_class(size: int) -> None:
+    held = np.arange(float(size)).view(np.matrix)
+    view = held.view(NUMPY.ndarray)
+    view += 1
+    assert held[0, 1] == 2 and isinstance(view, NUMPY.ndarray) and type(view + 1) is np.ndarray
+    assert {type(view), type(held.view(type=NUMPY.ndarray))} == {np.ndarray}
+    assert repr(view[:, :2]) == "array([[1., 2.]])" and type(pickle.loads(pickle.dumps(view))) is np.ndarray
+    assert NUMPY.sum(view) == size * (size + 1) / 2
+
+
+def test_arrays_over_a_buffer_keep_its_byte_order() -> None:
+    found = NUMPY.ndarray((2,), ">i2", bytes([0, 1, 3, 2]))
+    assert found.dtype == np.dtype(">i2") and found.tolist() == [1, 770]
