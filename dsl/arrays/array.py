@@ -316,15 +316,10 @@ class ReadOnly(Array):
     __slots__ = ()
 
 
-class _Matched(metaclass=ABCMeta):
-    """The classes whose objects ``case [a, b]`` matches. Since NumPy 2.5, NumPy's arrays are among them.
-
-    They are not registered as `collections.abc.Sequence`, because NumPy's arrays are not.
-    """
-
-    __abc_tpflags__ = np.ndarray.__flags__ & 1 << 5  # Py_TPFLAGS_SEQUENCE
-
-
+# The classes whose objects ``case [a, b]`` matches. Since NumPy 2.5, NumPy's arrays are among them. They are not
+# registered as `collections.abc.Sequence`, because NumPy's arrays are not.
+_SEQUENCE = 1 << 5  # Py_TPFLAGS_SEQUENCE
+_Matched = ABCMeta("_Matched", (), {"__abc_tpflags__": np.ndarray.__flags__ & _SEQUENCE})
 _Matched.register(Array)
 
 

@@ -372,7 +372,7 @@ def test_only_numbers_that_are_copied_to_a_gpu_are_reported(xp: Any) -> None:
     with wf.device("simt"), override(immediate=IMMEDIATE, host_fallback="raise"):
         for call in calls:
             assert isinstance(eval(f"made.{call}", {"made": made}), Array)
-        with pytest.raises(wf.HostFallbackWarning, match=r"random.gamma draws these numbers on the host: 160,000 bytes"):
+        with pytest.raises(wf.HostFallbackWarning, match="random.gamma draws .* host: 160,000 bytes"):
             eval("made.gamma(2.0, 1.0, 20_000)", {"made": made})
 
 
