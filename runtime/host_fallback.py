@@ -23,7 +23,15 @@ def is_gpu(device: Device) -> bool:
     return device.name.partition(":")[0] in ("cuda", "simt")
 
 
-def report_fallback(device: Device, operation: str, nbytes: int, place: Any) -> None:
+# What is wrong, by whether the operation draws random numbers.
+_COMPUTED = (
+    "{operation} has no implementation for {device}: {nbytes:,} bytes are copied between the device and the host, where "
+    "NumPy computes the result"
+)
+_DRAWN = "{operation} draws these numbers on the host: {nbytes:,} bytes are copied to {device}"
+
+
+def report_fallback(device: Device, operation: str, nbytes: int, place: Any, draws: bool = False) -> None:
     """Report that an operation on `device` is computed on the host.
 
     Parameters
@@ -34,6 +42,8 @@ def report_fallback(device: Device, operation: str, nbytes: int, place: Any) -> 
         Bytes of the arguments and results that are copied between the device and the host.
     place : tuple of (code, int)
         The user's source location: a code object, and the offset of an instruction.
+    draws : bool, default False
+        Whether the operation draws random numbers. Other draws of the same method may run on the device.
 
     Raises
     ------
@@ -43,10 +53,8 @@ def report_fallback(device: Device, operation: str, nbytes: int, place: Any) -> 
     rule = setting("host_fallback")
     if rule == "ignore":
         return
-    message = (
-        f"{operation} has no implementation for {device.name}: {nbytes:,} bytes are copied between the device and the "
-        "host, where NumPy computes the result (WEFT_HOST_FALLBACK=ignore silences this, raise makes it an error)"
-    )
+    message = (_DRAWN if draws else _COMPUTED).format(operation=operation, device=device.name, nbytes=nbytes)
+    message += " (WEFT_HOST_FALLBACK=ignore silences this, raise makes it an error)"
     if rule == "raise":
         raise HostFallbackWarning(message)
     code, offset = place[-2:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
+from abc import ABCMeta
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
@@ -322,6 +323,13 @@ class ReadOnly(Array):
     """An array that is read-only through this object and its views. Other arrays over its storage may be writable."""
 
     __slots__ = ()
+
+
+# The classes whose objects ``case [a, b]`` matches. Since NumPy 2.5, NumPy's arrays are among them. They are not
+# registered as `collections.abc.Sequence`, because NumPy's arrays are not.
+_SEQUENCE = 1 << 5  # Py_TPFLAGS_SEQUENCE
+_Matched = ABCMeta("_Matched", (), {"__abc_tpflags__": np.ndarray.__flags__ & _SEQUENCE})
+_Matched.register(Array)
 
 
 def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:

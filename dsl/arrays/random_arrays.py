@@ -77,7 +77,7 @@ def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...], dtype: 
 def note_draw(device: Any, name: str, nbytes: int) -> None:
     """Report random numbers for a GPU that are drawn on the host."""
     if runtime.is_gpu(device):
-        runtime.report_fallback(device, f"random.{name}", nbytes, user_location())
+        runtime.report_fallback(device, f"random.{name}", nbytes, user_location(), draws=True)
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,10 +19,10 @@ import weft.runtime as runtime
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, keep_few
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
+from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import own_names_of, plain_names
 from weft.dsl.script.script_function import ScriptFunction
-from weft.fusion import current_epoch
 from weft.runtime import IMMEDIATE
 
 # Returns whether a frame executes a script's code rather than a library's (set by `redirect.py`).
@@ -119,8 +119,10 @@ def _drawing(base: type, name: str) -> Any:
         if type(found) is np.ndarray:
             size = found.size
             if size * size > IMMEDIATE[0] and is_program(sys._getframe(1)):
-                note_draw(current_epoch().device, name, found.nbytes)
-                return adopt_array(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
+                made = adopt_array(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
+                if isinstance(made, Array) and values_of(made) is None:
+                    note_draw(made.device, name, made.nbytes)
+                return made
         return found
 
     def shuffle(self: Any, *arguments: Any, **options: Any) -> None:

@@ -56,7 +56,7 @@ class _Internal:
         pytest.skip(f"internal: {self._name}")
 
     def __index__(self) -> int:
-        return int(self())
+        return 0 if _collecting else int(self())
 
     def __lt__(self, other: Any) -> bool:
         return False
@@ -65,6 +65,9 @@ class _Internal:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(())
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return ()
 
 
 _collecting = [True]
@@ -117,7 +120,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
         package = fullname.partition(".")[0]
-        if package not in ("cupy", "cupyx") or fullname.startswith("cupy.testing."):
+        if package not in ("cupy", "cupyx", "cupy_backends") or fullname.startswith("cupy.testing."):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 

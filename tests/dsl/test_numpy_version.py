@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.arrays.validation import NUMPY_VERSION, warn_deprecation
+from weft.runtime import override
 
 A = np.arange(12.0).reshape(3, 4)
 CALLS: dict[str, Callable[[Any, Callable[[Any], Any]], Any]] = {
@@ -59,6 +60,27 @@ def outcome(call: Callable[[Any, Callable[[Any], Any]], Any], xp: Any) -> Any:
 def test_the_installed_version_decides(name: str, device: str) -> None:
     with wf.device(device):
         assert outcome(CALLS[name], wf) == outcome(CALLS[name], np)
+
+
+def matched(array: Any) -> Any:
+    """Return the pattern that an array matches, and what it captures."""
+    match array:
+        case []:
+            return "none"
+        case [one, two]:
+            return "two", np.asarray(one).tolist(), np.asarray(two).tolist()
+        case [one, *others]:
+            return "more", float(one), [float(each) for each in others]
+    return "other"
+
+
+@pytest.mark.parametrize("values", [np.zeros(0), A[0, :2], A[0], A[:2], A[0, :1]])
+@pytest.mark.parametrize("immediate", [0, 16384])
+def test_patterns_match_arrays_as_they_match_numpys(values: np.ndarray, immediate: int) -> None:
+    with override(immediate=immediate):
+        assert matched(wf.array(values) + 1) == matched(values + 1)
+        assert not isinstance(wf.array(values), Sequence)
+    assert (matched(A[0]) == "other") is (NUMPY_VERSION < (2, 5))
 
 
 def test_warnings_of_later_versions_are_not_emitted() -> None:

@@ -366,6 +366,16 @@ def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
+def test_only_numbers_that_are_copied_to_a_gpu_are_reported(xp: Any) -> None:
+    made = xp.random.default_rng(6)
+    calls = "normal(size=1000)", "random(5000)", "gamma(2.0, 1.0, 1000)", "permutation(5000)"
+    with wf.device("simt"), override(immediate=IMMEDIATE, host_fallback="raise"):
+        for call in calls:
+            assert isinstance(eval(f"made.{call}", {"made": made}), Array)
+        with pytest.raises(wf.HostFallbackWarning, match="random.gamma draws .* host: 160,000 bytes"):
+            eval("made.gamma(2.0, 1.0, 20_000)", {"made": made})
+
+
 def _plain(result: Any) -> Any:
     return np.asarray(result) if isinstance(result, Array) else result
 

@@ -183,7 +183,7 @@ HOST: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", HOST)
 def test_what_the_host_draws_is_reported(name: str) -> None:
     ours, theirs = pair(np.random.PCG64, 3)
-    with pytest.raises(wf.HostFallbackWarning, match=rf"random\.{name} has no implementation for simt: [\d,]+ bytes"):
+    with pytest.raises(wf.HostFallbackWarning, match=rf"random\.{name} draws these numbers on the host: [\d,]+ bytes"):
         HOST[name](ours)
     ours, theirs = pair(np.random.PCG64, 3)
     with override(host_fallback="warn"), warnings.catch_warnings(record=True) as caught:
