@@ -509,7 +509,11 @@ def test_bounds_of_clip_by_position_are_those_of_the_array_api() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
-@pytest.mark.parametrize("make", [NUMPY.asmatrix, NUMPY.ma.asarray, lambda x: NUMPY.ma.array(x, copy=False)], ids=str)
+@pytest.mark.parametrize(
+    "make",
+    [NUMPY.asmatrix, NUMPY.ma.asarray, lambda x: NUMPY.ma.array(x, copy=False)],
+    ids=["matrix", "masked", "not copied"],
+)
 def test_numpys_objects_share_the_memory_of_arrays(make: Callable[[Any], Any]) -> None:
     x = wf.zeros((2000, 10))
     made = make(x)
