@@ -182,10 +182,6 @@ def differences(row: OpDef, operands: list[np.ndarray], found: np.ndarray, wante
 def check_row(row: OpDef, way: str) -> None:
     loops = loops_of(row)
     assert loops, "a row that computes nothing"
-    if (
-        way == "ptx" and row.ulp
-    ):  # (PTX is written for real parts: complex64 shows the formula, float64 the instructions)
-        loops = [loop for loop in loops if loop[0] != np.complex128] or loops
     with way_of(way):
         given = []
         for loop in loops:

@@ -1,0 +1,38 @@
+"""Tests of the services that only some devices have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.stand_in import RunningDevice, RunningStandIn
+from weft.runtime import get_device
+
+
+def test_defaults_of_optional_services() -> None:
+    device = get_device("null:sm_90")
+    buffer = device.allocate(16)
+    assert not device.memory_on_host and device.solver is None and device.fourier is None
+    assert device.prepare([]) is None and device.prepare_grid(None, (1, 1, 1), (1, 1, 1), 0, 0) is None
+    matrix = 0, (2, 2), (2, 1)
+    assert not device.multiply(buffer, matrix, matrix, np.dtype(np.float32))
+    assert device.owner_of(1) is None and device.exported_stream() is None
+    with pytest.raises(TypeError, match="cannot access the memory of <device null:sm_90>"):
+        device.lend(buffer, np.dtype(np.float32), (4,))
+
+
+@pytest.mark.parametrize("name", ["cpu", "simt"])
+def test_the_host_accesses_the_memory_of_host_devices(name: str) -> None:
+    with wf.device(name):
+        device = get_device(name)
+        buffer = device.upload(np.arange(4.0))
+        assert device.memory_on_host
+        device.lend(buffer, np.dtype(float), (4,))[1] = 7
+        assert device.download(buffer, np.dtype(float), (4,)).tolist() == [0, 7, 2, 3]
+
+
+def test_a_gpu_has_all_services_but_lend() -> None:
+    device = RunningDevice(RunningStandIn(1 << 20))
+    assert not device.memory_on_host
+    assert device.solver is not None and device.fourier is not None and device.exported_stream() is not None
