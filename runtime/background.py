@@ -125,7 +125,7 @@ def waiting() -> int:
 
 
 def prepare() -> None:
-    """Start the second process if it is enabled, so that later requests need not wait for that."""
+    """Start the second process if it is enabled, so that later requests need not wait for its start."""
     if setting("background") and can_start():
         with _Second.lock:
             _start()

@@ -386,7 +386,7 @@ _UNSHARED = _count_unshared()
 
 
 def _take(step: Take, table: list[Any], device: Device) -> int:
-    """Provide the memory of a result: that of the value that it replaces, or a copy of the elements that it keeps.
+    """Provide the memory of a result: the memory of the value that it replaces, or a copy of the elements that it keeps.
 
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """

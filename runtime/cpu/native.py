@@ -149,7 +149,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Let a second process compile code with optimization. Return whether it will, or was asked to before."""
+    """Let a second process compile code with optimization. Return whether this is requested, now or earlier."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)

@@ -21,7 +21,7 @@ BLOCK, LANES = 1 << 10, 8
 
 
 class State(NamedTuple):
-    """The state of a generator, its increment, and whether half of a step is still to be used, with this half."""
+    """The state of a generator: the state itself, the increment, and the unused half of a step if there is one."""
 
     state: int
     increment: int
@@ -138,13 +138,13 @@ def _state_address(generator: Any) -> int:
 
 
 def _half_of(generator: Any) -> Any:
-    """Return the words of a generator's state that say whether half of a step is still to be used, and this half."""
+    """Return the words of a generator's state that hold the unused half of a step: whether there is one, and its bits."""
     address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
     return (ctypes.c_uint32 * 2).from_address(address)
 
 
 def _has_known_layout(kind: type[Any]) -> bool:
-    """Return whether NumPy keeps the state, the increment and the half where the functions above say."""
+    """Return whether NumPy keeps the state, the increment and the half at the addresses that these functions return."""
     generator = kind(1)
     state, increment = (generator.state["state"][key] for key in ("state", "inc"))
     expected: bytes = state.to_bytes(16, "little") + increment.to_bytes(16, "little")

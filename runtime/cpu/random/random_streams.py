@@ -144,7 +144,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray:
-    """Return the words of a stream, of which those of the method are set."""
+    """Return the words of a new stream, with those of the method set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)

@@ -1,4 +1,4 @@
-"""Readiness of native draws: whether their code is loaded, and when it is worth compiling.
+"""Readiness of native draws: whether their code is loaded, and when compiling it pays.
 
 In: functions that obtain and check code. Out: the code, once enough elements were drawn. Invariant: code is used only
 if it passed its check.
@@ -19,7 +19,7 @@ COMPILED_FROM = 4_000_000
 
 
 class Readiness(Generic[Code]):
-    """The native code of a method, which is loaded when it is worth it.
+    """The native code of a method, which is loaded once this pays.
 
     Parameters
     ----------
