@@ -22,7 +22,6 @@ from weft.dsl.arrays.array import (
     class_for,
     convert,
     expr_of,
-    is_writable,
     memory_order,
     record,
     record_array,
@@ -43,7 +42,7 @@ from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
-from weft.dsl.arrays.windows import lies_in_order, memoized_view
+from weft.dsl.arrays.windows import Flags, memoized_view, set_flags
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.immediate.at_call import MISSED, at_once, hand_out, seen
@@ -221,69 +220,6 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
         Flat(self)[which.ravel()] = manipulation.ravel(values) if several else values
         return
     call_numpy(np.put, (self, which, values, mode), {})
-
-
-class Flags(dict):
-    """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this object read-only."""
-
-    def __init__(self, array: Array) -> None:
-        in_order, across = lies_in_order(array), lies_in_order(manipulation.transpose(array))
-        super().__init__(
-            C_CONTIGUOUS=in_order,
-            F_CONTIGUOUS=across,
-            OWNDATA=array._view is None,
-            WRITEABLE=is_writable(array) and type(array) is not Scalar,
-            ALIGNED=True,
-            WRITEBACKIFCOPY=False,
-        )
-        behaved = self["WRITEABLE"]
-        self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
-        self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
-
-    def __repr__(self) -> str:
-        return "".join(f"  {name} : {value}\n" for name, value in self.items())
-
-    __str__ = __repr__
-
-    def __missing__(self, name: str) -> Any:
-        short = {
-            "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED",
-            "X": "WRITEBACKIFCOPY", "CONTIGUOUS": "C_CONTIGUOUS", "FORTRAN": "F_CONTIGUOUS",
-        }  # fmt: skip
-        if name in short:
-            return self[short[name]]
-        parts = {
-            "FNC": self.fnc,
-            "FORC": self.forc,
-            "BEHAVED": self.behaved,
-            "CARRAY": self.carray,
-            "FARRAY": self.farray,
-        }
-        return parts[name]
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name.upper()]
-        except KeyError:
-            raise AttributeError(f"there is no flag {name!r}") from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name.upper()] = value
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name not in ("WRITEABLE", "W"):
-            raise ValueError(f"flag {name} cannot be set")
-        set_flags(self._array, write=bool(value))
-        super().__setitem__("WRITEABLE", bool(value))
-
-
-def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only or writable. Views created afterwards inherit this state."""
-    if write is None or write == is_writable(self) or type(self) is Scalar:
-        return
-    if write and type(self) is not ReadOnly:
-        raise ValueError("cannot set WRITEABLE flag to True of this array")
-    object.__dict__["__class__"].__set__(self, Array if write else ReadOnly)
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:

@@ -1,7 +1,7 @@
 """Views of arrays, with a memo of basic indices.
 
 In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
-a basic index depends only on the array's layout and its storage's shape.
+a basic index depends only on the array's layout and its storage's shape. Also the flags, which describe a layout.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, record, whole, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, whole, wrap
 from weft.fusion import contiguous_strides
 
 LIMIT = 20_000
@@ -113,3 +113,69 @@ def lies_in_order(array: Array) -> bool:
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
+
+
+# -- flags ---------------------------------------------------------------------------------------
+
+
+class Flags(dict):
+    """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this object read-only."""
+
+    def __init__(self, array: Array) -> None:
+        in_order, across = lies_in_order(array), lies_in_order(array.transpose())
+        super().__init__(
+            C_CONTIGUOUS=in_order,
+            F_CONTIGUOUS=across,
+            OWNDATA=array._view is None,
+            WRITEABLE=is_writable(array) and type(array) is not Scalar,
+            ALIGNED=True,
+            WRITEBACKIFCOPY=False,
+        )
+        behaved = self["WRITEABLE"]
+        self.__dict__.update(_array=array, contiguous=in_order, forc=in_order or across, fnc=across and not in_order)
+        self.__dict__.update(behaved=behaved, carray=behaved and in_order, farray=behaved and across and not in_order)
+
+    def __repr__(self) -> str:
+        return "".join(f"  {name} : {value}\n" for name, value in self.items())
+
+    __str__ = __repr__
+
+    def __missing__(self, name: str) -> Any:
+        short = {
+            "C": "C_CONTIGUOUS", "F": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED",
+            "X": "WRITEBACKIFCOPY", "CONTIGUOUS": "C_CONTIGUOUS", "FORTRAN": "F_CONTIGUOUS",
+        }  # fmt: skip
+        if name in short:
+            return self[short[name]]
+        parts = {
+            "FNC": self.fnc,
+            "FORC": self.forc,
+            "BEHAVED": self.behaved,
+            "CARRAY": self.carray,
+            "FARRAY": self.farray,
+        }
+        return parts[name]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name.upper()]
+        except KeyError:
+            raise AttributeError(f"there is no flag {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name.upper()] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name not in ("WRITEABLE", "W"):
+            raise ValueError(f"flag {name} cannot be set")
+        set_flags(self._array, write=bool(value))
+        super().__setitem__("WRITEABLE", bool(value))
+
+
+def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
+    """Make this array object read-only or writable. Views created afterwards inherit this state."""
+    if write is None or write == is_writable(self) or type(self) is Scalar:
+        return
+    if write and type(self) is not ReadOnly:
+        raise ValueError("cannot set WRITEABLE flag to True of this array")
+    object.__dict__["__class__"].__set__(self, Array if write else ReadOnly)

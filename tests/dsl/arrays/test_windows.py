@@ -116,3 +116,9 @@ def test_python_numbers_of_elements() -> None:
         assert bool(x[0]) is True
     assert complex(wf.asarray(np.array([1 + 2j]))[0]) == 1 + 2j
     assert x.sum().item() == 2
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_flags_are_printed_like_numpys(order: Any) -> None:
+    ours, theirs = wf.ones((200, 300), order=order).copy(order).flags, np.ones((200, 300), order=order).flags
+    assert str(ours).replace("OWNDATA : False", "OWNDATA : True") == repr(theirs) == str(theirs)
