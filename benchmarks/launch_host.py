@@ -39,7 +39,7 @@ def measure() -> dict[str, str]:
         print(f"launches on a stand-in: left out: {done.stderr.strip().splitlines()[-1:]}")
         return {}
     found: dict[str, float] = json.loads(done.stdout)
-    return {f"{name}, on a stand-in of the driver": f"{taken:.2f} us" for name, taken in found.items()}
+    return {f"{name}, on a stand-in for the driver": f"{taken:.2f} us" for name, taken in found.items()}
 
 
 def run() -> dict[str, float]:

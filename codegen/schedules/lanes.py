@@ -39,7 +39,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Copier of operations of the logical kernel, once for each lane of each slot.
+    """Emits a copy of each operation of the logical kernel for each lane of each slot.
 
     Parameters
     ----------

@@ -309,7 +309,7 @@ class _Notes:
         return b.load(self.value, w.number(0))
 
     def wait(self, place: Value, part: int) -> None:
-        """Wait until a word has the tag of this launch, and store its part of the value."""
+        """Wait until a word has the tag of this launch, and store the part of the value that the word contains."""
         w, b = self.w, self.w.builder
         label = f"wait{place.name}"
         with b.scope(label), b.repeat():

@@ -192,7 +192,7 @@ class ThreadWriter:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Emit a test whether all these parameters are multiples of `lanes`, which is a power of two."""
+        """Emit a test of whether all these parameters are multiples of `lanes`, which is a power of two."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:

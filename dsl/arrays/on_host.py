@@ -116,7 +116,7 @@ def keep_few(value: Any) -> Any:
 
 
 def from_host(value: Any) -> Any:
-    """Return `value` with each NumPy array of a supported dtype in it converted to a weft array."""
+    """Convert the NumPy arrays in `value` that have a supported dtype to weft arrays, and return the result."""
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)

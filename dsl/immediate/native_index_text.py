@@ -43,8 +43,9 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Emit the conversion of an index for NumPy: integer arrays and integers, or a mask. Others branch to
-        ``give.up``."""
+        """Emit the conversion of an index to the form that NumPy takes.
+
+        The index is a mask, or it consists of integer arrays and integers. For any other index, branch to ``give.up``."""
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
         little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")

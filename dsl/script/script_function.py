@@ -97,7 +97,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stack_few(function: Callable[..., Any], values: Any) -> Any:
-    """Return one array of a list or tuple that contains small weft arrays, or `MISSED` if it is not small."""
+    """Stack a list or tuple that contains small weft arrays into one array. Return `MISSED` if that array would not be small."""
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
     if given is MISSED or sum(each.size for each, _ in found) > IMMEDIATE[0]:

@@ -210,7 +210,7 @@ class BlockWriter(BlockedStepsWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, places: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Emit a test whether the point is in the box of a step. Return None if all points are in the box.
+        """Emit a test of whether the point is in the box of a step. Return None if all points are in the box.
 
         With `all_sides`, points outside the array are also tested.
         """
@@ -228,7 +228,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, places: list[Value]) -> Value:
-        """Emit a test whether this block writes the step's result at the current point."""
+        """Emit a test of whether this block writes the step's result at the current point."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, place in enumerate(places):

@@ -69,7 +69,7 @@ def launch(
     slots: array[int],
     begun: list[Any] | None = None,
 ) -> None:
-    """Run a kernel, divided among threads as returned by `divide`.
+    """Run a kernel on several threads, with the division of work that `divide` returned.
 
     If `begun` is given, its last item is incremented immediately before the kernel starts.
     """

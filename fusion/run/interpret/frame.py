@@ -129,7 +129,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return the value `number`. The value is copied if the value `other` shares its memory."""
+        """Return the value numbered `number`, or a copy of it if it shares memory with the value numbered `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.home[number] >= 0:

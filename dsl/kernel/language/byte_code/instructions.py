@@ -233,7 +233,7 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
 def _link(
     found: list[CodeInstruction], starts: dict[int, int], jumps: dict[int, tuple[int, bool]], leaps: dict[int, int]
 ) -> None:
-    """Set the successors of all instructions. Unconditional jumps are skipped."""
+    """Set the successors of all instructions. A successor that is an unconditional jump is replaced by its target."""
 
     def behind(number: int) -> int:
         seen = set()

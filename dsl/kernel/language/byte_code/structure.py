@@ -108,7 +108,7 @@ class Structure:
         return found
 
     def dominates(self, first: int, second: int) -> bool:
-        """Return whether every path to the second block passes the first."""
+        """Return whether every path to the second block goes through the first."""
         while second != first and second != self.entry:
             second = self.dominator[second]
         return second == first
