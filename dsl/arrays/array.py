@@ -23,7 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 from weft.codegen import is_supported, native_dtype
 from weft.dsl.arrays.foreign_memory import over_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
-from weft.dsl.arrays.validation import UnsupportedDtypeError, check_unmasked, warn_deprecation
+from weft.dsl.arrays.validation import NO_VIEW, UnsupportedDtypeError, check_unmasked, warn_deprecation
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import make_storage, overlaps, values_of, view_of
 from weft.fusion import (
@@ -138,9 +138,7 @@ class Array(ArrayMembers):
         )
         changed = self.reshape(shape)
         if changed._storage is not self._storage:
-            raise AttributeError(
-                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
-            )
+            raise AttributeError(NO_VIEW)
         self._values, self._view = None, changed._view
 
     @property
@@ -327,10 +325,8 @@ class ReadOnly(Array):
     __slots__ = ()
 
 
-# The classes whose objects ``case [a, b]`` matches. Since NumPy 2.5, NumPy's arrays are among them. They are not
-# registered as `collections.abc.Sequence`, because NumPy's arrays are not.
-_SEQUENCE = 1 << 5  # Py_TPFLAGS_SEQUENCE
-_Matched = ABCMeta("_Matched", (), {"__abc_tpflags__": np.ndarray.__flags__ & _SEQUENCE})
+# ``case [a, b]`` matches objects of these classes, as it matches NumPy's arrays since NumPy 2.5.
+_Matched = ABCMeta("_Matched", (), {"__abc_tpflags__": np.ndarray.__flags__ & (1 << 5)})  # (Py_TPFLAGS_SEQUENCE)
 _Matched.register(Array)
 
 

@@ -56,6 +56,10 @@ class MaskedArrayError(UnsupportedDtypeError):
         )
 
 
+# NumPy's error for an assignment to `shape` that would need a copy.
+NO_VIEW = "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+
+
 def warn_of_lost_parts(source: np.dtype, target: np.dtype) -> None:
     """Emit NumPy's warning for a cast from complex to real."""
     if source.kind == "c" and target.kind not in "cb":

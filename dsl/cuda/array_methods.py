@@ -104,12 +104,16 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
     >>> x.view(np.int32).copy_to_host()
     array([1065353216, 1073741824], dtype=int32)
     """
-    if dtype is not None and (
-        np.dtype(dtype) == object or not np.dtype(dtype).isnative or _is_shared_here(self, dtype)
+    if (
+        dtype is None
+        or type is not None
+        or np.dtype(dtype) in (object, self.dtype)
+        or not np.dtype(dtype).isnative
+        or _is_shared_here(self, dtype)
     ):
-        return _own_view(self, dtype, type)  # (a class, a dtype that no kernel accepts, or a view on the CPU)
-    if dtype is None or np.dtype(dtype) == self.dtype:
-        return wrap(self._storage, self._view)
+        return _own_view(
+            self, dtype, type
+        )  # (a class, the same dtype, one that no kernel accepts, or a view on the CPU)
     shape, strides, offset = self._view or whole(self._storage)
     size = self.itemsize
     return MemoryArray(self._storage, self.dtype, shape, tuple(s * size for s in strides), offset * size).view(dtype)
