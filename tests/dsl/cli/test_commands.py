@@ -69,27 +69,27 @@ print(parser.parse_args())
 """
 
 
-def test_an_option_after_the_program_is_passed_to_it_with_a_note(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def run(script: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program under ``weft run``, in a process of its own: the redirection of NumPy's imports lasts."""
+    command = [sys.executable, "-m", "weft", "run", str(script), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True)
+
+
+def test_an_option_after_the_program_is_passed_to_it_with_a_note(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import sys\nprint(sys.argv[1:])\n")
     words = ["--compare", "--device", "cpu", "--verify=1", "-v", "--explain"]
-    assert main(["run", str(script), *words]) == 0
-    said = capsys.readouterr()
-    assert said.out == f"{words}\n"
+    done = run(script, words)
+    assert done.stdout == f"{words}\n"
     note = "weft run: {} after the program's name is passed to the program; to give it to weft, put it before\n"
-    assert said.err == "".join(note.format(option) for option in ("--compare", "--explain", "--device"))
+    assert done.stderr == "".join(note.format(option) for option in ("--compare", "--explain", "--device"))
 
 
-def test_an_option_that_the_program_reads_is_passed_without_a_note(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_option_that_the_program_reads_is_passed_without_a_note(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(READING)
-    assert main(["run", str(script), "--compare", "--device", "cpu"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "Namespace(compare=True, device='cpu')\n" and said.err == ""
+    done = run(script, ["--compare", "--device", "cpu"])
+    assert done.stdout == "Namespace(compare=True, device='cpu')\n" and done.stderr == ""
 
 
 def test_the_options_of_run_are_known() -> None:
