@@ -111,9 +111,8 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
         or not np.dtype(dtype).isnative
         or _is_shared_here(self, dtype)
     ):
-        return _own_view(
-            self, dtype, type
-        )  # (a class, the same dtype, one that no kernel accepts, or a view on the CPU)
+        # (a class, the same dtype, one that no kernel accepts, or a view on the CPU)
+        return _own_view(self, dtype, type)
     shape, strides, offset = self._view or whole(self._storage)
     size = self.itemsize
     return MemoryArray(self._storage, self.dtype, shape, tuple(s * size for s in strides), offset * size).view(dtype)

@@ -291,12 +291,12 @@ def quicken() -> None:
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
+    import_module("weft.dsl.immediate.native_immediate").quicken()  # (issues a warning if nothing can be compiled)
     try:
         native.check()
     except CompileError:
         return
     _native.append(native)
-    import_module("weft.dsl.immediate.native_immediate").quicken()
     for install in when_native:
         install(native.native_callers)
     replace_own({})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft.runtime import Replacement, replacement
+from weft.runtime import OptimizerWarning, Replacement, replacement
 from weft.runtime.replacement import COMPILED, REQUESTED
 
 ENOUGH = 5_000
@@ -62,10 +62,15 @@ def test_this_process_compiles_it_if_no_other_has(state: str | None, situation: 
     assert code.is_due(COMPILED)
 
 
-@pytest.mark.parametrize(("state", "due"), [("failed", True), ("crashed", False)])
-def test_an_error_is_repeated_here_but_not_a_crash(
-    state: str, due: bool, situation: Situation, code: Replacement
-) -> None:
+def test_an_error_is_repeated_here(situation: Situation, code: Replacement) -> None:
     assert not code.is_due(REQUESTED)
-    situation.request.state = state
-    assert code.is_due(ENOUGH) is due and not code.is_due(COMPILED)
+    situation.request.state = "failed"
+    assert code.is_due(ENOUGH) and not code.is_due(COMPILED)
+
+
+def test_a_crash_is_not_repeated_and_issues_one_warning(situation: Situation, code: Replacement) -> None:
+    assert not code.is_due(REQUESTED)
+    situation.request.state = "crashed"
+    with pytest.warns(OptimizerWarning, match="ended a process"):
+        assert not code.is_due(ENOUGH)
+    assert not code.is_due(COMPILED)
