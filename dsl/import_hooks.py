@@ -8,7 +8,7 @@ weft. Invariant: no other package is imported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -24,7 +24,7 @@ _find_lazy = lazy_names(
         "register_vector_space",
     },
 )
-_WAITING = {
+_WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "autograd.numpy.numpy_boxes": "register_box",
     "autograd.numpy.numpy_vspaces": "register_vector_space",
     "dask.array": "register_chunks",
@@ -35,14 +35,22 @@ _WAITING = {
 }
 
 
-def _register(name: str, module: ModuleType) -> None:
-    _find_lazy(name)(module)
+def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
+    """Call a function with a module as soon as it is imported, or now if it is loaded."""
+    if name in sys.modules:
+        function(sys.modules[name])
+    else:
+        _WAITING[name] = function
+
+
+def _register(function: str | Callable[[ModuleType], None], module: ModuleType) -> None:
+    (_find_lazy(function) if isinstance(function, str) else function)(module)
 
 
 class _RegisteringLoader:
     """The loader of a package's module, followed by the registration."""
 
-    def __init__(self, loader: Any, function: str) -> None:
+    def __init__(self, loader: Any, function: str | Callable[[ModuleType], None]) -> None:
         self._loader = loader
         self._function = function  # empty for a module of weft
 

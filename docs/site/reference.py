@@ -13,7 +13,7 @@ from docs.site.public_names import PublicName, public_names
 from weft.codegen import OPS, NoLoopError, resolve_dtypes
 from weft.dsl import OWN
 from weft.dsl.arrays.ufunc import UFunc
-from weft.dsl.cli import _parser as command_parser
+from weft.dsl.cli.options import make_parser
 from weft.dsl.kernel.language.names import TABLE, TRIPLES
 
 # Titles of the pages of functions, and the modules of these functions; single functions of `compositions` by name
@@ -184,7 +184,7 @@ def error_page(names: dict[str, PublicName]) -> str:
 def command_page() -> str:
     """Return the page of the command line, from its parser."""
     text = heading("Commands", "The command ``weft`` and ``python -m weft`` are the same.")
-    (commands,) = [a for a in command_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)]
+    (commands,) = [a for a in make_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)]
     said = {action.dest: action.help for action in commands._choices_actions}  # type: ignore[attr-defined]
     assert isinstance(commands.choices, dict)
     for name, parser in commands.choices.items():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 from weft.dsl.cli.main_program import MainProgram, output_is_closed
@@ -14,47 +14,7 @@ from weft.dsl.cli.run import explain, run
 from weft.runtime import override
 
 OPTIONS = ("--compare", "--explain", "--verify", "--device")  # of ``weft run``
-
-
-class _Version(argparse.Action):
-    """Option that prints the installed version."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from weft.dsl.cli.reports import installed_version
-
-        print(f"weft {installed_version('weft')}")
-        parser.exit()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    commands = parser.add_subparsers(dest="command", required=True)
-    running = commands.add_parser(
-        "run",
-        help="run an unmodified NumPy script on weft",
-        usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
-    )
-    running.add_argument(
-        "--compare", action="store_true", help="run it several times, also under NumPy, and print times and differences"
-    )
-    running.add_argument("--explain", action="store_true", help="compile before running, and print each new plan")
-    running.add_argument("--verify", action="store_true", help="also interpret each plan, and compare the bits")
-    running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
-    explaining = commands.add_parser(
-        "explain",
-        help="write an HTML page with the time, bytes and kernels of each line of a script",
-        usage="weft explain [options] (SCRIPT | -m MODULE | -c CODE) [arguments]",
-    )
-    explaining.add_argument("-o", "--output", default="", metavar="FILE", help="the page (default: SCRIPT-weft.html)")
-    explaining.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
-    commands.add_parser("info", help="versions, devices, and what was found of CUDA")
-    commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
-    caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
-    caching.add_argument("action", choices=("info", "clear"))
-    for command in commands.choices.values():
-        command.set_defaults(parser=command)
-    return parser
+PLAIN = SimpleNamespace(command="run", compare=False, explain=False, verify=False, device="")  # ``weft run SCRIPT``
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
@@ -73,9 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] in (["run"], ["explain"]):
         own, program = _split(words[1:])
         words = [words[0], *own]
-    options, unknown = _parser().parse_known_args(words)
-    if unknown:  # (`parse_args` would show the usage of all commands)
-        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    options = PLAIN if words == ["run"] and program else _parse(words)
     try:
         status = _execute(options, program)
         print(end="", flush=True)
@@ -89,7 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _execute(options: argparse.Namespace, program: Sequence[str]) -> int:
+def _parse(words: Sequence[str]) -> Any:
+    """Return the options of a command, or exit with an error message."""
+    from weft.dsl.cli.options import make_parser
+
+    options, unknown = make_parser().parse_known_args(words)
+    if unknown:  # (`parse_args` would show the usage of all commands)
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
+
+
+def _execute(options: Any, program: Sequence[str]) -> int:
     """Execute a command, and return the exit status. `program` is the program of ``run`` or ``explain``."""
     if options.command not in ("run", "explain"):
         return _report(options)
@@ -114,7 +82,7 @@ def _misplaced(program: MainProgram) -> list[str]:
     return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]
 
 
-def _report(options: argparse.Namespace) -> int:
+def _report(options: Any) -> int:
     """Print what ``weft info``, ``weft doctor`` or ``weft cache`` reports, and return the exit status."""
     from weft.dsl.cli import reports
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
+from weft.dsl.import_hooks import when_imported
 from weft.dsl.script import script_function, script_namespace
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import BETWEEN, CompileError
@@ -41,12 +42,10 @@ def redirect(*folders: str) -> None:
     _known.clear()
     callers.expect(is_program if _folders else None)
     if builtins.__import__ not in _hooks:
-        from multiprocessing import spawn  # (takes a few milliseconds)
-
         builtins.__import__ = _hooks[-1]
         script_namespace.is_program = is_program
         array.show_class(_getters[-1])
-        spawn.get_preparation_data = _with_redirection(spawn.get_preparation_data)
+        when_imported("multiprocessing.spawn", _redirect_children)
 
 
 def _seen_class(value: Any, depth: int = 1) -> type:
@@ -185,8 +184,9 @@ class _InChild:
         return redirect, tuple(_folders)
 
 
-def _with_redirection(prepare: Any) -> Any:
-    """Return a version of `multiprocessing.spawn.get_preparation_data` that adds the redirection."""
+def _redirect_children(spawn: Any) -> None:
+    """Replace `multiprocessing.spawn.get_preparation_data` by a version that adds the redirection."""
+    prepare = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
         data: dict[str, Any] = {"weft": _InChild(), **prepare(name)}
@@ -194,7 +194,7 @@ def _with_redirection(prepare: Any) -> Any:
             data.pop("init_main_from_path", None)
         return data
 
-    return get_preparation_data
+    spawn.get_preparation_data = get_preparation_data
 
 
 # -- programs in a process of ours ------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.dsl.cli import OPTIONS, _parser, main
+from weft.dsl.cli import OPTIONS, main
+from weft.dsl.cli.options import make_parser
 
 
 @pytest.mark.parametrize("command", ["run", "explain", "info", "doctor", "cache"])
@@ -93,6 +94,6 @@ def test_an_option_that_the_program_reads_is_passed_without_a_note(tmp_path: Pat
 
 
 def test_the_options_of_run_are_known() -> None:
-    (commands,) = (action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction))
+    (commands,) = (action for action in make_parser()._actions if isinstance(action, argparse._SubParsersAction))
     options = {text for action in commands.choices["run"]._actions for text in action.option_strings}
     assert options == {*OPTIONS, "-h", "--help"}

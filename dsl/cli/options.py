@@ -1,0 +1,48 @@
+"""The options of the command line. Plain ``weft run SCRIPT`` does not import this module, so that it starts sooner."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+class _Version(argparse.Action):
+    """Option that prints the installed version."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from weft.dsl.cli.reports import installed_version
+
+        print(f"weft {installed_version('weft')}")
+        parser.exit()
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    commands = parser.add_subparsers(dest="command", required=True)
+    running = commands.add_parser(
+        "run",
+        help="run an unmodified NumPy script on weft",
+        usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
+    )
+    running.add_argument(
+        "--compare", action="store_true", help="run it several times, also under NumPy, and print times and differences"
+    )
+    running.add_argument("--explain", action="store_true", help="compile before running, and print each new plan")
+    running.add_argument("--verify", action="store_true", help="also interpret each plan, and compare the bits")
+    running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
+    explaining = commands.add_parser(
+        "explain",
+        help="write an HTML page with the time, bytes and kernels of each line of a script",
+        usage="weft explain [options] (SCRIPT | -m MODULE | -c CODE) [arguments]",
+    )
+    explaining.add_argument("-o", "--output", default="", metavar="FILE", help="the page (default: SCRIPT-weft.html)")
+    explaining.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
+    commands.add_parser("info", help="versions, devices, and what was found of CUDA")
+    commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
+    caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
+    caching.add_argument("action", choices=("info", "clear"))
+    for command in commands.choices.values():
+        command.set_defaults(parser=command)
+    return parser
