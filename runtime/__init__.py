@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.linker import assemble, disassemble
     from weft.runtime.cuda.probe import Probe, probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
+    from weft.runtime.failures import report_failure, try_compiling, write_report
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
     from weft.runtime.llvm_files import read_llvm
@@ -75,6 +76,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cache": "DiskCache disk_cache key_material source_digest",
         "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.replacement": "Replacement",
+        "weft.runtime.failures": "report_failure try_compiling write_report",
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
@@ -200,6 +202,7 @@ __all__ = [
     "read_llvm",
     "prepare",
     "register_foreign",
+    "report_failure",
     "report_fallback",
     "select_device",
     "set_default_device",
@@ -217,9 +220,11 @@ __all__ = [
     "take_position",
     "take_stream",
     "thread_count",
+    "try_compiling",
     "uninterruptible",
     "usable_cores",
     "waiting",
     "warn_user",
     "tracing",
+    "write_report",
 ]

@@ -35,16 +35,14 @@ from weft.runtime import (
     IMMEDIATE,
     Builtin,
     CompileError,
-    OptimizerWarning,
     Replacement,
     get_device,
     put_buffer,
     put_call,
     put_operators,
     python_function,
-    setting,
+    report_failure,
     slots_of,
-    warn_user,
 )
 
 
@@ -141,9 +139,7 @@ def quicken() -> None:
 
 def tell_of_python(error: Exception) -> None:
     """Warn that small operations remain in Python. Raises `error` with ``WEFT_STRICT=1``."""
-    if setting("strict"):
-        raise error
-    warn_user(f"small operations stay in Python: {error} (with WEFT_STRICT=1 this is an error)", OptimizerWarning)
+    report_failure("the compilation of native code", "small operations stay in Python, which is slower", error)
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:

@@ -19,7 +19,6 @@ import numpy as np
 import weft.codegen as codegen
 import weft.runtime as runtime  # (its names load when they are used)
 from weft.codegen import find_op, is_bfloat16
-from weft.runtime import setting
 
 Loop = tuple[np.dtype, ...]
 
@@ -27,6 +26,8 @@ Loop = tuple[np.dtype, ...]
 REQUEST = 0.005
 # Seconds that the compilation of a loop takes, and that loading LLVM and the code generator takes.
 PRICE, LOADING = 0.03, 0.1
+# What a warning says about ops whose loops cannot be compiled.
+BY_NUMPY = "NumPy computes it, which is slower"
 
 
 def compile_price() -> float:
@@ -119,19 +120,6 @@ def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
     return np.where(x == x, found, dtype.type(0))
 
 
-def try_compiling(make: Callable[[], Any]) -> Any:
-    """Return the loop that `make` compiles. Return None if the compilation fails, unless WEFT_STRICT=1.
-
-    The caller then uses NumPy functions instead.
-    """
-    try:
-        return make()
-    except Exception as error:
-        if setting("strict") or isinstance(error, MemoryError):
-            raise
-        return None
-
-
 def _look_again(_: None) -> None:
     codegen.read_description_again()  # (the second process may have described this machine)
 
@@ -163,6 +151,7 @@ class ExpandedRow:
         compile: Callable[[], Any],
     ) -> None:
         self._op, self._loop, self._dtype = op, loop, dtype
+        self._form = f"the compilation of {op} of {', '.join(map(str, loop))}"
         self._builder = _OnArrays(simple)
         self._compile = compile
         self._made: Any = None
@@ -190,7 +179,7 @@ class ExpandedRow:
             self._request = runtime.submit(store, row, _look_again, urgent=True) or ()
         # (the second process may be slow to answer on a busy machine)
         due = self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
-        if due and try_compiling(self.compiled) is None:
+        if due and runtime.try_compiling(self._form, BY_NUMPY, self.compiled) is None:
             self._spent = -inf
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:

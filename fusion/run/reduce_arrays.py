@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import weft.codegen as codegen  # (what reads the disk cache loads when it is used)
+import weft.runtime as runtime
 from weft.codegen import (
     FOLD_LANES,
     dtype_kind,
@@ -26,7 +27,7 @@ from weft.codegen import (
     widened,
 )
 from weft.fusion.graph.reduction_order import CHUNK, SHORT, Level, Tree, plain_tree
-from weft.fusion.run.expanded_rows import try_compiling
+from weft.fusion.run.expanded_rows import BY_NUMPY
 
 # Number of sums of packed rows after which a compiled loop pays.
 OFTEN = 32
@@ -266,7 +267,8 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
         count = _counts[key] = _counts.get(key, 0) + 1
         if count <= OFTEN:
             return None
-        loop = try_compiling(lambda: compiler().compile_fold(op, kind))
+        form = f"the compilation of reductions by {op} of {kind}"
+        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_fold(op, kind))
         if loop is None:
             _counts[key] = -sys.maxsize
             return None

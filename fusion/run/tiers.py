@@ -10,14 +10,13 @@ only if planning failed.
 from __future__ import annotations
 
 import threading
-import traceback
 from collections import OrderedDict
 from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import Any
 
 import weft.runtime as runtime  # (names that are not needed here load when they are used)
-from weft.fusion.explain.reports import describe, write_report
+from weft.fusion.explain.reports import describe
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_store, resized
@@ -33,12 +32,10 @@ from weft.runtime import (
     DeviceMismatchError,
     LaunchNote,
     Listening,
-    OptimizerWarning,
     SettingError,
     counted,
     launch_heard,
     setting,
-    warn_user,
 )
 
 PROGRAMS_LIMIT = 256
@@ -341,15 +338,9 @@ def rescue(
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
     """Interpret all graphs of a form from now on, and warn. Raises `error` instead if WEFT_STRICT=1."""
-    if setting("strict"):
-        raise error
-    form.broken = True
-    shown = "".join(traceback.format_exception(error))
-    path = write_report("failure", f"{describe(graph.versions)}\n\n{shown}")
-    warn_user(
-        f"the optimizer failed ({type(error).__name__}: {error}), so this program is interpreted, which is slower; "
-        f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
-        OptimizerWarning,
+    form.broken = not setting("strict")
+    runtime.report_failure(
+        "the optimizer", "this program is interpreted, which is slower", error, describe(graph.versions)
     )
 
 

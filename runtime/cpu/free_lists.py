@@ -33,6 +33,7 @@ from weft.runtime.cpu.free_list_code import (
 from weft.runtime.cpu.native import Builtin, check_objects, lasting, obtain_native, python_function
 from weft.runtime.cpu.slots import slots_of
 from weft.runtime.device import Buffer, Requests
+from weft.runtime.failures import try_compiling
 
 _python = ctypes.pythonapi
 PATIENCE = 2  # runs of a plan before free lists are prepared: many plans run only once, and would wait for native code
@@ -168,6 +169,12 @@ class FreeLists:
                         pass
             finally:
                 self._store[CLOSED] -= 1
+
+
+def make_free_lists(base: Any, pool: Counted, expected: Mapping[str, object]) -> FreeLists | None:
+    """Return the free lists of a pool, or None if their native code cannot be compiled (see `FreeLists`)."""
+    instead = "Python allocates buffers one by one, which is slower"
+    return try_compiling("native code for free lists", instead, lambda: FreeLists(base, pool, expected))
 
 
 def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
