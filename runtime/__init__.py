@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
-    from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.buffer_slot import put_buffer
     from weft.runtime.cpu.host_device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
@@ -74,7 +73,6 @@ __getattr__ = lazy_names(
     {
         "weft.runtime.bandwidth": "copy_bandwidth",
         "weft.runtime.cache": "DiskCache disk_cache key_material source_digest",
-        "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.replacement": "Replacement",
         "weft.runtime.failures": "report_failure try_compiling write_report",
         "weft.runtime.host_fallback": "is_gpu report_fallback",
@@ -117,7 +115,6 @@ __all__ = [
     "BuildNote",
     "Builtin",
     "CacheWarning",
-    "CodeCache",
     "CompileError",
     "CpuDevice",
     "CudaDevice",

@@ -237,10 +237,13 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
             if (node := _recall_turned(key, operands, epoch)) is not None:
                 return turned_back(record(node), order)
         operands = tuple([_turned(value, order) for value in operands])
-    pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
-    node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
+    numbers = not {int, float}.isdisjoint(map(type, operands))
+    given = [within_64_bits(op, value, operands) for value in operands] if numbers else operands
+    expressions, weak = zip(*map(as_operand, given), strict=True)
+    node = map_(op, expressions, weak, location=where)
     if recording.epoch is epoch:
-        node = bind_numbers(node, operands, where, epoch)
+        if numbers:
+            node = bind_numbers(node, operands, where, epoch)
         if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
             remember(key, node, where, epoch)  # (unless another thread has written to an operand since)
     return record(node) if order is None else turned_back(record(node), order)

@@ -26,7 +26,7 @@ def request_plan(
 
     The result of the request is the CPU time of the compilation in seconds.
     """
-    if not plan_store.is_open(device) or not plan_store.is_nameable(form.key):
+    if plan_store.open_store(device) is None or not plan_store.is_nameable(form.key):
         return None
     # (the second process describes the machine for this one, if LLVM would have to be loaded for that)
     key = plan_store.store_key(form.key, device) if codegen.is_host_described() else b""

@@ -133,7 +133,9 @@ def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int,
 
 
 def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Cache the plan of a graph, with the recorded versions as its outputs."""
+    """Cache the plan of a graph, with the recorded versions as its outputs and with what its runs need."""
+    plan.blank = [None] * (plan.places - plan.slots) + [0]
+    plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     place_of = dict(plan.outputs)
     plan.handed = [place_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed
