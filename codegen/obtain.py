@@ -150,16 +150,17 @@ def find_function(device: Device, digest: str) -> Any | None:
 
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
     """Return the object code of `kernel` for `target`. The kernel is compiled if its code is not cached on disk."""
-    if setting("debug") or setting("dump"):
-        import_module("weft.codegen.compile").show_stages(target, kernel, text)
     cache = disk_cache()
     key = _key(target, text)
     code = cache.get(key) if cache is not None else None
+    if code is not None and not setting("debug") and not setting("dump"):
+        return code
+    compiler = import_module("weft.codegen.compile")  # (code from disk does not need it)
+    compiler.show_stages(target, kernel, text)
     if code is None:
         CompileCounts.compiled += 1
         with building(kernel.name, target.name, "compile", kernel_number(hashlib.sha256(key).hexdigest())):
-            # (functions from disk need no compiler)
-            code = import_module("weft.codegen.compile").compile_kernel(kernel, target)
+            code = compiler.compile_kernel(kernel, target)
         if cache is not None:
             cache.put(key, code)
     return code

@@ -26,7 +26,6 @@ from weft.dsl.arrays.array import (
     whole,
     wrap,
 )
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply
 from weft.dsl.arrays.delivery import as_array, deliver, hand_over
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
@@ -35,7 +34,7 @@ from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype
+from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of
