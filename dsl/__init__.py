@@ -17,10 +17,8 @@ from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from weft.dsl.functions.symbolic import lambdify
-    from weft.dsl.script.numpy_face import NUMPY, ndarray, submodule
 
 __all__ = [
-    "NUMPY",
     "OWN",
     "Array",
     "UFunc",
@@ -29,14 +27,11 @@ __all__ = [
     "explain",
     "find_name",
     "lambdify",
-    "ndarray",
-    "submodule",
 ]
 
 __getattr__ = lazy_names(
     globals(),
     {
-        "weft.dsl.script.numpy_face": "NUMPY ndarray submodule",
         "weft.dsl.functions.symbolic": "lambdify",
     },
 )

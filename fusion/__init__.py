@@ -12,7 +12,6 @@ from weft.fusion.graph.expr import (
     broadcast_to,
     cast,
     constant,
-    constant_value,
     contiguous_strides,
     dense_order,
     empty,
@@ -50,7 +49,7 @@ from weft.fusion.record.recording import (
     write_anew,
     write_view,
 )
-from weft.fusion.record.shared_memory import SharedMemory, find_shared, keep_shared, lend, lend_owner, lender_of, share
+from weft.fusion.record.shared_memory import find_shared, keep_shared, lend, lend_owner, lender_of, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -97,7 +96,6 @@ __all__ = [
     "Expr",
     "Location",
     "NeedsKernelError",
-    "SharedMemory",
     "Storage",
     "SymbolicProgram",
     "as_symbol",
@@ -109,7 +107,6 @@ __all__ = [
     "cast",
     "compile_masked_copy",
     "constant",
-    "constant_value",
     "compile_price",
     "contiguous_strides",
     "current_epoch",

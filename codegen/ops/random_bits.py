@@ -15,7 +15,6 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops.definition import OpDef
 
-_MASK = (1 << 64) - 1
 _WORD = np.dtype(np.uint64)
 # NumPy's constants of PCG64DXSM and Philox4x64 (Salmon et al. 2011).
 _CHEAP = 0xDA942042E4DD58B5

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 # Maximum length of an axis that kernels can sort.
 MOST = 2**31 - 1
 _INT64 = np.dtype(np.int64)
-_FLAT = ((0, (), 0),)
 # NumPy's names of sorting algorithms.
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 

@@ -342,7 +342,7 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
     return result
 
 
-def _extreme_item(call: Invocation, generator: Generator, row: str, strict: str) -> Any:
+def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
     """Compile the minimum or maximum of a generator's items. A run-time flag distinguishes the first item."""
     c = call.c
     key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
@@ -373,7 +373,7 @@ def _lesser(row: str, strict: str) -> Handler:
             if isinstance(values[0], ArrayValue):
                 return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
             if isinstance(values[0], Generator):
-                return _extreme_item(call, values[0], row, strict)
+                return _extreme_item(call, values[0], strict)
             values = unpack(call.frame, values[0])
             if not values:
                 c.fail("min and max of nothing")
