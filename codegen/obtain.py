@@ -51,7 +51,7 @@ class CodeCache:
     def __len__(self) -> int:
         return len(self._found)
 
-    def get(self, key: Any) -> Any | None:
+    def get(self, key: object) -> Any | None:
         """Return the cached function, or None if it is not cached."""
         with self._lock:
             if key in self._found:
@@ -59,7 +59,7 @@ class CodeCache:
                 return self._found[key]
             return None
 
-    def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
+    def get_or_build(self, key: object, build: Callable[[], Any]) -> Any:
         """Return the cached function of `key`. If it is not cached, call `build` and cache the result.
 
         If a build fails, the next caller tries it again.

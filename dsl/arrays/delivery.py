@@ -22,7 +22,7 @@ def settled(value: Any) -> Any:
     return value
 
 
-def as_array(value: Any) -> Array:
+def as_array(value: object) -> Array:
     """Return `value` if it is a weft array, else convert it to one."""
     return value if isinstance(value, Array) else convert(value)
 

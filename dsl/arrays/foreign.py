@@ -65,7 +65,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
     return found
 
 
-def is_foreign(value: Any) -> bool:
+def is_foreign(value: object) -> bool:
     """Return whether a value is of another library's type that implements NumPy's protocols, or of an ndarray
     subclass."""
     kind = type(value)

@@ -72,7 +72,7 @@ def warn_deprecation(since: tuple[int, int], message: str) -> None:
         warn_user(message, DeprecationWarning)
 
 
-def check_unmasked(value: Any) -> None:
+def check_unmasked(value: object) -> None:
     """Raise MaskedArrayError for a `numpy.ma` array that has a mask."""
     if type(value) is not np.ndarray and isinstance(value, np.ndarray) and hasattr(value, "_sharedmask"):
         if np.ma.getmask(value) is not np.ma.nomask:

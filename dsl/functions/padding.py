@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
 
 
-def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
+def _pad_widths(given: object, ndim: int) -> list[list[int]]:
     """Return the padding before and after each axis. `given` is a number, pairs, or a dict keyed by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim

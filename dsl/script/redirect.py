@@ -49,7 +49,7 @@ def redirect(*folders: str) -> None:
         spawn.get_preparation_data = _with_redirection(spawn.get_preparation_data)
 
 
-def _seen_class(value: Any, depth: int = 1) -> type:
+def _seen_class(value: object, depth: int = 1) -> type:
     """Return `numpy.ndarray` if the frame `depth` frames up belongs to a library of the program, otherwise the type.
 
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the

@@ -140,7 +140,7 @@ def _value_of(node: Expr) -> Any:
     return np.frombuffer(node.attrs[0], node.dtype)[0]
 
 
-def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: Any) -> None:
+def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: object) -> None:
     assert border is not None
     before: tuple[slice, ...] = ()
     for begin, end in border:

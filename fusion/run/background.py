@@ -34,7 +34,7 @@ def request_plan(
     return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
 
 
-def _forget(key: Any, seconds: float) -> None:
+def _forget(key: object, seconds: float) -> None:
     """Let the next search for the plans of a form read the disk."""
     codegen.read_description_again()
     resized.forget(key)

@@ -59,7 +59,7 @@ class _OnArrays:
     def __getattr__(self, name: str) -> Any:
         raise NeedsCodeError(name)
 
-    def constant(self, value: Any, dtype: Any = None) -> _Value:
+    def constant(self, value: object, dtype: Any = None) -> _Value:
         """Return a constant. A dtype is required, since indices do not occur outside of loops."""
         if dtype is None:
             raise NeedsCodeError
@@ -110,7 +110,7 @@ def _parts(value: _Value) -> Any:
     return _Value(kind, value.array.real), _Value(kind, value.array.imag)
 
 
-def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
+def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
     """Convert a float to an integer. Values out of range saturate, and NaN becomes 0."""
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")

@@ -146,7 +146,7 @@ def _note_rate(form_price: float, seconds: float) -> None:
 
 
 def try_interpreting(
-    key: Any,
+    key: object,
     kind: resized.Form,
     graph: LiveGraph,
     epoch: Epoch,
@@ -219,12 +219,12 @@ def _limit(form: FormCost) -> float:
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
-def is_known(key: Any, kind: resized.Form) -> bool:
+def is_known(key: object, kind: resized.Form) -> bool:
     """Return whether a graph, or a graph that differs only in its slots, was interpreted or planned before."""
     return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
 
 
-def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
+def interpret_again(key: object, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
     """Interpret a graph that was interpreted before, unless compilation is now cheaper.
 
     Return whether the graph was interpreted.
@@ -251,7 +251,7 @@ def _goes_on(form: FormCost) -> bool:
 
 
 def _interpret(
-    key: Any, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
+    key: object, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
 ) -> bool:
     """Run the program of a graph and add the time to the form's costs.
 
@@ -275,7 +275,7 @@ def _interpret(
     return True
 
 
-def _keep_program(key: Any, program: Program | None, form: FormCost) -> None:
+def _keep_program(key: object, program: Program | None, form: FormCost) -> None:
     with _lock:
         _programs[key] = program, form
         if len(_programs) > PROGRAMS_LIMIT:
@@ -307,7 +307,7 @@ def is_optimizers(error: Exception) -> bool:
 
 def rescue(
     error: Exception,
-    key: Any,
+    key: object,
     graph: LiveGraph,
     epoch: Epoch,
     versions: list[Expr],

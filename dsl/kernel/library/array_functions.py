@@ -33,7 +33,7 @@ from weft.dsl.kernel.language.values import (
 _WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64}  # dtypes of sums of integers
 
 
-def _array(call: Invocation, value: Any, name: str) -> ArrayValue:
+def _array(call: Invocation, value: object, name: str) -> ArrayValue:
     if not isinstance(value, ArrayValue):
         call.c.fail(f"{name} takes an array, not {describe(value)}")
     return value
@@ -44,7 +44,7 @@ def _call(call: Invocation, function: Callable[..., Any], *arguments: Any) -> An
     return call.c.call(call.frame, call.node, Constant(function), list(arguments), {})
 
 
-def _flat(call: Invocation, value: Any, name: str) -> ArrayValue:
+def _flat(call: Invocation, value: object, name: str) -> ArrayValue:
     return flatten(call.c, _array(call, value, name))
 
 
@@ -286,7 +286,7 @@ for _name in ("argsort", "cumsum", "cumprod", "std", "var", "ptp"):
 # -- new arrays ----------------------------------------------------------------------------------
 
 
-def _filled(value: Any, name: str) -> None:
+def _filled(value: object, name: str) -> None:
     def handler(call: Invocation, shape: Any, dtype: Any = None) -> Any:
         c = call.c
         made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
@@ -342,7 +342,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
     return made
 
 
-def _nested(c: Compiler, value: Any) -> tuple[tuple[int, ...], list[Any]]:
+def _nested(c: Compiler, value: object) -> tuple[tuple[int, ...], list[Any]]:
     """Return the shape of nested tuples, and the numbers in them."""
     if not isinstance(value, TupleValue):
         return (), [c.number(value, "a number in an array")]

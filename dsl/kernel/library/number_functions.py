@@ -25,7 +25,7 @@ from weft.dsl.kernel.language.variables import Restart
 from weft.runtime import counted
 
 
-def _rows(module: Any, names: dict[str, str]) -> None:
+def _rows(module: object, names: dict[str, str]) -> None:
     for name, row in names.items():
         function = getattr(module, name, None)
         if function is not None:
@@ -55,7 +55,7 @@ _CMATH = "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split(
 _rows(cmath, {name: name for name in _CMATH} | {k: v for k, v in _MATH.items() if k.startswith("a") and k != "atan2"})
 
 
-def _complex(call: Invocation, value: Any) -> Any:
+def _complex(call: Invocation, value: object) -> Any:
     number = call.c.number(value)
     kind = call.c.kind(number)
     if kind is complex or (isinstance(kind, np.dtype) and kind.kind == "c"):
@@ -349,7 +349,7 @@ def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
     c.assign(begun, ScalarValue(c.builder.constant(False, np.bool_), True))
 
-    def step(item: Any) -> None:
+    def step(item: object) -> None:
         item = c.scalar(item)
         if best.kind is None:
             c.assign(best, item)
