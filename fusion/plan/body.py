@@ -31,8 +31,6 @@ from weft.fusion.graph.sizes import Size, common_divisor
 
 Role = Literal["parallel", "reduce", "scan", "serial"]
 _BOOL = np.dtype(bool)
-# A branch is likely if at most one in so many indices along each axis takes the other one.
-LIKELY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Instruction:
     ``read``: element `index` of the materialized `node`. ``gather``: the same plus the values of operands times
     `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: as the node says (a map without operands of
     its own computes an index). ``choose``: the first of `branches` if its operand holds, otherwise the second. `likely`
-    states whether nearly all indices take the first branch, or nearly all the second. Otherwise it is None.
+    states that most indices take the first branch.
     """
 
     kind: Literal["read", "gather", "iota", "map", "constant", "scalar", "choose"]
@@ -59,7 +57,7 @@ class Instruction:
     operands: tuple[int, ...] = ()
     factors: tuple[int, ...] = ()
     branches: tuple[Branch, ...] = ()
-    likely: bool | None = None
+    likely: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +109,6 @@ def window_of(update: Expr) -> Window | None:
         axis.append(along)
         step.append(by)
     return Window(tuple(first), tuple(last), tuple(axis), tuple(step))
-
-
-def _is_likely(window: Window, shape: tuple[int, ...]) -> bool | None:
-    """Return whether nearly all indices of an update are in its window, or nearly none. Otherwise return None."""
-    lengths = [last - first + 1 for first, last in zip(window.first, window.last, strict=True)]
-    if all(LIKELY * (n - inside) <= n for inside, n in zip(lengths, shape, strict=True)):
-        return True
-    return False if any(LIKELY * inside <= n for inside, n in zip(lengths, shape, strict=True)) else None
 
 
 class BodyBuilder:
@@ -460,7 +450,8 @@ class BodyBuilder:
             self._branch(node.operands[1], self._inside(node, window, at), conditions),
             self._branch(node.operands[0], at, [_opposite(*conditions[0])] if len(conditions) == 1 else []),
         )
-        return self._emit(Instruction("choose", node, ZERO, (holds,), (), branches, _is_likely(window, node.shape)))
+        likely = all(2 * (b - a + 1) >= n for a, b, n in zip(window.first, window.last, node.shape, strict=True))
+        return self._emit(Instruction("choose", node, ZERO, (holds,), (), branches, likely))
 
     def _test(self, op: str, form: Affine, bound: int) -> int:
         kind = self._dtype(self.bounds(form))
