@@ -34,7 +34,6 @@ from weft.dsl.immediate.small_work import BROADCASTING, EXACT, EXACT_BYTES, GROW
 from weft.runtime import (
     IMMEDIATE,
     Builtin,
-    CompileError,
     Replacement,
     get_device,
     put_buffer,
@@ -116,12 +115,9 @@ def quicken_after(calls: int) -> None:
 
 
 def quicken() -> None:
-    """Install native code for small operations. The first failure issues a warning.
+    """Install native code for small operations.
 
-    Raises
-    ------
-    CompileError
-        If native code cannot be compiled and ``WEFT_STRICT=1`` is set.
+    The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
     if INSTALLED or _failed:
         return
@@ -130,16 +126,11 @@ def quicken() -> None:
     try:
         if not INSTALLED:
             _install()
-    except (CompileError, MemoryError) as error:
+    except Exception as error:  # (Python needs no new memory)
         _failed.append(error)
-        tell_of_python(error)
+        report_failure("native code for small operations", "they stay in Python, which is slower", error)
     finally:
         _installing.release()
-
-
-def tell_of_python(error: Exception) -> None:
-    """Warn that small operations remain in Python. Raises `error` with ``WEFT_STRICT=1``."""
-    report_failure("the compilation of native code", "small operations stay in Python, which is slower", error)
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
