@@ -31,13 +31,14 @@ from weft.runtime import set_target_resolver
 from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from weft.codegen.compile import code_version, compile_kernel, lower_stages, resolve_target
+    from weft.codegen.compile import compile_kernel, lower_stages
     from weft.codegen.host_target import (
         exceeds_caches,
         host_has_masks,
         is_host_described,
         order_target,
         read_description_again,
+        resolve_target,
     )
     from weft.codegen.index_width import choose_index_dtype
     from weft.codegen.kernel_ir.builder import KernelBuilder
@@ -55,7 +56,15 @@ if TYPE_CHECKING:
     from weft.codegen.kernel_ir.text import print_kernel
     from weft.codegen.kernel_ir.verify import InvalidKernelError, verify_kernel
     from weft.codegen.machines import CPU, GPU, Machine, machine_of
-    from weft.codegen.obtain import CompileCounts, find_function, is_loaded, kernel_digest, obtain_code, obtain_function
+    from weft.codegen.obtain import (
+        CompileCounts,
+        code_version,
+        find_function,
+        is_loaded,
+        kernel_digest,
+        obtain_code,
+        obtain_function,
+    )
     from weft.codegen.passes.choose_lanes import find_fold_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.find_spans import find_spans
@@ -76,14 +85,18 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(
     globals(),
     {
-        "weft.codegen.compile": "code_version compile_kernel lower_stages resolve_target",
-        "weft.codegen.host_target": "exceeds_caches host_has_masks is_host_described order_target read_description_again",
+        "weft.codegen.compile": "compile_kernel lower_stages",
+        "weft.codegen.host_target": (
+            "exceeds_caches host_has_masks is_host_described order_target read_description_again resolve_target"
+        ),
         "weft.codegen.index_width": "choose_index_dtype",
         "weft.codegen.kernel_ir.builder": "KernelBuilder",
         "weft.codegen.kernel_ir.operation": "STRUCTURAL Block Function Kernel Operation Parameter Pointer Type Value",
         "weft.codegen.kernel_ir.text": "print_kernel",
         "weft.codegen.kernel_ir.verify": "InvalidKernelError verify_kernel",
-        "weft.codegen.obtain": "CompileCounts find_function is_loaded kernel_digest obtain_code obtain_function",
+        "weft.codegen.obtain": (
+            "CompileCounts code_version find_function is_loaded kernel_digest obtain_code obtain_function"
+        ),
         "weft.codegen.machines": "CPU GPU Machine machine_of",
         "weft.codegen.passes.choose_lanes": "find_fold_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
@@ -104,7 +117,7 @@ __getattr__ = lazy_names(
 )
 
 # the compiler loads when a device is asked for its target
-set_target_resolver(lambda *wanted: import_module("weft.codegen.compile").resolve_target(*wanted))
+set_target_resolver(lambda *wanted: import_module("weft.codegen.host_target").resolve_target(*wanted))
 
 __all__ = [
     "CPU",

@@ -1,4 +1,4 @@
-"""The target of this machine's CPU.
+"""Targets by name, among them that of this machine's CPU.
 
 LLVM's description of the CPU is cached on disk under the operating system's description. A process whose kernels are
 all cached therefore does not load LLVM.
@@ -7,14 +7,17 @@ all cached therefore does not load LLVM.
 from __future__ import annotations
 
 import platform
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from weft.codegen.target import Target
-from weft.runtime import ObjectCode, disk_cache, key_material, load_llvm, thread_count
+from weft.codegen.target import Target, cuda_target, newest_architecture
+from weft.runtime import CompileError, ObjectCode, disk_cache, key_material, load_llvm, thread_count
 
+# Architecture whose schedules device `simt` runs by default.
+SIMT_ARCHITECTURE = "sm_90"
 _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
@@ -31,6 +34,32 @@ def is_host_described() -> bool:
 def read_description_again() -> None:
     """Read LLVM's description of this machine from disk again, after another process may have stored it."""
     _read.cache_clear()
+
+
+def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
+    """Return the target of a name such as "host", "sm_90" or "simt:sm_90".
+
+    "cpu" is the host. "simt:sm_90" runs the schedules of that GPU on the host. A suffix "backward" or "sanitized" after a
+    second colon selects how threads run.
+
+    If `newest_ptx` is given (as LLVM counts PTX versions), a GPU's architecture may be unknown. The target is then the
+    newest known architecture whose code the GPU can run, and whose PTX the driver can read.
+    """
+    place, _, rest = name.partition(":")
+    if name in ("host", "cpu"):
+        target = host_target()
+    elif place == "simt":
+        architecture, _, way = rest.partition(":")
+        if way not in ("", "backward", "sanitized"):
+            raise CompileError(f"threads run backward or sanitized, not {way!r}")
+        schedule = cuda_target(architecture or SIMT_ARCHITECTURE)
+        called = ":".join(part for part in ("simt", schedule.name, way) if part)
+        target = replace(
+            host_target(), name=called, schedule=schedule, backward=way == "backward", sanitized=way == "sanitized"
+        )
+    else:
+        target = cuda_target(name if newest_ptx is None else newest_architecture(name, newest_ptx))
+    return target
 
 
 @lru_cache(maxsize=1)

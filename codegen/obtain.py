@@ -7,17 +7,91 @@ form and the target, first in memory and then on disk.
 from __future__ import annotations
 
 import hashlib
-import sys
+import os
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.codegen.compile import code_version, compile_kernel, lower_stages
-from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.kernel_ir.text import print_kernel
-from weft.runtime import CodeCache, Device, SettingError, building, disk_cache, kernel_number, key_material, setting
+from weft.runtime import Device, building, disk_cache, kernel_number, key_material, setting, source_digest
 
 if TYPE_CHECKING:
+    from weft.codegen.kernel_ir.operation import Kernel
     from weft.codegen.target import Target
+
+_caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
+
+
+class CodeCache:
+    """A least-recently-used cache of at most `limit` functions.
+
+    Threads that need the same function share one build, which runs outside the lock. A thread that waits for it
+    continues when the build ends, even if it fails. A forked child does not wait for threads that it does not have.
+    """
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._limit = limit
+        self._found: OrderedDict[Any, Any] = OrderedDict()
+        # the building thread holds the lock, and other threads wait for it (a finalizer in the same thread builds by
+        # itself)
+        self._building: dict[Any, threading.RLock] = {}
+        self._lock = threading.RLock()
+        _caches.add(self)
+
+    def forget_builds(self) -> None:
+        """Reset the lock and the unfinished builds in a forked child, since the threads that held them are gone."""
+        self._lock = threading.RLock()
+        self._building.clear()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def get(self, key: object) -> Any | None:
+        """Return the cached function, or None if it is not cached."""
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+            return None
+
+    def get_or_build(self, key: object, build: Callable[[], Any]) -> Any:
+        """Return the cached function of `key`. If it is not cached, call `build` and cache the result.
+
+        If a build fails, the next caller tries it again.
+        """
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+            turn = self._building.setdefault(key, threading.RLock())
+        with turn:  # (Python releases it wherever Ctrl-C arrives; a ``finally`` block guarantees less)
+            made = self.get(key)
+            try:
+                if made is None:
+                    made = build()
+            finally:
+                with self._lock:
+                    self._building.pop(key, None)
+                    if made is not None:
+                        self._found[key] = made
+                        if len(self._found) > self._limit:
+                            self._found.popitem(last=False)
+            return made
+
+
+def _after_fork() -> None:
+    for cache in _caches:
+        cache.forget_builds()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 
 _functions = CodeCache()
 
@@ -26,6 +100,12 @@ class CompileCounts:
     """Counter of the kernels that this process compiled. Kernels found in a cache do not count."""
 
     compiled = 0
+
+
+@lru_cache(maxsize=1)
+def code_version() -> str:
+    """Return a digest of the code generator's source. It prevents the reuse of code that an older version cached."""
+    return source_digest(Path(__file__).parent)
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
@@ -68,35 +148,19 @@ def find_function(device: Device, digest: str) -> Any | None:
     return _functions.get_or_build((device.name, digest), build)
 
 
-def show_stages(target: Target, kernel: Kernel, text: str) -> None:
-    """Print the stages of a kernel that WEFT_DEBUG names, and write all stages to the folder that WEFT_DUMP names."""
-    wanted = [name for name in setting("debug") if name in ("kernel", "llvm", "asm")]
-    folder = setting("dump")
-    if not wanted and not folder:
-        return
-    stages = lower_stages(kernel, target)
-    for name in wanted:
-        print(f"-- {name}\n{stages[name]}", file=sys.stderr)
-    if folder:
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            for name, content in stages.items():
-                (Path(folder) / f"{kernel.name}-{digest}.{target.name}.{name}").write_text(content)
-        except OSError as error:
-            raise SettingError(f"WEFT_DUMP={folder!r}: kernels cannot be written there: {error}") from None
-
-
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
     """Return the object code of `kernel` for `target`. The kernel is compiled if its code is not cached on disk."""
-    show_stages(target, kernel, text)
     cache = disk_cache()
     key = _key(target, text)
     code = cache.get(key) if cache is not None else None
+    if code is not None and not setting("debug") and not setting("dump"):
+        return code
+    compiler = import_module("weft.codegen.compile")  # (code from disk does not need it)
+    compiler.show_stages(target, kernel, text)
     if code is None:
         CompileCounts.compiled += 1
         with building(kernel.name, target.name, "compile", kernel_number(hashlib.sha256(key).hexdigest())):
-            code = compile_kernel(kernel, target)
+            code = compiler.compile_kernel(kernel, target)
         if cache is not None:
             cache.put(key, code)
     return code

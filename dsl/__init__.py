@@ -11,16 +11,14 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate import at_call
+from weft.dsl.plans import compile, evaluate, explain
 from weft.runtime import set_judge
 from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from weft.dsl.functions.symbolic import lambdify
-    from weft.dsl.plans import compile, evaluate, explain
-    from weft.dsl.script.numpy_face import NUMPY, ndarray, submodule
 
 __all__ = [
-    "NUMPY",
     "OWN",
     "Array",
     "UFunc",
@@ -29,15 +27,11 @@ __all__ = [
     "explain",
     "find_name",
     "lambdify",
-    "ndarray",
-    "submodule",
 ]
 
 __getattr__ = lazy_names(
     globals(),
     {
-        "weft.dsl.script.numpy_face": "NUMPY ndarray submodule",
-        "weft.dsl.plans": "compile evaluate explain",
         "weft.dsl.functions.symbolic": "lambdify",
     },
 )

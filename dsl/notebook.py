@@ -83,7 +83,7 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
             names[name] = theirs if ours is not None and value is ours else _to_numpy(value)
 
 
-def _to_weft(value: Any) -> Any:
+def _to_weft(value: object) -> Any:
     """Return weft's version of a NumPy module or function, and other values unchanged."""
     if isinstance(value, types.ModuleType):
         return script_module(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
@@ -94,7 +94,7 @@ def _to_weft(value: Any) -> Any:
     return value
 
 
-def _to_numpy(value: Any) -> Any:
+def _to_numpy(value: object) -> Any:
     """Return the NumPy module or function of which a value is weft's version, and other values unchanged."""
     if isinstance(value, ScriptFunction):
         return value.wrapped

@@ -166,7 +166,7 @@ class CompiledKernel:
         return self.stage("sass")
 
 
-def compile(what: Any, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
+def compile(what: object, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
     """Compile a pending array, or the results of a function, to kernels for any target. No GPU is needed.
 
     Parameters

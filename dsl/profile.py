@@ -179,7 +179,7 @@ class Profile:
         Listening.add(self)
         return self
 
-    def __exit__(self, kind: Any, *error: Any) -> None:
+    def __exit__(self, kind: type, *error: Any) -> None:
         try:
             if kind is None:
                 flush()

@@ -12,7 +12,6 @@ from weft.fusion.graph.expr import (
     broadcast_to,
     cast,
     constant,
-    constant_value,
     contiguous_strides,
     dense_order,
     empty,
@@ -50,7 +49,7 @@ from weft.fusion.record.recording import (
     write_anew,
     write_view,
 )
-from weft.fusion.record.shared_memory import SharedMemory, find_shared, keep_shared, lend, lend_owner, lender_of, share
+from weft.fusion.record.shared_memory import find_shared, keep_shared, lend, lend_owner, lender_of, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -69,7 +68,7 @@ if TYPE_CHECKING:
     from weft.fusion.graph.ranges import range_of
     from weft.fusion.graph.reduction_order import CHUNK as FOLD_CHUNK
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, entries_of, take_apart
-    from weft.fusion.run.expanded_rows import ExpandedRow, compile_price, try_compiling
+    from weft.fusion.run.expanded_rows import ExpandedRow, compile_price
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
     from weft.fusion.run.primitives import NeedsKernelError, is_ready, primitive, reduce_values, uses_numpy
     from weft.fusion.run.tiers import is_optimizers
@@ -81,7 +80,7 @@ __getattr__ = lazy_names(
         "weft.fusion.graph.reduction_order": "FOLD_CHUNK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of take_apart",
-        "weft.fusion.run.expanded_rows": "ExpandedRow compile_price try_compiling",
+        "weft.fusion.run.expanded_rows": "ExpandedRow compile_price",
         "weft.fusion.run.masked_copy_kernel": "compile_masked_copy",
         "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values uses_numpy",
         "weft.fusion.run.tiers": "is_optimizers",
@@ -97,7 +96,6 @@ __all__ = [
     "Expr",
     "Location",
     "NeedsKernelError",
-    "SharedMemory",
     "Storage",
     "SymbolicProgram",
     "as_symbol",
@@ -109,7 +107,6 @@ __all__ = [
     "cast",
     "compile_masked_copy",
     "constant",
-    "constant_value",
     "compile_price",
     "contiguous_strides",
     "current_epoch",
@@ -163,7 +160,6 @@ __all__ = [
     "statistics",
     "take_apart",
     "topological",
-    "try_compiling",
     "uncut",
     "update",
     "uses_numpy",

@@ -26,10 +26,10 @@ from weft.runtime.errors import (
     warn_user,
 )
 from weft.runtime.lazy_names import lazy_names
-from weft.runtime.listening import BuildNote, LaunchNote, Listener, Listening, building, kernel_number, launch_heard
+from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
-from weft.runtime.services import DeviceFacts, Event, HostKind, HostMemory, Stream
-from weft.runtime.settings import BETWEEN, IMMEDIATE, override, setting, thread_count, usable_cores
+from weft.runtime.services import Event, HostKind, HostMemory, Stream
+from weft.runtime.settings import BETWEEN, IMMEDIATE, override, setting, thread_count
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
@@ -37,11 +37,10 @@ if TYPE_CHECKING:
     from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
-    from weft.runtime.code_cache import CodeCache
     from weft.runtime.cpu.buffer_slot import put_buffer
     from weft.runtime.cpu.host_device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
-    from weft.runtime.cpu.native import HEADER, Builtin, Text, is_kept, python_function
+    from weft.runtime.cpu.native import HEADER, Builtin, Text, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.random.generators import DRAWN, LEAST, Draw, draw_bytes, draw_into, draw_many, read_draw
@@ -60,12 +59,12 @@ if TYPE_CHECKING:
     from weft.runtime.cuda.cuda_device import CudaDevice
     from weft.runtime.cuda.foreign_code import ForeignCode, register_foreign
     from weft.runtime.cuda.linker import assemble, disassemble
-    from weft.runtime.cuda.probe import Probe, probe
+    from weft.runtime.cuda.probe import probe
     from weft.runtime.cuda.toolkit import find_libdevice, find_tool
+    from weft.runtime.failures import report_failure, try_compiling, write_report
     from weft.runtime.host_fallback import is_gpu, report_fallback
     from weft.runtime.launches import Launch, PreparedLaunches
     from weft.runtime.llvm_files import read_llvm
-    from weft.runtime.null import NullDevice
     from weft.runtime.replacement import Replacement
 
 __getattr__ = lazy_names(
@@ -73,16 +72,15 @@ __getattr__ = lazy_names(
     {
         "weft.runtime.bandwidth": "copy_bandwidth",
         "weft.runtime.cache": "DiskCache disk_cache key_material source_digest",
-        "weft.runtime.code_cache": "CodeCache",
         "weft.runtime.replacement": "Replacement",
+        "weft.runtime.failures": "report_failure try_compiling write_report",
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
         "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_place source_line",
-        "weft.runtime.null": "NullDevice",
         "weft.runtime.background": "Request prepare submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
-        "weft.runtime.cpu.native": "HEADER Builtin Text is_kept python_function",
+        "weft.runtime.cpu.native": "HEADER Builtin Text python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.random.generators": "DRAWN LEAST Draw draw_bytes draw_into draw_many read_draw",
         "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
@@ -95,7 +93,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.slots": "slots_of",
         "weft.runtime.cuda.cuda_device": "CudaDevice",
         "weft.runtime.cpu.trace_log": "tracing",
-        "weft.runtime.cuda.probe": "Probe probe",
+        "weft.runtime.cuda.probe": "probe",
         "weft.runtime.cuda.foreign_code": "ForeignCode register_foreign",
         "weft.runtime.cuda.linker": "assemble disassemble",
         "weft.runtime.cuda.toolkit": "find_libdevice find_tool",
@@ -115,13 +113,11 @@ __all__ = [
     "BuildNote",
     "Builtin",
     "CacheWarning",
-    "CodeCache",
     "CompileError",
     "CpuDevice",
     "CudaDevice",
     "CudaError",
     "Device",
-    "DeviceFacts",
     "DeviceLostError",
     "DeviceMismatchError",
     "DeviceNotFoundError",
@@ -132,7 +128,6 @@ __all__ = [
     "MissingAssemblerError",
     "Launch",
     "LaunchNote",
-    "Listener",
     "Listening",
     "Event",
     "ForeignCode",
@@ -140,14 +135,12 @@ __all__ = [
     "HostMemory",
     "MOST_AT_ONCE",
     "MOST_REJECTED",
-    "NullDevice",
     "ObjectCode",
     "OutOfMemoryError",
     "OptimizerWarning",
     "PerformanceWarning",
     "Position",
     "PreparedLaunches",
-    "Probe",
     "REGISTER_AIMS",
     "Reader",
     "Request",
@@ -177,7 +170,6 @@ __all__ = [
     "find_tool",
     "get_device",
     "is_gpu",
-    "is_kept",
     "kernel_number",
     "key_material",
     "largest_buffers",
@@ -200,6 +192,7 @@ __all__ = [
     "read_llvm",
     "prepare",
     "register_foreign",
+    "report_failure",
     "report_fallback",
     "select_device",
     "set_default_device",
@@ -217,9 +210,10 @@ __all__ = [
     "take_position",
     "take_stream",
     "thread_count",
+    "try_compiling",
     "uninterruptible",
-    "usable_cores",
     "waiting",
     "warn_user",
     "tracing",
+    "write_report",
 ]

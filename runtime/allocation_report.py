@@ -21,7 +21,7 @@ def counted(count: int, thing: str, things: str = "") -> str:
     return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
-def show_place(place: Any) -> str:
+def show_place(place: object) -> str:
     """Return a source location as ``file.py:12``, or "" for None.
 
     A location is a code object and an instruction offset. If the code is weft's, those of the user's call follow.

@@ -55,7 +55,7 @@ class Request:
             exchange()
         return self.state != "waiting"
 
-    def settle(self, state: str, result: Any = None) -> None:
+    def settle(self, state: str, result: object = None) -> None:
         """Set the state and the result. If the function has succeeded, call `then` with the result."""
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
@@ -75,7 +75,7 @@ class _Second:
     lock = threading.RLock()
 
     @classmethod
-    def settle(cls, state: str, result: Any = None) -> None:
+    def settle(cls, state: str, result: object = None) -> None:
         """Settle the request that was sent."""
         if cls.sent is not None:
             request, cls.sent = cls.sent, None

@@ -13,9 +13,9 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from functools import lru_cache
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -240,7 +240,9 @@ def _version(name: str) -> str:
 
     Loading importlib.metadata would take 20 ms.
     """
-    spec = find_spec(name)
+    spec = PathFinder.find_spec(name)  # (a package on the path needs none of the other finders)
+    if spec is None:
+        spec = find_spec(name)
     if spec is None or spec.origin is None:
         return "missing"
     found = sorted(Path(spec.origin).parent.parent.glob(f"{name}-*.dist-info"))
@@ -268,7 +270,9 @@ def source_digest(folder: Path) -> str:
     The digest is stored on disk under the names, sizes and modification times of the files. Python also uses these to
     find out whether byte code is up to date. Reading all files would take ten times as long.
     """
-    files = sorted(_list_sources(str(folder)))
+    files: list[tuple[str, int, int]] = []
+    _list_sources(str(folder), files)
+    files.sort()
     cache, key = disk_cache(), key_material("source files", repr(files))
     entry = cache.get(key) if cache is not None else None
     if entry is None:
@@ -282,15 +286,15 @@ def source_digest(folder: Path) -> str:
     return found
 
 
-def _list_sources(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the path, size and modification time of each Python file in a folder and its subfolders."""
+def _list_sources(folder: str, files: list[tuple[str, int, int]]) -> None:
+    """Append the path, size and modification time of each Python file in a folder and its subfolders."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
                 state = entry.stat()
-                yield entry.path, state.st_size, state.st_mtime_ns
+                files.append((entry.path, state.st_size, state.st_mtime_ns))
             elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
-                yield from _list_sources(entry.path)
+                _list_sources(entry.path, files)
 
 
 _caches: dict[tuple[str, int], DiskCache] = {}

@@ -250,7 +250,7 @@ class VerificationError(WeftError, AssertionError):
 
 @public_error
 class OptimizerWarning(UserWarning):
-    """Warning that planning or compiling has failed. The program was interpreted, with the same result.
+    """Warning that planning or compiling has failed. Slower code runs instead, with the same result.
 
     Examples
     --------

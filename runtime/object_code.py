@@ -123,3 +123,7 @@ class BlockSchedule(NamedTuple):
                 per_block //= 2
             return min(items // columns * -(-columns // per_block), self.most)
         return min(-(-items // per_block), self.most)
+
+
+# The block schedule of functions that are not launched in blocks.
+NO_SCHEDULE = BlockSchedule(0, 1, MAX_BLOCKS, False)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from weft.runtime.background import Request, submit
 from weft.runtime.cpu.native import is_kept
-from weft.runtime.errors import OptimizerWarning, warn_user
+from weft.runtime.errors import CompileError
+from weft.runtime.failures import report_failure
 
 # Number of calls after which a second process compiles code that is not on disk, and after which this process compiles
 # it. A call takes 3 us longer in Python, and the compilation takes 100 ms. Functions ask once in `BETWEEN` calls.
@@ -49,7 +50,8 @@ class Replacement:
             elif self._request.is_over():
                 if self._request.state == "crashed":  # (LLVM would end this process, too)
                     self._over = True
-                    warn_user("functions stay in Python: compiling their native code ended a process", OptimizerWarning)
+                    error = CompileError("the process that compiled it ended unexpectedly")
+                    report_failure("native code for functions", "they stay in Python, which is slower", error)
                     return False
                 self._kept = self._request.state != "lost"
         self._over = calls >= (self._enough if self._kept else COMPILED)

@@ -134,7 +134,7 @@ class Services(Protocol):
 
     streaming: bool  # whether the user's streams have to be told which buffers they use
 
-    def create_stream(self, handle: int | None = None, owner: Any = None) -> Stream:
+    def create_stream(self, handle: int | None = None, owner: object = None) -> Stream:
         """Return a new stream, or a wrapper of the CUDA stream with this handle, which keeps `owner` alive.
 
         The handle 0 is the device's own stream.

@@ -135,7 +135,7 @@ class SynchronousDevice(Named):
     def claim(self, buffer: Buffer, stream: Stream | None = None, written: bool = False) -> None:
         """Do nothing, since no work is ever pending."""
 
-    def create_stream(self, handle: int | None = None, owner: Any = None) -> DoneStream:
+    def create_stream(self, handle: int | None = None, owner: object = None) -> DoneStream:
         """Return a stream. Its handle is only a number that is never passed to CUDA."""
         if handle is None:
             SynchronousDevice._streams += 1

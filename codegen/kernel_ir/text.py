@@ -64,7 +64,7 @@ def show_constant(value: Any) -> str:
 _WORD = re.compile(r"(?!(?:True|False|None)$)[A-Za-z_][\w.]*")
 
 
-def _show_attribute(value: Any) -> str:
+def _show_attribute(value: object) -> str:
     match value:
         case np.generic():
             return show_constant(value)

@@ -216,7 +216,7 @@ def _float_power(b: KernelBuilder, x: Value, y: Value) -> Value:
     return b.op("power", x, y)
 
 
-def _truncated(x: Any, y: Any) -> Any:
+def _truncated(x: np.ndarray, y: np.ndarray) -> Any:
     quotient = np.floor_divide(x, y)
     return quotient + ((quotient < 0) & (quotient * y != x)).astype(quotient.dtype)
 

@@ -212,7 +212,7 @@ ROWS = (
 )
 
 
-def _fma_reference(x: Any, y: Any, z: Any) -> Any:
+def _fma_reference(x: np.ndarray, y: np.ndarray, z: Any) -> Any:
     """Return the fused multiply-add.
 
     It is exact for float32. For float64, it is computed in longdouble and within one ulp.

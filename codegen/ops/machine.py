@@ -19,7 +19,7 @@ _FLOATS = ("e->e", "f->f", "d->d")
 def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
     """Return a reference implementation that applies ``function(bits, width)`` to each element of an integer array."""
 
-    def reference(x: Any) -> Any:
+    def reference(x: np.ndarray) -> Any:
         x = np.asarray(x)
         width = 8 * x.itemsize
         unsigned = np.dtype(f"u{x.itemsize}")
@@ -73,7 +73,7 @@ def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
 def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
     """Return the reference of `_of_pi`, computed in more than float64 precision."""
 
-    def reference(x: Any) -> Any:
+    def reference(x: np.ndarray) -> Any:
         wide = np.asarray(x, np.longdouble)
         halves = np.rint(2 * wide)
         angle = (wide - halves / 2) * np.longdouble("3.14159265358979323846264338327950288")
@@ -102,7 +102,7 @@ def _bfloat16_value(b: KernelBuilder, bits: Value) -> Value:
     return b.op("_reinterpret", upper, dtype=np.float32)
 
 
-def _bfloat16_bits_reference(x: Any) -> Any:
+def _bfloat16_bits_reference(x: np.ndarray) -> Any:
     bits = np.asarray(x, np.float32).view(np.uint32)
     rounded = bits + (0x7FFF + (bits >> np.uint32(16) & np.uint32(1)))
     return (np.where(np.isnan(x), bits | 0x7FC00000, rounded) >> np.uint32(16)).astype(np.uint16)

@@ -15,7 +15,6 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops.definition import OpDef
 
-_MASK = (1 << 64) - 1
 _WORD = np.dtype(np.uint64)
 # NumPy's constants of PCG64DXSM and Philox4x64 (Salmon et al. 2011).
 _CHEAP = 0xDA942042E4DD58B5
@@ -125,7 +124,7 @@ def _philox(b: KernelBuilder, low: Value, high: Value, key_low: Value, key_high:
     return result
 
 
-def _philox_reference(low: Any, high: Any, key_low: Any, key_high: Any) -> Any:
+def _philox_reference(low: np.ndarray, high: np.ndarray, key_low: Any, key_high: Any) -> Any:
     words = _begin(*(_Words(np.asarray(value)) for value in (low, high, key_low, key_high)))
     for _ in range(ROUNDS):
         words = _round(words)
@@ -149,7 +148,7 @@ def _float64(b: KernelBuilder, bits: Value, scale: Value, place: Value) -> Value
     return b.op("add", b.op("multiply", unit, scale), place)
 
 
-def _float64_reference(bits: Any, scale: Any, place: Any) -> Any:
+def _float64_reference(bits: np.ndarray, scale: Any, place: object) -> Any:
     return (np.asarray(bits) >> np.uint64(11)) * 2.0**-53 * scale + place
 
 
@@ -164,7 +163,7 @@ def _triangular(b: KernelBuilder, bits: Value, left: Value, mode: Value, right: 
     return b.op("where", below, b.op("add", left, root), b.op("subtract", right, root))
 
 
-def _triangular_reference(bits: Any, left: Any, mode: Any, right: Any) -> Any:
+def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: np.ndarray) -> Any:
     unit = (np.asarray(bits) >> np.uint64(11)) * 2.0**-53
     base = right - left
     below = unit <= (mode - left) / base

@@ -20,7 +20,7 @@ def fetch_rows(kernel: Kernel) -> Kernel:
         return kernel
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
     builder.after(kernel)
-    unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
+    unwritten = {p.value for p in kernel.parameters if not p.writable}
     for home, around in homes(kernel.body):
         plain = around is not None and around.attributes["role"] == "parallel" and not around.attributes.get("lanes")
         for first, *others in alike(kernel, home) if plain else ():

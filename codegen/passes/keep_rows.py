@@ -2,8 +2,8 @@
 
 In: a logical kernel. `describe_rows` gives it the attribute ``kept`` if its rows are short enough, and `keep_rows`
 gets it with lanes. Out: the first loop also writes values that later loops would recompute to thread-local memory,
-and the later loops load them. Invariant: a kept value depends on nothing that the kernel writes, and is computed by
-the same operations.
+and the later loops load them. Invariant: a kept value depends on nothing that the kernel has written, and is computed
+by the same operations.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def _is_plain(kind: Type) -> bool:
 
 def _number(kernel: Kernel) -> dict[Value, object]:
     """Number all values. Values with equal numbers are the same computation on the same element of a row."""
-    unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
+    # (A result may be written to the memory of an operand, but only after the kernel's last read of each element.)
+    unwritten = {p.value for p in kernel.parameters if not p.writable}
     numbers: dict[Value, object] = {p.value: p.value for p in kernel.parameters}
     spelled: dict[object, int] = {}
     for o in program_order(kernel.body.operations):

@@ -8,6 +8,7 @@ indices after it. Invariant: each index is visited once, in order, and an omitte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from weft.codegen.passes.index_steps import program_order
 
 # Maximum number of operations in a loop body that is duplicated: compile time grows with them.
 MOST = 400
+# Binary logarithm of the minimum ratio of a loop's length to the length of its borders, for which splitting pays.
+BORDER = 4
 _COMPARISONS = ("greater_equal", "less_equal")
 
 
@@ -169,7 +172,10 @@ class _Splitter:
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
     def in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite an innermost loop as three loops: before, within and after the likely range."""
+        """Rewrite an innermost loop as three loops: before, within and after the likely range.
+
+        The outer two have no vectors. They run only if they are short. Otherwise the loop runs as a whole.
+        """
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)
         begin = start if low is None else b.op("minimum", b.op("maximum", low, start), stop)
@@ -177,10 +183,27 @@ class _Splitter:
         pieces: list[Any] = [(start, begin, {}, {"lanes": 0, "rolled": True})] if low is not None else []
         pieces.append((begin, end, likely, {}))
         pieces += [(end, stop, {}, {"lanes": 0, "rolled": True})] if high is not None else []
+        length = b.op("subtract", stop, start)
+        border = b.op("subtract", length, b.op("subtract", end, begin))
+        short = b.op("less_equal", border, b.op("right_shift", length, b.constant(BORDER)), dtype=np.bool_)
+        split = self.pieces(operation, pieces)
+        whole = self.pieces(operation, [(start, stop, {}, {})])
+        b.emit("if", (short,), (), (split, whole))
+
+    def pieces(self, operation: Operation, pieces: Sequence[Any]) -> Block:
+        """Return a block with copies of a loop.
+
+        Each has a start, a stop, the known results of comparisons, and attributes.
+        """
+        block = Block(())
+        self.builder.blocks.append(block)
         for one, other, known, attributes in pieces:
             outside, self.known = self.known, {**self.known, **known}
             self.copy(operation, (one, other), role="serial", **attributes)
             self.known = outside
+        block.operations.append(Operation("yield", ()))
+        self.builder.blocks.pop()
+        return block
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
         """Return the bounds of the range in which the comparisons have their likely results. None means no bound."""

@@ -63,7 +63,7 @@ def show_class(function: Callable[[Any], type]) -> None:
     _seen_class.__setstate__((function, (), {}, {}))  # type: ignore[attr-defined]
 
 
-def class_for(value: Any, depth: int) -> type:
+def class_for(value: object, depth: int) -> type:
     """Return the class that ``isinstance(value, ...)`` sees `depth` frames up."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
@@ -256,7 +256,7 @@ class Array(ArrayMembers):
             realise(self._storage)  # (operations on items in memory are executed immediately; others are recorded)
         return (self[k] for k in range(self.shape[0]))
 
-    def __contains__(self, value: Any) -> bool:
+    def __contains__(self, value: object) -> bool:
         return bool((self == value).any())
 
     def __repr__(self) -> str:
@@ -271,7 +271,7 @@ class Array(ArrayMembers):
     def __reduce__(self) -> Any:
         return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
 
-    def __copy__(self, memo: Any = None) -> Any:
+    def __copy__(self, memo: object = None) -> Any:
         made = self.copy()
         # (new small arrays of a library are NumPy's)
         return made._values if made._home is not None and is_library(2, "copy") else made
@@ -458,7 +458,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     return wrap(Storage(native.shape, dtype, device, buffer))
 
 
-def _without_sharing(value: Any) -> np.ndarray:
+def _without_sharing(value: object) -> np.ndarray:
     """Convert a value to a NumPy array. Weft arrays in it are copied, as sharing their memory would end the recording."""
     before, recording.held = recording.held, True
     try:

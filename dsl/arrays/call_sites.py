@@ -128,7 +128,7 @@ def keep_zero(zero: float) -> float | str:
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
-def _look_up(key: Any, epoch: Epoch) -> Expr | None:
+def _look_up(key: object, epoch: Epoch) -> Expr | None:
     node = INTERNED.get(key)
     if node is not None:
         epoch.taken.add(node)
@@ -237,16 +237,19 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
             if (node := _recall_turned(key, operands, epoch)) is not None:
                 return turned_back(record(node), order)
         operands = tuple([_turned(value, order) for value in operands])
-    pairs = [as_operand(within_64_bits(op, value, operands)) for value in operands]
-    node = map_(op, [p[0] for p in pairs], [p[1] for p in pairs], location=where)
+    numbers = not {int, float}.isdisjoint(map(type, operands))
+    given = [within_64_bits(op, value, operands) for value in operands] if numbers else operands
+    expressions, weak = zip(*map(as_operand, given), strict=True)
+    node = map_(op, expressions, weak, location=where)
     if recording.epoch is epoch:
-        node = bind_numbers(node, operands, where, epoch)
+        if numbers:
+            node = bind_numbers(node, operands, where, epoch)
         if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
             remember(key, node, where, epoch)  # (unless another thread has written to an operand since)
     return record(node) if order is None else turned_back(record(node), order)
 
 
-def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
+def _recall_turned(key: object, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
     """Return the memoized expression of an operation on operands with permuted axes, or None."""
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
@@ -256,7 +259,7 @@ def _recall_turned(key: Any, operands: tuple[Any, ...], epoch: Epoch) -> Expr | 
     return node
 
 
-def _turned(value: Any, order: Order) -> Any:
+def _turned(value: object, order: Order) -> Any:
     """Return an operand with its axes permuted by `order`. Scalars are returned unchanged."""
     if isinstance(value, (list, tuple, np.memmap)):
         value = convert(value)
@@ -296,7 +299,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
     return bind(storage, buffer, epoch)
 
 
-def accepts(value: Any) -> bool:
+def accepts(value: object) -> bool:
     """Return whether weft's operators accept the type of `value`. All other types are left to NumPy or to their own
     operators."""
     kinds = (Array, bool, int, float, complex, np.generic, list, tuple)

@@ -13,7 +13,16 @@ from weft.dsl.immediate.at_call import put
 from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
-def as_array(value: Any) -> Array:
+def settled(value: Any) -> Any:
+    """Return an option with each weft array replaced by its value: a Python scalar or nested lists."""
+    if isinstance(value, Array):
+        return value.item() if not value.ndim else value.tolist()
+    if type(value) in (tuple, list):
+        return type(value)(map(settled, value))
+    return value
+
+
+def as_array(value: object) -> Array:
     """Return `value` if it is a weft array, else convert it to one."""
     return value if isinstance(value, Array) else convert(value)
 

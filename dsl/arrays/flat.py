@@ -42,7 +42,7 @@ class Flat:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(manipulation.ravel(self.base).numpy(), dtype)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return manipulation.ravel(self.base)[_flat_key(key)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -72,7 +72,7 @@ class Flat:
         return self.base.size
 
 
-def _flat_key(key: Any) -> Any:
+def _flat_key(key: object) -> Any:
     """Return an index of `Array.flat`. Raises IndexError for new axes, and for tuples of several indices."""
     if key is None or (isinstance(key, tuple) and len(key) > 1):
         raise IndexError("unsupported iterator index")

@@ -20,7 +20,7 @@ from weft.dsl.arrays.parts import Part
 
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
 # Types that are not foreign. Other types are added when they first occur.
-_OWN: set[type] = {
+OWN_TYPES: set[type] = {
     *(Array, Part, ReadOnly, Scalar, np.ndarray, np.memmap),
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, type, range, FunctionType),
     *(np.dtype(code).type for code in "?bBhHiIlLqQefdgFDG"),
@@ -32,17 +32,17 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 def not_foreign(kind: type) -> None:
     """Treat values of a type as those of `numpy.ndarray`."""
-    _OWN.add(kind)
+    OWN_TYPES.add(kind)
 
 
 def has_foreign(values: Iterable[Any]) -> bool:
     """Return whether `is_foreign` holds for any value, or for any item of a nested list or tuple."""
     for value in values:
         kind = type(value)
-        if kind in _OWN:
+        if kind in OWN_TYPES:
             continue
         if kind is list or kind is tuple:
-            if not (_OWN.issuperset(map(type, value)) or types_in(value) <= _OWN) and has_foreign(value):
+            if not (OWN_TYPES.issuperset(map(type, value)) or types_in(value) <= OWN_TYPES) and has_foreign(value):
                 return True
         elif is_foreign(value):
             return True
@@ -65,11 +65,11 @@ def types_in(values: Iterable[Any]) -> set[type]:
     return found
 
 
-def is_foreign(value: Any) -> bool:
+def is_foreign(value: object) -> bool:
     """Return whether a value is of another library's type that implements NumPy's protocols, or of an ndarray
     subclass."""
     kind = type(value)
-    if kind in _OWN:
+    if kind in OWN_TYPES:
         return False
     if issubclass(kind, np.ndarray):
         return True
@@ -77,5 +77,5 @@ def is_foreign(value: Any) -> bool:
         return False
     if any(hasattr(kind, name) for name in _PROTOCOLS):
         return True
-    _OWN.add(kind)
+    OWN_TYPES.add(kind)
     return False

@@ -56,7 +56,7 @@ def over(
 
 
 def over_address(
-    device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any
+    device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
     """Return a storage over memory that another library owns, and the view of the array in it.
 
@@ -69,7 +69,7 @@ def over_address(
     return over(device, Buffer(device, address - start, nbytes, owner), dtype, shape, strides, start)
 
 
-def over_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Shown:
+def over_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
     """Return a storage and a view over the memory of a CUDA array interface. The storage keeps `owner` alive.
 
     With `sync`, wait for the stream that the interface names.

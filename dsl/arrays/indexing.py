@@ -81,7 +81,7 @@ class Index:
     axes: list[tuple[int, int, int]]
 
 
-def _expand(key: Any, ndim: int) -> list[Any]:
+def _expand(key: object, ndim: int) -> list[Any]:
     if type(key) is Array and 0 < (own := _axes_of(key)) <= ndim:
         return [key] + [slice(None)] * (ndim - own)
     items = list(key) if isinstance(key, tuple) else [key]
@@ -97,7 +97,7 @@ def _expand(key: Any, ndim: int) -> list[Any]:
     return items
 
 
-def _axes_of(item: Any) -> int:
+def _axes_of(item: object) -> int:
     if isinstance(item, _BOOLS):
         return 0
     if isinstance(item, (Array, np.ndarray)) and item.dtype == bool:
@@ -107,7 +107,7 @@ def _axes_of(item: Any) -> int:
     return 1
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: object) -> Any:
     return (
         [_plain(v) for v in item]
         if isinstance(item, (list, tuple))
@@ -117,7 +117,7 @@ def _plain(item: Any) -> Any:
     )
 
 
-def resolve(array: Array, key: Any) -> Index:
+def resolve(array: Array, key: object) -> Index:
     """Parse an index expression. Raises IndexError as NumPy does."""
     shape, strides, offset = array._view or whole(array._storage)
     index = Index([], [], offset, [], [])
@@ -153,28 +153,28 @@ def resolve(array: Array, key: Any) -> Index:
     return index
 
 
-def _is_bool(item: Any) -> bool:
+def _is_bool(item: object) -> bool:
     return isinstance(item, _BOOLS) or (isinstance(item, (Array, np.ndarray)) and not item.ndim and item.dtype == bool)
 
 
-def _as_bound(value: Any) -> Any:
+def _as_bound(value: object) -> Any:
     if value is not None and not hasattr(value, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return None if value is None else operator.index(value)
 
 
-def _is_integer(item: Any) -> bool:
+def _is_integer(item: object) -> bool:
     if isinstance(item, (int, np.integer)):
         return True
     return isinstance(item, (Array, np.ndarray)) and item.ndim == 0 and item.dtype.kind in "iu"
 
 
-def _is_array_number(item: Any) -> bool:
+def _is_array_number(item: object) -> bool:
     """Return whether an index item is a 0-d array, for which NumPy returns a copy. A `Scalar` counts as a number."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 
-def _advanced(index: Index, item: Any, shape: tuple[int, ...], strides: tuple[int, ...], axis: int) -> int:
+def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple[int, ...], axis: int) -> int:
     values: Any = item if isinstance(item, Array) else np.asarray(_plain(item))
     if values.size == 0 and not isinstance(item, (Array, np.ndarray)):
         values = values.astype(np.int64)
@@ -248,12 +248,12 @@ def getitem(array: Array, key: Any) -> Array:
     return record(gather(base, which, terms, plan.shape))
 
 
-def _is_large_mask(key: Any) -> bool:
+def _is_large_mask(key: object) -> bool:
     """Return whether an index is a boolean array too large for immediate execution."""
     return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
 
 
-def _shown(array: Array, key: Any) -> Any:
+def _shown(array: Array, key: object) -> Any:
     """Return the view that a basic index selects, or the offset of a single element.
 
     None is a view of the whole storage. For an index that is not basic, return ``...``.
@@ -289,7 +289,7 @@ class Places:
     at: int  # position of the index arrays' axes in the result
 
 
-def _places(index: Index, key: Any, ndim: int) -> Places:
+def _places(index: Index, key: object, ndim: int) -> Places:
     if type(key) is Array and len(index.advanced) == 1:  # a single index array
         (only,) = index.advanced
         count = len(only.shape)
@@ -309,7 +309,7 @@ def _places(index: Index, key: Any, ndim: int) -> Places:
     return Places(shape, axes, at)
 
 
-def _separated(key: Any, ndim: int) -> bool:
+def _separated(key: object, ndim: int) -> bool:
     """Return whether slices separate the advanced indices of a key. Integers count as advanced indices."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
@@ -338,13 +338,13 @@ def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int,
     return ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
 
 
-def setitem(array: Array, key: Any, value: Any) -> None:
+def setitem(array: Array, key: object, value: object) -> None:
     """Assign ``array[key] = value`` with NumPy's broadcasting and casting."""
     if _is_large_mask(key) or not put(array, key, value):
         assign_recorded(array, key, value)
 
 
-def assign_recorded(array: Array, key: Any, value: Any) -> None:
+def assign_recorded(array: Array, key: object, value: object) -> None:
     """Record ``array[key] = value`` without trying immediate execution."""
     if isinstance(value, Array) and value.device is not array.device:
         here, there = array.device.name, value.device.name
@@ -390,7 +390,7 @@ def assign_recorded(array: Array, key: Any, value: Any) -> None:
     write_anew(storage, current_epoch(storage.device), lambda previous: scatter_assign(previous, *places))
 
 
-def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
+def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
     """Return an assigned value as an operand, as `as_operand` does. NumPy converts text and objects to `dtype`."""
     try:
         return as_operand(value)
@@ -398,7 +398,7 @@ def value_operand(value: Any, dtype: np.dtype) -> tuple[Expr, type | None]:
         return as_operand(np.asarray(value).astype(dtype))
 
 
-def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
+def _write_again(array: Array, key: object, view: View | None, value: object) -> None:
     """Write to a view, and memoize the storage's new version for the native recorder."""
     where = user_location(3)
     found, epoch = _name_set(array, key, value, where), recording.epoch
@@ -413,14 +413,14 @@ def _write_again(array: Array, key: Any, view: View | None, value: Any) -> None:
         note_constant(found, *where, "set", 0)
 
 
-def _note_set(array: Array, key: Any, value: Any) -> None:
+def _note_set(array: Array, key: object, value: object) -> None:
     """Record in the native recorder's memo that an assignment changes nothing, as at the end of ``x[key] += y``."""
     found = _name_set(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
 
 
-def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
+def _name_set(array: Array, key: object, value: object, where: Location) -> Any:
     """Return the native recorder's memo key for a write to a view, or None if the write must run in Python."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
@@ -433,7 +433,7 @@ def _name_set(array: Array, key: Any, value: Any, where: Location) -> Any:
     return tuple(named) if plain else None
 
 
-def _write_window(storage: Storage, view: View | None, value: Any) -> tuple[Expr, Expr]:
+def _write_window(storage: Storage, view: View | None, value: object) -> tuple[Expr, Expr]:
     """Write to a view of a storage. Return the storage's previous version and the new version, which is memoized."""
     location = start()
     epoch = current_epoch(storage.device)
@@ -461,7 +461,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
     return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
 
 
-def fold_at(op: str, array: Array, key: Any, values: Any) -> None:
+def fold_at(op: str, array: Array, key: object, values: Any) -> None:
     """Apply ``ufunc.at``: combine values with the elements at indices. A repeated index is applied once per
     occurrence."""
     node, weak = (None, None) if values is None else as_operand(values)
@@ -510,7 +510,7 @@ def _flat_positions(
     return broadcast_to(positions, shape)
 
 
-def _fold_on_host(op: str, array: Any, key: Any, values: Any) -> None:
+def _fold_on_host(op: str, array: Any, key: object, values: Any) -> None:
     note_fallback(f"{op}.at", array, values)
     host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
     getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))

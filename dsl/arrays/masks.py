@@ -41,7 +41,6 @@ from weft.fusion import (
     reduce_,
     reshape,
     scan,
-    try_compiling,
 )
 from weft.runtime import IMMEDIATE, Device
 
@@ -170,7 +169,10 @@ class _Copier:
         kind = self._kind
         if self._spent > compile_price() and kind is not None:
             self._spent = 0.0
-            self._function = try_compiling(lambda: fusion.compile_masked_copy(kind))
+            form = f"the compilation of selections by masks of {kind.itemsize}-byte items"
+            self._function = runtime.try_compiling(
+                form, "NumPy copies them, which is slower", partial(fusion.compile_masked_copy, kind)
+            )
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:

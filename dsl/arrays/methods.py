@@ -109,7 +109,7 @@ def copy_of(self: Array, order: str = "C") -> Array:
     return scalar(copied) if isinstance(self, Scalar) else wrap(copied)
 
 
-def fill(self: Array, value: Any) -> None:
+def fill(self: Array, value: object) -> None:
     """Set every element to `value`."""
     start()
     node, weak = indexing.value_operand(value, self.dtype)
@@ -156,7 +156,7 @@ def _part(name: str) -> property:
         part = take_part(self, name)
         return wrap(part._storage, None, ReadOnly) if type(self) is ReadOnly else part
 
-    def put(self: Array, value: Any) -> None:
+    def put(self: Array, value: object) -> None:
         start()
         if self.dtype.kind == "c":
             put_part(self, name, value)
@@ -209,7 +209,7 @@ def _choose(self: Array, choices: Any, out: Any = None, mode: str = "raise") -> 
     return OWN["choose"](self, choices, out, mode)
 
 
-def _set_flat(self: Array, value: Any) -> None:
+def _set_flat(self: Array, value: object) -> None:
     Flat(self)[...] = value
 
 
@@ -282,7 +282,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
     return shown
 
 
-def setfield(self: Array, value: Any, dtype: Any, offset: int = 0) -> None:
+def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
     """Assign the bytes of each element from `offset` on, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_far(self, kind):
@@ -359,16 +359,16 @@ def _on_host(name: str) -> Any:
     return method
 
 
-def _no_deletion(self: Array, key: Any) -> None:
+def _no_deletion(self: Array, key: object) -> None:
     raise ValueError("cannot delete array elements")
 
 
-def _set_part(self: Part, key: Any, value: Any) -> None:
+def _set_part(self: Part, key: object, value: object) -> None:
     indexing.setitem(self, key, value)
     self._after_write()
 
 
-def _refuse_item(self: Array, key: Any, value: Any) -> None:
+def _refuse_item(self: Array, key: object, value: object) -> None:
     raise ValueError("assignment destination is read-only")
 
 
@@ -385,11 +385,11 @@ def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any =
     return np.array(self, dtype)
 
 
-def _matmul(self: Array, other: Any) -> Any:
+def _matmul(self: Array, other: object) -> Any:
     return _product(self, other) if accepts(other) else NotImplemented
 
 
-def _rmatmul(self: Array, other: Any) -> Any:
+def _rmatmul(self: Array, other: object) -> Any:
     return _product(other, self) if accepts(other) else NotImplemented
 
 
@@ -527,7 +527,7 @@ _QUESTIONS: dict[Any, Callable[[Array], Any]] = {
 }
 
 
-def _array_function(self: Array, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+def _array_function(self: Array, function: Callable[..., Any], types: Any, arguments: Any, options: Any) -> Any:
     """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
     if len(arguments) == 1 and arguments[0] is self and not options and (question := _QUESTIONS.get(function)):
         return question(self)

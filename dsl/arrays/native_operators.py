@@ -8,6 +8,7 @@ other cases they call the Python functions. Invariant: the result does not depen
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from weft.dsl.arrays.array import Array, Scalar
@@ -15,8 +16,11 @@ from weft.dsl.arrays.call_sites import RECORD_FUNCTION
 from weft.dsl.arrays.native_operators_text import FUNCTIONS, NAME, SHARED, operator_text
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN, OwnNames
-from weft.dsl.immediate.native_immediate import INSTALLED, plain_signature, tell_of_python
-from weft.runtime import Builtin, CompileError, Replacement, python_function
+from weft.dsl.immediate.native_immediate import INSTALLED, plain_signature
+from weft.runtime import Builtin, Replacement, python_function, report_failure, try_compiling
+
+# What a warning says if the native recorders cannot be made.
+FORM, INSTEAD = "native code for recording", "operations are recorded by Python, which is slower"
 
 
 def quicken_after(hits: int) -> None:
@@ -26,23 +30,30 @@ def quicken_after(hits: int) -> None:
 
 
 def quicken_all() -> None:
-    """Replace methods, ufuncs and public functions that have a `records` attribute by native code, if it compiles."""
+    """Replace methods, ufuncs and public functions that have a `records` attribute by native code, if it compiles.
+
+    A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
+    """
     try:
         _quicken_functions()
-        for kind in (Array, Scalar, UFunc):
-            for name, member in list(vars(kind).items()):
-                above, function = INSTALLED.get((kind, name), (None, member))
-                recorded = getattr(function, "records", None)
-                if recorded is None:
-                    continue
-                op, way, does = recorded
-                made = quicken(op, way, does, function)
-                if above is None:
-                    setattr(kind, name, made.method())
-                else:
-                    above.exchange(function, made.call)
-    except (CompileError, MemoryError) as error:
-        tell_of_python(error)
+        _quicken_methods()
+    except Exception as error:  # (Python needs no new memory)
+        report_failure(FORM, INSTEAD, error)
+
+
+def _quicken_methods() -> None:
+    for kind in (Array, Scalar, UFunc):
+        for name, member in list(vars(kind).items()):
+            above, function = INSTALLED.get((kind, name), (None, member))
+            recorded = getattr(function, "records", None)
+            if recorded is None:
+                continue
+            op, way, does = recorded
+            made = quicken(op, way, does, function)
+            if above is None:
+                setattr(kind, name, made.method())
+            else:
+                above.exchange(function, made.call)
 
 
 def _quicken_functions() -> None:
@@ -55,7 +66,8 @@ def _quicken_functions() -> None:
         elif found is not function:
             new[name] = found
     OWN.replace(new)
-    OWN.recorder = _recorder
+    # (for functions that are loaded later)
+    OWN.recorder = lambda function: try_compiling(FORM, INSTEAD, partial(_recorder, function)) or function
 
 
 def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -110,7 +110,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
     return place.changes >= CHANGES
 
 
-def note_constant(key: Any, code: CodeType, at: int, op: str, which: int) -> None:
+def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
     """Register the memo key of an operation that treats its scalar as a constant."""
     place = _places.get((id(code), at, op, which))
     if place is not None and len(place.keys) < MOST_KEYS:
@@ -151,7 +151,7 @@ def can_change(node: Expr, which: int, kind: type) -> bool:
 _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 
 
-def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
+def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
     """Convert a Python int beyond 64 bits: to a float if an operand is a float, to infinity in integer comparisons."""
     if type(value) is not int or -(2**63) <= value < 2**63:
         return value
@@ -167,6 +167,6 @@ def within_64_bits(op: str, value: Any, operands: tuple[Any, ...]) -> Any:
     return value
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     """Return the kind of an array's dtype, or an empty string for other values."""
     return getattr(getattr(value, "dtype", None), "kind", "")

@@ -50,7 +50,7 @@ class Wrapper:
 
 
 def to_host(
-    value: Any, seen: list[tuple[Array, np.ndarray]] | None = None, taken: Callable[[Any], Any] | None = None
+    value: object, seen: list[tuple[Array, np.ndarray]] | None = None, taken: Callable[[Any], Any] | None = None
 ) -> Any:
     """Return `value` with each weft array in it converted to a NumPy array.
 
@@ -80,7 +80,7 @@ def to_host(
     return given.numpy() if given is not value else value
 
 
-def _host_callback(function: Any, taken: Callable[[Any], Any]) -> Any:
+def _host_callback(function: Callable[..., Any], taken: Callable[[Any], Any]) -> Any:
     @wraps(function)
     def called(*arguments: Any, **options: Any) -> Any:
         given = [taken(a) for a in arguments]
@@ -110,12 +110,12 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
     return value
 
 
-def keep_few(value: Any) -> Any:
+def keep_few(value: object) -> Any:
     """Return `value` with each large NumPy array in it converted to a weft array."""
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
 
-def from_host(value: Any) -> Any:
+def from_host(value: object) -> Any:
     """Convert the NumPy arrays in `value` that have a supported dtype to weft arrays, and return the result."""
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
@@ -127,7 +127,7 @@ def from_host(value: Any) -> Any:
     return value
 
 
-def keep_byte_order(value: Any) -> Any:
+def keep_byte_order(value: object) -> Any:
     """Convert like `from_host`, but keep arrays of non-native byte order unchanged."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
@@ -199,7 +199,7 @@ def call_numpy(
     return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
 
 
-def _in_place_of(outs: tuple[Any, ...], result: Any, taken: Callable[[Any], Any]) -> Any:
+def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
     """Return a ufunc's results: the arrays of `out` in place of those that were written to them."""
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
@@ -218,7 +218,7 @@ def note_fallback(operation: str, *given: Any) -> None:
 _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
-def _parameters(function: Any) -> tuple[str, ...]:
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of a function's positional parameters. Operands of ufuncs are named by number."""
     if isinstance(function, np.ufunc):
         return tuple(f"{k}" for k in range(function.nin)) + ("out",)
@@ -236,13 +236,13 @@ def _parameters(function: Any) -> tuple[str, ...]:
     return found
 
 
-def place_of_out(function: Any) -> int | None:
+def place_of_out(function: Callable[..., Any]) -> int | None:
     """Return the position of the parameter ``out``, or None."""
     names = _parameters(function)
     return names.index("out") if "out" in names else None
 
 
-def _named(function: Any, arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
+def _named(function: Callable[..., Any], arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
     """Convert the positional arguments from position `place` on to keyword arguments."""
     if isinstance(function, np.ufunc) and function.nout > 1:
         return {"out": (*arguments[place:], *[None] * (function.nargs - len(arguments)))}
@@ -343,12 +343,12 @@ class WrappedType(Wrapper):
         found = getattr(self.wrapped, name)
         return WrappedFunction(found) if callable(found) else from_host(found)
 
-    def __or__(self, other: Any) -> Any:  # (in annotations)
+    def __or__(self, other: object) -> Any:  # (in annotations)
         return self.wrapped | other
 
     __ror__ = __or__
 
-    def __instancecheck__(self, value: Any) -> bool:
+    def __instancecheck__(self, value: object) -> bool:
         return isinstance(value, self.wrapped)
 
 

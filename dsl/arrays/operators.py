@@ -63,7 +63,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     row = find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
-    def method(self: Array, other: Any) -> Any:
+    def method(self: Array, other: object) -> Any:
         found = attempt(immediate, (other, self) if reflected else (self, other))
         if found is not MISSED:
             return found
@@ -79,7 +79,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     return method
 
 
-def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: Any) -> Any:
+def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
     """Record a binary operation after a memo miss. NumPy computes it for operands that weft does not support."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
@@ -173,7 +173,7 @@ def _in_place(op: str) -> Any:
     return method
 
 
-def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
+def _foreign_in_place(op: str, target: Array, other: object) -> Any:
     """Apply an in-place operator with an operand of a foreign type, through NumPy's protocol on a writable copy."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
@@ -188,7 +188,7 @@ def _foreign_in_place(op: str, target: Array, other: Any) -> Any:
 def _on_part(method: Any) -> Any:
     """Wrap an in-place operator of a real or imaginary part so that it also updates the complex array."""
 
-    def handing_on(self: Part, other: Any) -> Any:
+    def handing_on(self: Part, other: object) -> Any:
         found = method(self, other)
         if found is self:
             self._after_write()
@@ -197,7 +197,7 @@ def _on_part(method: Any) -> Any:
     return handing_on
 
 
-def _refuse(self: Array, other: Any) -> Any:
+def _refuse(self: Array, other: object) -> Any:
     raise ValueError("output array is read-only")
 
 
@@ -221,7 +221,7 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
-    def method(self: Scalar, other: Any) -> Any:
+    def method(self: Scalar, other: object) -> Any:
         number = number_of_scalar(self)
         second = number_of_scalar(other) if type(other) is Scalar else other
         if number is not None and type(second) in NUMBERS:

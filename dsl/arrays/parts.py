@@ -97,7 +97,7 @@ def take_part(array: Array, name: str) -> Array:
     return made
 
 
-def put_part(array: Array, name: str, value: Any) -> None:
+def put_part(array: Array, name: str, value: object) -> None:
     """Assign the part `name` of a complex array."""
     start()
     other = map_("imag" if name == "real" else "real", [expr_of(array)])

@@ -102,7 +102,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
 
 
 def export_dlpack(
-    self: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    self: Array, *, stream: object = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
     """Implement ``__dlpack__``. The capsule shares an array's memory on the CPU; others are copied there."""
     if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:

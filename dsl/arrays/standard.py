@@ -39,7 +39,7 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
     return import_module(f"{package}.numpy") if found else np
 
 
-def to_device(self: Array, device: Any, /, *, stream: Any = None) -> Array:
+def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array:
     """Copy the array to a device, as `Array.to` does. An array that is already there is returned unchanged."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")

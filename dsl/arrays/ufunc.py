@@ -26,16 +26,15 @@ from weft.dsl.arrays.array import (
     whole,
     wrap,
 )
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply
 from weft.dsl.arrays.delivery import as_array, deliver, hand_over
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
-from weft.dsl.arrays.foreign import has_foreign
+from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
 from weft.dsl.arrays.indexing import fold_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype
+from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
 from weft.dsl.immediate.host_values import values_of
@@ -153,7 +152,8 @@ class UFunc:
                 found = attempt_here(self.immediate, operands)
                 if found is not MISSED:
                     return found if out is None else hand_over(self.row.name, found, out, casting)
-            if has_foreign((*operands, out, where)):
+            given = (*operands, out, where)
+            if not OWN_TYPES.issuperset(map(type, given)) and has_foreign(given):
                 raise ForeignOperandError
             if self.row.name == "power" and dtype is None:
                 check_power(*operands)

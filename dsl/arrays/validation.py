@@ -1,4 +1,4 @@
-"""Checks of dtypes, shapes, memory orders and masks, with NumPy's errors and warnings."""
+"""Checks of dtypes, shapes, axes, memory orders and masks, with NumPy's errors and warnings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def warn_deprecation(since: tuple[int, int], message: str) -> None:
         warn_user(message, DeprecationWarning)
 
 
-def check_unmasked(value: Any) -> None:
+def check_unmasked(value: object) -> None:
     """Raise MaskedArrayError for a `numpy.ma` array that has a mask."""
     if type(value) is not np.ndarray and isinstance(value, np.ndarray) and hasattr(value, "_sharedmask"):
         if np.ma.getmask(value) is not np.ma.nomask:
@@ -126,3 +126,22 @@ def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
     if not found.isnative or not is_supported(found):
         raise UnsupportedDtypeError(found)
     return found
+
+
+def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Return axes as a tuple of non-negative integers. Raises AxisError for an axis out of bounds."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list, range)) else (axis,)
+    found = tuple(normalize_axis(a, ndim) for a in given)
+    if len(set(found)) != len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return found
+
+
+def normalize_axis(axis: Any, ndim: int) -> int:
+    """Return one axis as a non-negative integer. Raises AxisError for an axis out of bounds."""
+    number = operator.index(axis)
+    if not -ndim <= number < ndim:
+        raise np.exceptions.AxisError(number, ndim)
+    return int(number % ndim)

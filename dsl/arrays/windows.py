@@ -47,7 +47,7 @@ def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
     return True
 
 
-def recall_window(key: Any) -> Any:
+def recall_window(key: object) -> Any:
     """Return the memoized view or element offset of an index, or ``...`` on a miss.
 
     None is the view of the whole storage.
@@ -55,7 +55,7 @@ def recall_window(key: Any) -> Any:
     return WINDOWS.get(key, ...)
 
 
-def remember_window(key: Any, found: View | int | None) -> None:
+def remember_window(key: object, found: View | int | None) -> None:
     """Memoize the view or element offset of an index."""
     if len(WINDOWS) >= LIMIT:
         WINDOWS.clear()
@@ -162,10 +162,10 @@ class Flags(dict):
         except KeyError:
             raise AttributeError(f"there is no flag {name!r}") from None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self[name.upper()] = value
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         if name not in ("WRITEABLE", "W"):
             raise ValueError(f"flag {name} cannot be set")
         set_flags(self._array, write=bool(value))

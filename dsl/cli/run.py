@@ -7,7 +7,6 @@ import sys
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from weft import fusion
 from weft.dsl.cli.main_program import MainProgram
@@ -72,7 +71,7 @@ def _show_user_frames(error: BaseException) -> None:
     hide_frames(error)
     show, trace = sys.excepthook, error.__traceback__
 
-    def excepthook(kind: type[BaseException], error: BaseException, _: Any) -> None:
+    def excepthook(kind: type[BaseException], error: BaseException, _: object) -> None:
         show(kind, error.with_traceback(trace), trace)
 
     sys.excepthook = excepthook

@@ -19,7 +19,7 @@ from weft.fusion import contiguous_strides, exclusive, realise
 from weft.runtime import HostMemory, default_device
 
 
-def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> Any:
+def to_device(obj: object, stream: object = 0, copy: bool = True, to: Any = None) -> Any:
     """Copy `obj` to the current device.
 
     Parameters
@@ -58,7 +58,7 @@ def to_device(obj: Any, stream: Any = 0, copy: bool = True, to: Any = None) -> A
     return made
 
 
-def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0) -> Any:
+def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: object = 0) -> Any:
     """Return an uninitialized array on the current device.
 
     Parameters
@@ -97,7 +97,7 @@ class _Constructor(type):
 
     makes: tuple[type, ...]
 
-    def __instancecheck__(cls, value: Any) -> bool:
+    def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.makes)
 
 
@@ -106,7 +106,7 @@ class DeviceNDArray(metaclass=_Constructor):
 
     makes = (Array, MemoryArray)
 
-    def __new__(cls, shape: Any, strides: Any, dtype: Any, stream: Any = 0) -> Any:
+    def __new__(cls, shape: Any, strides: Any, dtype: Any, stream: object = 0) -> Any:
         return device_array(shape, dtype, strides, stream=stream)
 
 
@@ -115,11 +115,11 @@ class DeviceRecord(metaclass=_Constructor):
 
     makes = (MemoryArray,)
 
-    def __new__(cls, dtype: Any, stream: Any = 0) -> Any:
+    def __new__(cls, dtype: Any, stream: object = 0) -> Any:
         return MemoryArray.make(default_device(), np.dtype(dtype), (), ())
 
 
-def device_array_like(ary: Any, stream: Any = 0) -> Any:
+def device_array_like(ary: Any, stream: object = 0) -> Any:
     """Return an uninitialized array on the current device with the shape, dtype and axis order of `ary`.
 
     Examples
@@ -148,7 +148,7 @@ def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], str
     return wrap(*over_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
-def is_cuda_array(obj: Any) -> bool:
+def is_cuda_array(obj: object) -> bool:
     """Return whether `obj` is a weft array or has ``__cuda_array_interface__``.
 
     Examples
@@ -159,7 +159,7 @@ def is_cuda_array(obj: Any) -> bool:
     return isinstance(obj, (Array, MemoryArray)) or hasattr(obj, "__cuda_array_interface__")
 
 
-def as_cuda_array(obj: Any, sync: bool = True) -> Any:
+def as_cuda_array(obj: object, sync: bool = True) -> Any:
     """Return a weft array over the memory of an object with ``__cuda_array_interface__``, without a copy.
 
     Raises TypeError for an object without the interface.
@@ -177,7 +177,7 @@ def as_cuda_array(obj: Any, sync: bool = True) -> Any:
     return from_cuda_array_interface(interface, obj, sync)
 
 
-def from_cuda_array_interface(desc: dict[str, Any], owner: Any = None, sync: bool = True) -> Array:
+def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Array:
     """Return a weft array over the memory of a CUDA array interface. The array keeps `owner` alive.
 
     With `sync`, wait for the stream that the interface names.
@@ -202,7 +202,7 @@ def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any)
         raise ValueError(f"incompatible shape: {device_shape} on the device, {other.shape} given")
 
 
-def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
+def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:
     """Copy the elements to a new NumPy array or to `ary`. Evaluates the array.
 
     Parameters
@@ -234,7 +234,7 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: Any = 0) ->
     return ary
 
 
-def copy_to_device(self: Array, ary: Any, stream: Any = 0) -> None:
+def copy_to_device(self: Array, ary: Any, stream: object = 0) -> None:
     """Copy a host or device array of the same shape and dtype into this array's memory.
 
     Examples

@@ -38,7 +38,7 @@ def is_f_contiguous(self: Array) -> bool:
     return layout_of(self.shape[::-1], self.strides[::-1], self.itemsize) == "C"
 
 
-def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
+def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
     """Split a 1-D array into views of `section` elements each. The last view may be shorter.
 
     Examples
@@ -51,7 +51,7 @@ def split(self: Array, section: int, stream: Any = 0) -> Iterator[Array]:
     return (self[k : k + section] for k in range(0, self.size, section))
 
 
-def bind(self: Array, stream: Any = 0) -> Array:
+def bind(self: Array, stream: object = 0) -> Array:
     """Return another array over the same storage. `stream` is ignored, since arrays may be used in any stream.
 
     Examples
@@ -63,7 +63,7 @@ def bind(self: Array, stream: Any = 0) -> Array:
     return wrap(self._storage, self._view)
 
 
-def getitem(self: Array, item: Any, stream: Any = 0) -> Any:
+def getitem(self: Array, item: object, stream: object = 0) -> Any:
     """Return ``self[item]``.
 
     Examples

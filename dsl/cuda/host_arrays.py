@@ -31,7 +31,7 @@ class SharedArray(np.ndarray):
 
     device_view: Any = None
 
-    def __array_finalize__(self, source: Any) -> None:
+    def __array_finalize__(self, source: object) -> None:
         self.device_view = None
 
     @property
@@ -41,14 +41,14 @@ class SharedArray(np.ndarray):
             raise AttributeError("only the whole of an array that the device sees has a __cuda_array_interface__")
         return self.device_view.__cuda_array_interface__
 
-    def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
+    def copy_to_host(self, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:
         """Copy the elements to a new NumPy array or to `ary`."""
         if ary is None:
             return np.array(self)
         np.copyto(ary, self)
         return ary
 
-    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+    def copy_to_device(self, ary: Any, stream: object = 0) -> None:
         """Copy an array's elements into this array."""
         np.copyto(self, np.asarray(ary))
 
@@ -117,7 +117,7 @@ def mapped_array(
     dtype: Any = np.float64,
     strides: Any = None,
     order: str = "C",
-    stream: Any = 0,
+    stream: object = 0,
     portable: bool = False,
     wc: bool = False,
 ) -> SharedArray:
@@ -135,7 +135,7 @@ def mapped_array(
     return _shared("mapped", shape, dtype, strides, order)
 
 
-def mapped_array_like(ary: Any, stream: Any = 0, portable: bool = False, wc: bool = False) -> SharedArray:
+def mapped_array_like(ary: Any, stream: object = 0, portable: bool = False, wc: bool = False) -> SharedArray:
     """Return an uninitialized mapped array with the shape, dtype and axis order of another array.
 
     Examples
@@ -151,7 +151,7 @@ def managed_array(
     dtype: Any = np.float64,
     strides: Any = None,
     order: str = "C",
-    stream: Any = 0,
+    stream: object = 0,
     attach_global: bool = True,
 ) -> SharedArray:
     """Return an uninitialized NumPy array in memory that migrates between host and device on access.
@@ -186,7 +186,7 @@ def pinned(*arylist: np.ndarray) -> Iterator[None]:
 
 
 @contextmanager
-def mapped(*arylist: np.ndarray, stream: Any = 0) -> Iterator[Any]:
+def mapped(*arylist: np.ndarray, stream: object = 0) -> Iterator[Any]:
     """Within the ``with`` block, map host arrays to device arrays over the same memory.
 
     Yields one array or a list of arrays. On a GPU, they raise ValueError after the block.

@@ -151,7 +151,7 @@ class MemoryArray:
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
-    def _at(self, key: Any) -> MemoryArray:
+    def _at(self, key: object) -> MemoryArray:
         shadow = self._shadow()
         if not (isinstance(key, str) or (isinstance(key, list) and all(isinstance(name, str) for name in key))):
             items = key if isinstance(key, tuple) else (key,)
@@ -161,18 +161,18 @@ class MemoryArray:
             key = items if Ellipsis in items else (*items, Ellipsis)
         return self._like(shadow[key], shadow)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         part = self._at(key)
         return part.numpy()[()] if not part.shape and part.dtype.names is None else part
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: object) -> None:
         self._at(key).fill(value)
 
-    def getitem(self, item: Any, stream: Any = 0) -> Any:
+    def getitem(self, item: object, stream: object = 0) -> Any:
         """Return ``self[item]``."""
         return self[item]
 
-    def setitem(self, key: Any, value: Any, stream: Any = 0) -> None:
+    def setitem(self, key: object, value: object, stream: object = 0) -> None:
         """Assign ``self[key] = value``."""
         self[key] = value
 
@@ -181,7 +181,7 @@ class MemoryArray:
         shadow = self._shadow()
         return self._like(shadow.transpose(axes), shadow)
 
-    def squeeze(self, axis: Any = None, stream: Any = 0) -> MemoryArray:
+    def squeeze(self, axis: Any = None, stream: object = 0) -> MemoryArray:
         """Return a view without axes of length 1."""
         shadow = self._shadow()
         return self._like(shadow.squeeze(axis), shadow)
@@ -203,13 +203,13 @@ class MemoryArray:
         shadow = self._shadow()
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 
-    def split(self, section: int, stream: Any = 0) -> Iterator[MemoryArray]:
+    def split(self, section: int, stream: object = 0) -> Iterator[MemoryArray]:
         """Split a 1-D array into views of `section` elements each. The last view may be shorter."""
         if self.ndim != 1:
             raise ValueError(f"only arrays of one axis are split, not of {self.ndim}")
         return (self[k : k + section] for k in range(0, self.size, section))
 
-    def bind(self, stream: Any = 0) -> MemoryArray:
+    def bind(self, stream: object = 0) -> MemoryArray:
         """Return this array. `stream` is ignored, since arrays may be used in any stream."""
         return self
 
@@ -255,7 +255,7 @@ class MemoryArray:
         made.copy_to_device(values)
         return made
 
-    def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray:
+    def copy_to_host(self, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:
         """Copy the elements to a new NumPy array or to `ary`."""
         if not self.size:
             return np.empty(self.shape, self.dtype) if ary is None else ary
@@ -270,13 +270,13 @@ class MemoryArray:
             np.copyto(ary, values)
         return ary
 
-    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
+    def copy_to_device(self, ary: Any, stream: object = 0) -> None:
         """Copy a host or device array of the same shape and dtype into this memory."""
         source = ary.copy_to_host() if isinstance(ary, MemoryArray) else np.asarray(ary)
         self._check(source)
         self.fill(source, stream)
 
-    def fill(self, value: Any, stream: Any = 0) -> None:
+    def fill(self, value: object, stream: object = 0) -> None:
         """Set the elements to `value`, broadcast to the array's shape."""
         if not self.size:
             return

@@ -124,7 +124,7 @@ def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
 # -- on the host ---------------------------------------------------------------------------------
 
 
-def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: Any = 0) -> Any:
+def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, stream: object = 0) -> Any:
     """Return a device array with the states of `n` generators.
 
     Parameters
@@ -141,7 +141,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
     return states
 
 
-def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: Any = 0) -> None:
+def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: object = 0) -> None:
     """Initialize an array of generator states on a device or in NumPy, as `create_xoroshiro128p_states` does."""
     if isinstance(states, np.ndarray):
         init_xoroshiro128p_states_cpu(states, seed, subsequence_start)

@@ -43,7 +43,7 @@ class Stream:
         self._entered.append(within)
         return self
 
-    def __exit__(self, kind: Any, *error: Any) -> None:
+    def __exit__(self, kind: type, *error: Any) -> None:
         try:
             if kind is None:
                 flush()
@@ -118,7 +118,7 @@ class Stream:
         return future
 
 
-def as_queue(value: Any) -> runtime.Stream | None:
+def as_queue(value: object) -> runtime.Stream | None:
     """Convert a launch's stream argument to a runtime stream, or to None for the device's own stream.
 
     Parameters
@@ -218,7 +218,7 @@ class Event:
         """The event's CUDA handle."""
         return getattr(self._event, "handle", 0)
 
-    def record(self, stream: Any = 0) -> None:
+    def record(self, stream: object = 0) -> None:
         """Record the event at the end of a stream. Pending work runs first."""
         flush()
         self._event.record(as_queue(stream))
@@ -231,7 +231,7 @@ class Event:
         """Wait for all work before the event."""
         self._event.synchronize()
 
-    def wait(self, stream: Any = 0) -> None:
+    def wait(self, stream: object = 0) -> None:
         """Make later work in a stream wait for the event."""
         queue = as_queue(stream)
         (default_device().create_stream(0) if queue is None else queue).wait(self._event)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
 from weft.dsl.functions.padding import pad
 from weft.dsl.functions.sorting import on_host

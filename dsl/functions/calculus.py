@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, memory_order, record, start, turned, turned_back
-from weft.dsl.arrays.axes import normalize_axes, normalize_axis
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.validation import normalize_axes, normalize_axis
 from weft.dsl.functions.creation import zeros_like
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, diff, stack

@@ -107,7 +107,7 @@ def _converted(values: np.ndarray, order: str) -> Array:
     return convert(values) if axes is None else turned_back(convert(values.transpose(axes)), axes)
 
 
-def settle_order(order: str, source: Any) -> str:
+def settle_order(order: str, source: object) -> str:
     """Return the order that "A" means for a copy of an array: "F" if the array lies in Fortran order only, else "C"."""
     flags = getattr(source, "flags", None) if order == "A" else None
     if flags is None:
@@ -145,7 +145,7 @@ def set_stack(stack: Callable[[list[Array]], Array]) -> None:
     _stack[:] = [stack]
 
 
-def in_order(values: Array, order: str | None, source: Any = None) -> Array:
+def in_order(values: Array, order: str | None, source: object = None) -> Array:
     """Return the elements in the memory order that `order` requests. They are copied only if they lie in another order.
 
     "A" and "K" request the order of the source.

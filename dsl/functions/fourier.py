@@ -17,9 +17,9 @@ import numpy as np
 import weft.codegen as codegen  # (its names are loaded on first use)
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, expr_of, memory_order, record, start, turned, turned_back
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import arange, asarray, in_order
 from weft.dsl.functions.manipulation import moveaxis
 from weft.dsl.functions.padding import pad

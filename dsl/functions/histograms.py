@@ -47,7 +47,7 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
     return call_numpy(getattr(np, name), arguments, options)
 
 
-def _known(value: Any) -> Any:
+def _known(value: object) -> Any:
     """Evaluate bins or bounds, which determine the edges, and return them as NumPy values."""
     return to_host(value)
 

@@ -58,7 +58,7 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
     return reduce
 
 
-def _reduce_all(function: Any, op: str, values: np.ndarray) -> Any:
+def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
     """Reduce all elements: first each block, on all threads, then the results of the blocks in order."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)

@@ -193,7 +193,7 @@ def _in_memory(array: Array) -> Any:
 
 
 class _BroadcastMeta(type):
-    def __instancecheck__(cls, value: Any) -> bool:
+    def __instancecheck__(cls, value: object) -> bool:
         return type.__instancecheck__(cls, value) or isinstance(value, np.broadcast)
 
 

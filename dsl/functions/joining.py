@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, start, turned, turned_back
-from weft.dsl.arrays.axes import normalize_axis, settled
+from weft.dsl.arrays.delivery import settled
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.validation import as_dtype
+from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import (
     atleast_1d,

@@ -16,11 +16,10 @@ import numpy as np
 
 from weft.codegen import is_bfloat16, widened
 from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
-from weft.dsl.arrays.axes import normalize_axis, settled
-from weft.dsl.arrays.delivery import deliver
+from weft.dsl.arrays.delivery import deliver, settled
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
-from weft.dsl.arrays.validation import check_order
+from weft.dsl.arrays.validation import check_order, normalize_axis
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray, in_order
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose

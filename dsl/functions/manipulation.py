@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, record, start, turned, wrap
-from weft.dsl.arrays.axes import normalize_axes, normalize_axis
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.validation import as_shape, check_axes, check_order, warn_deprecation
+from weft.dsl.arrays.validation import (
+    as_shape,
+    check_axes,
+    check_order,
+    normalize_axes,
+    normalize_axis,
+    warn_deprecation,
+)
 from weft.dsl.arrays.windows import layout, lies_in_order, window
 from weft.dsl.functions.creation import asarray
 from weft.fusion import broadcast_shapes, contiguous_strides, shape_text

@@ -13,8 +13,7 @@ import numpy as np
 
 from weft.codegen import dtype_kind, is_half
 from weft.dsl.arrays.array import Array, expr_of, record, start
-from weft.dsl.arrays.axes import settled
-from weft.dsl.arrays.delivery import as_array
+from weft.dsl.arrays.delivery import as_array, settled
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy

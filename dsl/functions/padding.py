@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, memory_order, record, start, turned, turned_back
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import asarray, empty, eye, zeros
 from weft.dsl.functions.manipulation import diagonal, expand_dims
 from weft.dsl.functions.selection import where
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
 
 
-def _pad_widths(given: Any, ndim: int) -> list[list[int]]:
+def _pad_widths(given: object, ndim: int) -> list[list[int]]:
     """Return the padding before and after each axis. `given` is a number, pairs, or a dict keyed by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim

@@ -17,9 +17,9 @@ import numpy as np
 
 from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.arrays.array import Array, expr_of
-from weft.dsl.arrays.axes import normalize_axes
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.validation import normalize_axes
 from weft.dsl.functions.along_axis import take_along_axis
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
 from weft.dsl.functions.reductions import mean

@@ -357,8 +357,8 @@ def parts_of_sweep(order: BitOrder, items: int) -> tuple[Any, ...]:
 
     @device
     def read_turn(
-        found: Any,
-        source: Any,
+        found: object,
+        source: object,
         even: Any,
         odd: Any,
         begins: Any,

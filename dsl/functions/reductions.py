@@ -10,13 +10,12 @@ import numpy as np
 
 from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
-from weft.dsl.arrays.axes import normalize_axes, normalize_axis, settled
-from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver
+from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver, settled
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import as_dtype
+from weft.dsl.arrays.validation import as_dtype, normalize_axes, normalize_axis
 from weft.dsl.functions.host_loops import reduce_on_host
 from weft.fusion import (
     Expr,

@@ -12,7 +12,6 @@ import numpy as np
 
 from weft.codegen import find_op, is_bfloat16, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, start, write
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.call_sites import apply
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.indexing import getitem, nonzero
@@ -20,7 +19,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import warn_deprecation
+from weft.dsl.arrays.validation import normalize_axis, warn_deprecation
 from weft.dsl.functions.creation import arange, asarray
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import broadcast_to, ravel

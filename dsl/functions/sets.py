@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record, start
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.masks import find_true
+from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import asarray, empty, full
 from weft.dsl.functions.histograms import rank
 from weft.dsl.functions.joining import concatenate, diff

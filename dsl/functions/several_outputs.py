@@ -73,7 +73,7 @@ class ComposedUfunc:
         return f"<weft ufunc {self.__name__!r}>"
 
 
-def _as_floats(value: Any, ufunc: np.ufunc) -> Any:
+def _as_floats(value: object, ufunc: np.ufunc) -> Any:
     """Return an operand in the dtype of a ufunc's loop, or None if there is no loop for real numbers."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":

@@ -13,9 +13,9 @@ import numpy as np
 
 from weft.codegen import dtype_kind
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start, write
-from weft.dsl.arrays.axes import normalize_axis
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.host_loops import host_argsort, host_sort, sort_on_host
 from weft.dsl.functions.manipulation import moveaxis, ravel
 from weft.fusion import Expr, Location, cast, contiguous_strides, gather, map_, opaque
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 # Maximum length of an axis that kernels can sort.
 MOST = 2**31 - 1
 _INT64 = np.dtype(np.int64)
-_FLAT = ((0, (), 0),)
 # NumPy's names of sorting algorithms.
 _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 

@@ -50,13 +50,13 @@ def linspace(
         return (convert(values[0]), values[1]) if retstep else convert(values)
 
 
-def _is_double(value: Any) -> bool:
+def _is_double(value: object) -> bool:
     """Return whether a value is a number that is exact in float64, and for which NumPy computes in float64."""
     return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
 
 
 def _record_spaced(
-    start: float, stop: float, count: int, endpoint: bool, dtype: Any
+    start: float, stop: float, count: int, endpoint: bool, dtype: DTypeLike
 ) -> tuple[Array, np.float64] | None:
     """Record NumPy's formula of `linspace`, and return the array and its step.
 

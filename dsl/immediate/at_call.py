@@ -279,7 +279,7 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
     return result
 
 
-def finish(result: Any, home: Device, *operands: Any) -> Any:
+def finish(result: object, home: Device, *operands: Any) -> Any:
     """Convert a NumPy function's result to weft arrays, as `hand_out` does. Views of operands share their storages."""
     flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
     found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
@@ -440,7 +440,7 @@ def _is_basic(key: Any) -> bool:
 BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.intp})
 
 
-def seen(array: Array, result: Any) -> Any:
+def seen(array: Array, result: object) -> Any:
     """Return a NumPy view of an array's memory as a weft array over the same storage.
 
     Results that are not NumPy arrays are returned unchanged.
@@ -516,7 +516,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
     return True
 
 
-def pick(array: Array, key: Any) -> Any:
+def pick(array: Array, key: object) -> Any:
     """Return ``array[key]`` for an index array that selects few elements, otherwise `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)

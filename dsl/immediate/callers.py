@@ -60,5 +60,5 @@ def _uses_weft(names: dict[str, Any]) -> bool:
     return _is_wefts(names.get("__name__"))
 
 
-def _is_wefts(module: Any) -> bool:
+def _is_wefts(module: object) -> bool:
     return type(module) is str and module.partition(".")[0] == "weft"

@@ -34,17 +34,14 @@ from weft.dsl.immediate.small_work import BROADCASTING, EXACT, EXACT_BYTES, GROW
 from weft.runtime import (
     IMMEDIATE,
     Builtin,
-    CompileError,
-    OptimizerWarning,
     Replacement,
     get_device,
     put_buffer,
     put_call,
     put_operators,
     python_function,
-    setting,
+    report_failure,
     slots_of,
-    warn_user,
 )
 
 
@@ -118,12 +115,9 @@ def quicken_after(calls: int) -> None:
 
 
 def quicken() -> None:
-    """Install native code for small operations. The first failure issues a warning.
+    """Install native code for small operations.
 
-    Raises
-    ------
-    CompileError
-        If native code cannot be compiled and ``WEFT_STRICT=1`` is set.
+    The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
     if INSTALLED or _failed:
         return
@@ -132,18 +126,11 @@ def quicken() -> None:
     try:
         if not INSTALLED:
             _install()
-    except (CompileError, MemoryError) as error:
+    except Exception as error:  # (Python needs no new memory)
         _failed.append(error)
-        tell_of_python(error)
+        report_failure("native code for small operations", "they stay in Python, which is slower", error)
     finally:
         _installing.release()
-
-
-def tell_of_python(error: Exception) -> None:
-    """Warn that small operations remain in Python. Raises `error` with ``WEFT_STRICT=1``."""
-    if setting("strict"):
-        raise error
-    warn_user(f"small operations stay in Python: {error} (with WEFT_STRICT=1 this is an error)", OptimizerWarning)
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:

@@ -113,7 +113,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
     return most
 
 
-def most_picked(array: Array, key: Any) -> int:
+def most_picked(array: Array, key: object) -> int:
     """Return the maximum number of elements to gather immediately, or to search with a mask."""
     searched = type(key) is not Array or key.dtype.kind == "b"
     return most_moved(array) if searched else most_moved_alone([array])

@@ -58,7 +58,7 @@ def __getattr__(name: str) -> Any:
 class _Face(ModuleType):
     """Module class that prevents submodules from replacing public names such as ``jit``."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name not in _LAZY or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 

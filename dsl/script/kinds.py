@@ -48,7 +48,7 @@ NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code i
 PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dtype(code)) for code in _CODES)}
 
 
-def take(result: Any) -> Any:
+def take(result: object) -> Any:
     """Convert a large NumPy result, or the large arrays in a sequence of results, to weft arrays.
 
     Other values are unchanged.

@@ -72,10 +72,11 @@ _METHODS = {
 }
 
 
-def check() -> None:
-    """Raise CompileError if native code cannot be compiled."""
+def check() -> bool:
+    """Compile the native code. Return True. Raises CompileError if that fails."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
+    return True
 
 
 def make_native(

@@ -50,7 +50,7 @@ class _NdarrayMeta(type):
     def __repr__(cls) -> str:
         return repr(np.ndarray)
 
-    def __instancecheck__(cls, value: Any) -> bool:
+    def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, (Array, np.ndarray))
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -140,7 +140,7 @@ _WRAPPED_TYPES = frozenset(
 )
 
 
-def wrap_name(found: Any) -> Any:
+def wrap_name(found: object) -> Any:
     """Return weft's version of a member of a NumPy module: functions are wrapped, and arrays are converted."""
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found

@@ -25,7 +25,7 @@ from weft.dsl.immediate import callers
 from weft.dsl.import_hooks import when_imported
 from weft.dsl.script import script_function, script_namespace
 from weft.dsl.tracebacks import is_hidden
-from weft.runtime import BETWEEN, CompileError
+from weft.runtime import BETWEEN, try_compiling
 
 _IMPORT_NAME, _EXTENDED_ARG = opmap["IMPORT_NAME"], opmap["EXTENDED_ARG"]
 _INSTALLED = {"site-packages", "dist-packages"}
@@ -48,7 +48,7 @@ def redirect(*folders: str) -> None:
         when_imported("multiprocessing.spawn", _redirect_children)
 
 
-def _seen_class(value: Any, depth: int = 1) -> type:
+def _seen_class(value: object, depth: int = 1) -> type:
     """Return `numpy.ndarray` if the frame `depth` frames up belongs to a library of the program, otherwise the type.
 
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
@@ -127,10 +127,14 @@ def install_native(native: types.ModuleType) -> None:
     """Install native code (`native_callers`) for imports and `Array.__class__`."""
     if len(_hooks) > 1:
         return
-    try:
-        hook, getter = native.native_import(_import, _import_for_caller), native.native_class(_seen_class)
-    except CompileError:
+    made = try_compiling(
+        "native code for imports",
+        "imports stay in Python, which is slower",
+        lambda: (native.native_import(_import, _import_for_caller), native.native_class(_seen_class)),
+    )
+    if made is None:
         return
+    hook, getter = made
     replaced = builtins.__import__ is _hooks[0]
     _hooks.append(hook)
     _getters.append(getter)

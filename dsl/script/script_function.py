@@ -27,7 +27,7 @@ from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import MISSED, hand_out, take_host
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import BETWEEN, IMMEDIATE, CompileError
+from weft.runtime import BETWEEN, IMMEDIATE, try_compiling
 
 _KINDS = {
     MemoryEffect.CREATE: "zeros ones empty full eye identity tri arange linspace logspace geomspace indices hamming hanning bartlett "
@@ -291,10 +291,9 @@ def quicken() -> None:
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
-    import_module("weft.dsl.immediate.native_immediate").quicken()  # (issues a warning if nothing can be compiled)
-    try:
-        native.check()
-    except CompileError:
+    import_module("weft.dsl.immediate.native_immediate").quicken()
+    instead = "script functions stay in Python, which is slower"
+    if not try_compiling("native code for script functions", instead, native.check):
         return
     _native.append(native)
     for install in when_native:

@@ -79,7 +79,7 @@ class Indexed:
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         found = self._wrapped[key]
         alone = type(found) is np.ndarray and sys.getrefcount(found) == ALONE
         return adopt_array(found, keep_few) if alone else keep_few(found)
@@ -137,7 +137,7 @@ def _make_generator(base: type, draws: str) -> type:
     """Return a subclass of a NumPy generator class for scripts. `isinstance` also accepts NumPy's own generators."""
 
     class Meta(type(base)):  # type: ignore[misc]
-        def __instancecheck__(cls, value: Any) -> bool:
+        def __instancecheck__(cls, value: object) -> bool:
             return isinstance(value, base)
 
     members = {name: _drawing(base, name) for name in draws.split() if hasattr(base, name)}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from weft.fusion.graph.expr import Expr, constant_value, topological
-from weft.runtime import disk_cache, show_place
+from weft.runtime import show_place
 
 # Maximum number of program lines in a report.
 MOST_LINES = 4000
@@ -30,17 +29,3 @@ def describe(versions: Sequence[Expr]) -> str:
     if len(order) > MOST_LINES:
         lines.append(f"... and {len(order) - MOST_LINES} more")
     return "\n".join([*lines, "results: " + ", ".join(names[v] for v in versions)])
-
-
-def write_report(kind: str, text: str) -> str:
-    """Write a report into the cache folder and return its path. Return "" if it cannot be written."""
-    cache = disk_cache()
-    if cache is None:
-        return ""
-    path = cache.folder / "reports" / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
-    try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.write_text(text + "\n")
-    except OSError:
-        return ""
-    return str(path)

@@ -166,6 +166,8 @@ def iota(shape: tuple[int, ...], axis: int, dtype: DTypeLike) -> Expr:
     return intern("iota", "", (), (axis,), shape, np.dtype(dtype))
 
 
+# The six comparisons, whose results are bool.
+COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 # Results of these ops for every integer.
 _OF_FLOATS = {"isnan": False, "isinf": False, "isfinite": True}
 
@@ -183,14 +185,14 @@ def map_(
     promotion, and None for other operands. `dtype` selects the loop, as for a ufunc. Raises ValueError (shapes),
     TypeError (dtypes) as NumPy does.
     """
-    row = find_op(op)
     kinds: tuple[Any, ...] = tuple(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
     )
-    if result_is_bool(row.name) and weak is not None and int in weak:
+    shape = broadcast_shapes(*(operand.shape for operand in operands))
+    row = find_op(op)
+    if weak is not None and int in weak and row.name in COMPARISONS:
         # a Python int that the dtype of the other operand cannot represent is still compared by value
         kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
-    shape = broadcast_shapes(*(operand.shape for operand in operands))
     if row.name in _OF_FLOATS and dtype is None and operands[0].dtype.kind in "biu":
         return constant(_OF_FLOATS[row.name], np.bool_, shape)
     loop, result = resolve_dtypes(row, kinds, dtype)
@@ -210,11 +212,6 @@ def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
     """
     operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
     return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
-
-
-def result_is_bool(name: str) -> bool:
-    """Return whether an op is one of the six comparisons, whose result is bool."""
-    return name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
 def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type, ...]) -> np.dtype | type:

@@ -145,7 +145,7 @@ def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ())
     return program
 
 
-def _expressions(given: Any) -> tuple[tuple[int, ...] | None, list[Any]]:
+def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
     """Return the expressions to compute, and the shape of a matrix or array of expressions.
 
     Sums, integrals and derivatives are evaluated.
@@ -204,7 +204,7 @@ class _Writer:
             self.program.instructions.append(instruction)
         return place
 
-    def number_of(self, root: Any) -> int:
+    def number_of(self, root: object) -> int:
         """Write the instructions of an expression and return the index of the last instruction."""
         stack = [root]
         while stack:
@@ -272,7 +272,7 @@ class _Writer:
             return self.compose(name, operands[0])
         return self.put((_ROWS[name], *operands))
 
-    def number(self, value: Any) -> int:
+    def number(self, value: object) -> int:
         """Write an instruction for a constant, which is given as a Python number."""
         return self.put(("number", value))
 

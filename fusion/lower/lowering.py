@@ -156,7 +156,7 @@ def _lower_split(
     rows = split.rows
     first = SplitWriter(group, chunked, "partial", parametric)
     first.for_cpu = for_cpu
-    first.build_partials(folds, split)
+    first.build_partials(split)
     finishing = Nest(
         nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
     )

@@ -45,7 +45,7 @@ class SplitWriter(KernelWriter):
         super().__init__(group, nest, name, parametric)
         self.centres: dict[Expr, Value] = {}  # sums -> their shift in the open block
 
-    def build_partials(self, folds: list[Placed], split: Split) -> None:
+    def build_partials(self, split: Split) -> None:
         """Emit the reduction of each block of the outermost reduction loop to scratch memory."""
         self._count_work(split)
         before, inner = self.stage(0), self.stage(1)

@@ -206,8 +206,6 @@ class Grouping:
             if placed.flat(index) == home.flat(home.task.target):
                 # results of reductions are known after the loops, other values at once
                 ready = max(ready, home.stage + (home.task.kind == "reduce"))
-            elif home.inner and in_own_row(placed, index, home, group):
-                ready = max(ready, home.stage + 1)
             else:
                 return "it reads values at indices other than those at which they are computed"
         previous = placed.task.previous
@@ -350,32 +348,6 @@ def commit_loops(group: Group, placed: Placed) -> None:
         p.loops = {own: moved[theirs] for own, theirs in p.loops.items()}
         p.stage = int(p.inner or bool(reduced))
     placed.loops = {own: moved[theirs] for own, theirs in placed.loops.items()}
-
-
-def in_own_row(reader: Placed, index: Affine, home: Placed, group: Group) -> bool:
-    """Return whether a task reads only elements that are computed at the same point of the parallel loops."""
-    if home.task.kind != "map":
-        return False
-    outer = {k for k, loop in enumerate(group.loops) if loop.role == "parallel"}
-
-    def parts(form: Affine) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        own = [(loop, c) for loop, c in form[1] if loop in outer]
-        rest = [(c, group.loops[loop].extent) for loop, c in form[1] if loop not in outer]
-        return own, sorted(rest)
-
-    read, written = reader.flat(index), home.flat(home.task.target)
-    (read_at, read_rest), (written_at, written_rest) = parts(read), parts(written)
-    if read_at != written_at:
-        return False
-    if read[0] == written[0] and all(part in written_rest for part in read_rest):
-        return all(read_rest.count(part) == 1 for part in read_rest)
-    # a row is a separate block of memory, and the read is inside the row
-    block = prod(extent for _, extent in written_rest)
-    reach = sum(abs(c) * (extent - 1) for c, extent in written_rest)
-    if reach != block - 1 or any(c < 0 for c, _ in (*written_rest, *read_rest)):
-        return False
-    first = read[0] - written[0]
-    return 0 <= first and first + sum(c * (extent - 1) for c, extent in read_rest) < block
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:

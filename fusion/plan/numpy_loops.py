@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr, contiguous_strides, is_number, is_stream, is_window
+from weft.fusion.graph.expr import Expr, contiguous_strides, is_stream, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 
@@ -91,7 +91,9 @@ def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
     return tuple(box.operands[1] for box in boxes)
 
 
-# Row length below which a kernel that selects a box for each element does not use full vectors.
+# Length of rows of complex numbers below which a kernel that selects a box for each element is slower.
+FEW = 32
+# Length of rows of bools from which NumPy's search along the rows is faster than a kernel's.
 ROW = 512
 
 
@@ -107,8 +109,8 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
             run *= n
         runs += prod(shape) // run
     if node.dtype.kind == "c":
-        return bool(2 * runs <= node.size)
-    return bool(LONG * runs <= node.size) and bool(node.dtype.itemsize == 1 or node.shape[-1] < ROW)
+        return bool(2 * runs <= node.size) and (len(node.shape) == 1 or bool(node.shape[-1] < FEW))
+    return bool(LONG * runs <= node.size) and bool(node.dtype.itemsize == 1)
 
 
 def _border(box: Expr) -> tuple[tuple[int, int], ...] | None:
@@ -140,7 +142,7 @@ def _value_of(node: Expr) -> Any:
     return np.frombuffer(node.attrs[0], node.dtype)[0]
 
 
-def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: Any) -> None:
+def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: object) -> None:
     assert border is not None
     before: tuple[slice, ...] = ()
     for begin, end in border:
@@ -201,7 +203,7 @@ def _goes_along(value: Expr, axis: int) -> bool:
     return all(n == 1 or abs(strides[axis]) <= abs(s) for n, s in zip(value.shape, strides, strict=True))
 
 
-# Minimum row length for which a call of NumPy's inner loop pays.
+# Minimum length of a run for which a call of NumPy's inner loop pays.
 LONG = 64
 
 
@@ -229,31 +231,6 @@ def _find_extreme(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> 
     run_calls(calls, threads)
 
 
-# -- counts -------------------------------------------------------------------------------------------------------------------
-
-
-def _count_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the bools or one-byte integers whose nonzero elements a sum counts.
-
-    Return None for other sums.
-    """
-    (value,) = node.operands
-    if node.dtype != np.int64 or value.kind != "map" or value.op != "cast" or value.size < LEAST:
-        return None
-    (value,) = value.operands
-    if value.dtype.kind != "b" or len(node.attrs[0]) != len(value.shape):
-        return None
-    if value.kind == "map" and value.op == "not_equal":
-        value, zero = value.operands
-        if zero.kind != "constant" or not is_number(zero, 0) or value.dtype.kind not in "iu":
-            return None
-    return (value,) if _in_memory(value) and value.dtype.itemsize == 1 else None
-
-
-def _count(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
-    out[...] = np.count_nonzero(values[0])
-
-
 # -- elements at indices ------------------------------------------------------------------------------------------------------
 
 
@@ -266,11 +243,7 @@ def _take_operands(node: Expr) -> tuple[Expr, ...] | None:
     if axis is None or base.kind == "view":
         return None
     run = prod(base.shape[axis + 1 :])
-    return (
-        (base, index)
-        if (run >= LONG if base.dtype.itemsize == 1 else base.dtype.itemsize == 16 and 1 < run < 16)
-        else None
-    )
+    return (base, index) if base.dtype.itemsize == 16 and 1 < run < 16 else None
 
 
 def _take_axis(node: Expr) -> int | None:
@@ -304,23 +277,9 @@ def _take(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
         run_calls([partial(base.take, index[b], 0, target[b], "clip") for b in blocks], threads)
 
 
-# -- constants ----------------------------------------------------------------------------------------------------------------
-
-
-def _fill_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return an empty tuple of operands for a large fill of one-byte elements, otherwise None."""
-    return () if node.dtype.itemsize == 1 and node.size >= LEAST else None
-
-
-def _fill(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:
-    out.fill(_value_of(node))
-
-
 TABLE = {
-    ("constant", ""): NumpyLoop(_fill_operands, _fill),
     ("update", ""): NumpyLoop(_box_operands, _copy_boxes),
     ("reduce", "argmax"): NumpyLoop(_extreme_operands, _find_extreme),
     ("reduce", "argmin"): NumpyLoop(_extreme_operands, _find_extreme),
-    ("reduce", "add"): NumpyLoop(_count_operands, _count),
     ("gather", ""): NumpyLoop(_take_operands, _take),
 }

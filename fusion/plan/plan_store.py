@@ -13,14 +13,14 @@ import hashlib
 import json
 import sys
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-import weft.codegen as codegen  # (its names load when they are used)
+from weft.codegen import OPS, Target, code_version, exceeds_caches, find_function, is_host_described
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.plan_records import PlanRecord
 from weft.fusion.plan.steps import Shown
@@ -31,20 +31,16 @@ MOST_RECORDS = 24
 MOST_BYTES = 4 << 20
 
 
-def is_open(device: Device) -> bool:
-    """Return whether plans are read from and written to disk."""
-    return (
-        setting("plans")
-        and disk_cache() is not None
-        and not (Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"})
-        and device.name != "null"
-    )
+def open_store(device: Device) -> DiskCache | None:
+    """Return the disk cache from which plans are read and to which they are written, or None."""
+    shown = Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"}
+    return disk_cache() if setting("plans") and not shown and device.name != "null" else None
 
 
 @lru_cache(maxsize=1)
 def planner_version() -> str:
     """Return a digest of the source text of the planner and the code generator."""
-    return codegen.code_version() + source_digest(Path(__file__).parents[1])
+    return code_version() + source_digest(Path(__file__).parents[1])
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
@@ -54,13 +50,15 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
     """
     # (a machine whose CPU description is not on disk has no plans there, and asking LLVM takes longer than most first
     # runs)
-    if not is_open(device) or not (device.streaming or codegen.is_host_described()):
+    cache = open_store(device)
+    if cache is None or not (device.streaming or is_host_described()):
         return []
-    entry = _entry(form, device)
+    key = store_key(form, device)
+    entry = cache.find(hashlib.sha256(key).hexdigest()) if key is not None else None
     found = []
     for exact, text in reversed(_texts(entry)) if entry is not None else ():
         try:
-            record = PlanRecord.from_text(text, exact, lambda digest: codegen.find_function(device, digest))
+            record = PlanRecord.from_text(text, exact, partial(find_function, device))
         except (ValueError, TypeError, KeyError):
             continue
         if record is not None:
@@ -70,7 +68,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
     """Add a record to the cache entry of a form. The record was created for a graph with these `nodes`."""
-    cache = disk_cache() if is_open(device) else None
+    cache = open_store(device)
     key = store_key(form, device) if cache is not None else None
     if cache is None or key is None:
         return
@@ -102,13 +100,9 @@ def note_lost(form: Any, device: Device, seconds: float) -> None:
 
 def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
     """Return the cache, or None, and the key under which it stores the seconds spent on interpreting a form."""
-    key = store_key(form, device) if is_open(device) and codegen.is_host_described() else None
-    return (None, b"") if key is None else (disk_cache(), key + b" lost")
-
-
-def _entry(form: Any, device: Device) -> ObjectCode | None:
-    cache, key = disk_cache(), store_key(form, device)
-    return cache.find(hashlib.sha256(key).hexdigest()) if cache is not None and key is not None else None
+    cache = open_store(device)
+    key = store_key(form, device) if cache is not None and is_host_described() else None
+    return (None, b"") if key is None else (cache, key + b" lost")
 
 
 def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
@@ -145,9 +139,9 @@ def store_key(form: Any, device: Device) -> bytes | None:
 
 
 @lru_cache(maxsize=16)
-def _place(device: str, target: codegen.Target) -> bytes:
+def _place(device: str, target: Target) -> bytes:
     """Return the prefix of all keys for a device."""
-    caches = [codegen.exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (not part of the target)
+    caches = [exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (not part of the target)
     return key_material(target, f"plans {planner_version()} {device} {caches} ")
 
 
@@ -171,7 +165,7 @@ def _spell(form: Any) -> str:
     for kind, op, operands, attrs, shape, dtype in parts:
         if kind in _PLAIN:
             told = repr(attrs)
-        elif kind == "map" and (op == "cast" or op in codegen.OPS):  # (other ops are user functions)
+        elif kind == "map" and (op == "cast" or op in OPS):  # (other ops are user functions)
             told = ",".join([_dtype_name(kind) for kind in attrs])
         elif kind == "opaque":
             told = _spell_function(*attrs)

@@ -191,7 +191,7 @@ def find(form: Form, device: Device) -> Plan | None:
     return None
 
 
-def forget(key: Any) -> None:
+def forget(key: object) -> None:
     """Forget the plans of the form with this key, so that the next search reads the disk."""
     with _lock:
         _known.pop(key, None)

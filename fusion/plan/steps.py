@@ -161,10 +161,6 @@ class Plan:
     leaf_sizes: list[int] = field(default_factory=list, init=False)
     patience: int = field(default=0, init=False)  # runs until kernels for the exact sizes are compiled; 0: never
 
-    def __post_init__(self) -> None:
-        self.blank = [None] * (self.places - self.slots) + [0]
-        self.asks_more = bool(self.scalars or self.values) or self.counter is not None or self.descriptors is not None
-
 
 # (the scalar's own bytes, at the low end of a slot)
 _BITS = {size: Struct(code).unpack for size, code in ((1, "B"), (2, "<H"), (4, "<I"), (8, "<q"))}

@@ -182,7 +182,7 @@ class Epoch:
         self.taken.add(node)
         return node
 
-    def bind_scalar(self, value: Any, dtype: np.dtype) -> Expr:
+    def bind_scalar(self, value: object, dtype: np.dtype) -> Expr:
         """Return a 0-d expression for a scalar that is a kernel argument."""
         slots, number = self.slots, dtype.type(value)
         slots.append(number)

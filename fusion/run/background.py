@@ -26,7 +26,7 @@ def request_plan(
 
     The result of the request is the CPU time of the compilation in seconds.
     """
-    if not plan_store.is_open(device) or not plan_store.is_nameable(form.key):
+    if plan_store.open_store(device) is None or not plan_store.is_nameable(form.key):
         return None
     # (the second process describes the machine for this one, if LLVM would have to be loaded for that)
     key = plan_store.store_key(form.key, device) if codegen.is_host_described() else b""
@@ -34,7 +34,7 @@ def request_plan(
     return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
 
 
-def _forget(key: Any, seconds: float) -> None:
+def _forget(key: object, seconds: float) -> None:
     """Let the next search for the plans of a form read the disk."""
     codegen.read_description_again()
     resized.forget(key)

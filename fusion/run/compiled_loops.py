@@ -59,7 +59,7 @@ def compile_fold(op: str, kind: np.dtype) -> Any:
     )
 
 
-def tree_of_array(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
+def tree_of_array(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Tree:
     steps = tuple(s // values.itemsize for s in values.strides)
     reach = sum(abs(s) * (n - 1) for s, n in zip(steps, values.shape, strict=True)) + 1
     behind = sum(-s * (n - 1) for s, n in zip(steps, values.shape, strict=True) if s < 0)

@@ -79,7 +79,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
 
 
 def _find_or_make(
-    key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
+    key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
 ) -> Plan | None:
     """Return a plan for a graph: a plan for other sizes and positions, a plan from disk, or a new plan.
 
@@ -123,7 +123,7 @@ def _find_or_make(
     return _keep(key, versions, graph, plan)
 
 
-def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
+def _make_alone(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
     """Return a plan that is specialized for these sizes, or None if that does not pay."""
     graph = make_graph(versions, epoch.results)
     form = resized.find_form(epoch.device.name, graph, wanted)
@@ -132,8 +132,10 @@ def _make_alone(key: Any, epoch: Epoch, versions: list[Expr], wanted: tuple[int,
     return None if plan is None else _keep(key, versions, graph, plan)
 
 
-def _keep(key: Any, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Cache the plan of a graph, with the recorded versions as its outputs."""
+def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
+    """Cache the plan of a graph, with the recorded versions as its outputs and with what its runs need."""
+    plan.blank = [None] * (plan.places - plan.slots) + [0]
+    plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     place_of = dict(plan.outputs)
     plan.handed = [place_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed

@@ -19,7 +19,6 @@ import numpy as np
 import weft.codegen as codegen
 import weft.runtime as runtime  # (its names load when they are used)
 from weft.codegen import find_op, is_bfloat16
-from weft.runtime import setting
 
 Loop = tuple[np.dtype, ...]
 
@@ -27,6 +26,8 @@ Loop = tuple[np.dtype, ...]
 REQUEST = 0.005
 # Seconds that the compilation of a loop takes, and that loading LLVM and the code generator takes.
 PRICE, LOADING = 0.03, 0.1
+# What a warning says about ops whose loops cannot be compiled.
+BY_NUMPY = "NumPy computes it, which is slower"
 
 
 def compile_price() -> float:
@@ -58,7 +59,7 @@ class _OnArrays:
     def __getattr__(self, name: str) -> Any:
         raise NeedsCodeError(name)
 
-    def constant(self, value: Any, dtype: Any = None) -> _Value:
+    def constant(self, value: object, dtype: Any = None) -> _Value:
         """Return a constant. A dtype is required, since indices do not occur outside of loops."""
         if dtype is None:
             raise NeedsCodeError
@@ -109,7 +110,7 @@ def _parts(value: _Value) -> Any:
     return _Value(kind, value.array.real), _Value(kind, value.array.imag)
 
 
-def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
+def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
     """Convert a float to an integer. Values out of range saturate, and NaN becomes 0."""
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")
@@ -117,19 +118,6 @@ def _saturate(x: Any, own: np.dtype, dtype: np.dtype) -> Any:
     found = np.where(x < 2.0**limits.bits / (2 if dtype.kind == "i" else 1), x.astype(dtype), dtype.type(limits.max))
     found = np.where(x > float(limits.min), found, dtype.type(limits.min))
     return np.where(x == x, found, dtype.type(0))
-
-
-def try_compiling(make: Callable[[], Any]) -> Any:
-    """Return the loop that `make` compiles. Return None if the compilation fails, unless WEFT_STRICT=1.
-
-    The caller then uses NumPy functions instead.
-    """
-    try:
-        return make()
-    except Exception as error:
-        if setting("strict") or isinstance(error, MemoryError):
-            raise
-        return None
 
 
 def _look_again(_: None) -> None:
@@ -163,6 +151,7 @@ class ExpandedRow:
         compile: Callable[[], Any],
     ) -> None:
         self._op, self._loop, self._dtype = op, loop, dtype
+        self._form = f"the compilation of {op} of {', '.join(map(str, loop))}"
         self._builder = _OnArrays(simple)
         self._compile = compile
         self._made: Any = None
@@ -190,7 +179,7 @@ class ExpandedRow:
             self._request = runtime.submit(store, row, _look_again, urgent=True) or ()
         # (the second process may be slow to answer on a busy machine)
         due = self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
-        if due and try_compiling(self.compiled) is None:
+        if due and runtime.try_compiling(self._form, BY_NUMPY, self.compiled) is None:
             self._spent = -inf
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:

@@ -38,7 +38,7 @@ def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
 def launch_drawing(
     streams: list[tuple[int, int, int]],
     table: list[Any],
-    device: Any,
+    device: Device,
     function: Any,
     parallel: tuple[int, ...],
     work: int,

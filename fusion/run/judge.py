@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+import weft.runtime as runtime  # (its names load when they are used)
 from weft.codegen import dtype_kind, is_bfloat16
-from weft.fusion.explain.reports import describe, describe_place, write_report
+from weft.fusion.explain.reports import describe, describe_place
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.steps import Batch, KernelLaunch, Plan
@@ -82,7 +83,7 @@ class Verdict:
                 _plan_text(plan),
             ]
         )
-        path = write_report("difference", text)
+        path = runtime.write_report("difference", text)
         saved = _save(self.inputs, path)
         raise VerificationError(
             f"a compiled plan and the same program interpreted differ: {where}{describe_place(version)}; "

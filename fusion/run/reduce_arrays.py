@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import weft.codegen as codegen  # (what reads the disk cache loads when it is used)
+import weft.runtime as runtime
 from weft.codegen import (
     FOLD_LANES,
     dtype_kind,
@@ -26,7 +27,7 @@ from weft.codegen import (
     widened,
 )
 from weft.fusion.graph.reduction_order import CHUNK, SHORT, Level, Tree, plain_tree
-from weft.fusion.run.expanded_rows import try_compiling
+from weft.fusion.run.expanded_rows import BY_NUMPY
 
 # Number of sums of packed rows after which a compiled loop pays.
 OFTEN = 32
@@ -47,7 +48,7 @@ class NeedsKernelError(Exception):
     """
 
 
-def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
+def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
     """Return an array reduced with an op over `axes`. `dtype` is the dtype of the accumulators and of the result.
 
     The bits are the same as those of a plan that reduces an array with this memory layout.
@@ -90,7 +91,7 @@ def reduce_values(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype, 
 # -- where the order changes nothing ------------------------------------------------------------
 
 
-def _reduce_exactly(op: str, values: Any, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+def _reduce_exactly(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:
     if op in _POSITIONS:
         return _find_extreme(getattr(np, op), values, axes, dtype)
     if is_bfloat16(values.dtype):
@@ -112,7 +113,7 @@ def _check_zeros(values: Any, found: Any) -> None:
             raise NeedsKernelError
 
 
-def _find_extreme(function: Any, values: Any, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:
     if len(axes) == 1:
         return function(values, axis=axes[0]).astype(dtype, copy=False)
     if len(axes) == values.ndim:
@@ -131,7 +132,7 @@ def compiler() -> Any:
     return import_module("weft.fusion.run.compiled_loops")
 
 
-def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tree:
+def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Tree:
     """Return the order in which a plan reduces an array in memory with this shape and these strides."""
     if values.flags.c_contiguous:
         found = plain_tree(values.shape, axes, codegen.host_has_masks())
@@ -141,7 +142,7 @@ def _tree_for(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Tr
     return known_tree(key, lambda: compiler().tree_of_array(op, values, axes, kind))
 
 
-def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
+def known_tree(key: object, find: Callable[[], Tree]) -> Tree:
     """Return the order for a key from the cache. If it is not cached, call `find` and cache the result."""
     known = _trees.get(key)
     if known is None:
@@ -151,7 +152,7 @@ def known_tree(key: Any, find: Callable[[], Tree]) -> Tree:
     return known
 
 
-def fold(op: str, values: Any, tree: Tree) -> Any:
+def fold(op: str, values: np.ndarray, tree: Tree) -> Any:
     """Return an array reduced in the order of `tree`. The array has the dtype of the accumulators."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
@@ -170,7 +171,7 @@ def fold(op: str, values: Any, tree: Tree) -> Any:
     return found.reshape(shape)[()]
 
 
-def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
+def _fold_chunks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
     """Return the partial result of each block of the outermost reduction loop, as an array ``(rows, blocks)``."""
     rows, extent, *rest = values.shape
     whole = extent // tree.chunk
@@ -182,7 +183,7 @@ def _fold_chunks(row: Any, values: Any, tree: Tree) -> Any:
     return found
 
 
-def fold_rows(row: Any, values: Any, level: Level) -> Any:
+def fold_rows(row: np.ufunc, values: np.ndarray, level: Level) -> Any:
     """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
@@ -193,7 +194,7 @@ def fold_rows(row: Any, values: Any, level: Level) -> Any:
     return found + found.dtype.type(0) if row is np.add else found
 
 
-def _in_order(row: Any, values: Any) -> Any:
+def _in_order(row: np.ufunc, values: np.ndarray) -> Any:
     """Reduce each row in order, from its first element to its last."""
     rows, length = values.shape
     if length == 1:
@@ -250,7 +251,7 @@ def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
 # -- compiled loops -----------------------------------------------------------------------------
 
 
-def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
+def _fast(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
     """Reduce contiguous rows with a compiled loop. Return None for other rows, and in the first calls for each op."""
     ndim = values.ndim
     if len(axes) == ndim:
@@ -266,7 +267,8 @@ def _fast(op: str, values: Any, axes: tuple[int, ...], kind: np.dtype) -> Any:
         count = _counts[key] = _counts.get(key, 0) + 1
         if count <= OFTEN:
             return None
-        loop = try_compiling(lambda: compiler().compile_fold(op, kind))
+        form = f"the compilation of reductions by {op} of {kind}"
+        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_fold(op, kind))
         if loop is None:
             _counts[key] = -sys.maxsize
             return None

@@ -10,14 +10,13 @@ only if planning failed.
 from __future__ import annotations
 
 import threading
-import traceback
 from collections import OrderedDict
 from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import Any
 
 import weft.runtime as runtime  # (names that are not needed here load when they are used)
-from weft.fusion.explain.reports import describe, write_report
+from weft.fusion.explain.reports import describe
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_store, resized
@@ -33,12 +32,10 @@ from weft.runtime import (
     DeviceMismatchError,
     LaunchNote,
     Listening,
-    OptimizerWarning,
     SettingError,
     counted,
     launch_heard,
     setting,
-    warn_user,
 )
 
 PROGRAMS_LIMIT = 256
@@ -149,7 +146,7 @@ def _note_rate(form_price: float, seconds: float) -> None:
 
 
 def try_interpreting(
-    key: Any,
+    key: object,
     kind: resized.Form,
     graph: LiveGraph,
     epoch: Epoch,
@@ -222,12 +219,12 @@ def _limit(form: FormCost) -> float:
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
-def is_known(key: Any, kind: resized.Form) -> bool:
+def is_known(key: object, kind: resized.Form) -> bool:
     """Return whether a graph, or a graph that differs only in its slots, was interpreted or planned before."""
     return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
 
 
-def interpret_again(key: Any, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
+def interpret_again(key: object, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
     """Interpret a graph that was interpreted before, unless compilation is now cheaper.
 
     Return whether the graph was interpreted.
@@ -254,7 +251,7 @@ def _goes_on(form: FormCost) -> bool:
 
 
 def _interpret(
-    key: Any, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
+    key: object, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
 ) -> bool:
     """Run the program of a graph and add the time to the form's costs.
 
@@ -278,7 +275,7 @@ def _interpret(
     return True
 
 
-def _keep_program(key: Any, program: Program | None, form: FormCost) -> None:
+def _keep_program(key: object, program: Program | None, form: FormCost) -> None:
     with _lock:
         _programs[key] = program, form
         if len(_programs) > PROGRAMS_LIMIT:
@@ -310,7 +307,7 @@ def is_optimizers(error: Exception) -> bool:
 
 def rescue(
     error: Exception,
-    key: Any,
+    key: object,
     graph: LiveGraph,
     epoch: Epoch,
     versions: list[Expr],
@@ -341,15 +338,9 @@ def rescue(
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
     """Interpret all graphs of a form from now on, and warn. Raises `error` instead if WEFT_STRICT=1."""
-    if setting("strict"):
-        raise error
-    form.broken = True
-    shown = "".join(traceback.format_exception(error))
-    path = write_report("failure", f"{describe(graph.versions)}\n\n{shown}")
-    warn_user(
-        f"the optimizer failed ({type(error).__name__}: {error}), so this program is interpreted, which is slower; "
-        f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
-        OptimizerWarning,
+    form.broken = not setting("strict")
+    runtime.report_failure(
+        "the optimizer", "this program is interpreted, which is slower", error, describe(graph.versions)
     )
 
 

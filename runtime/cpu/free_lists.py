@@ -33,6 +33,7 @@ from weft.runtime.cpu.free_list_code import (
 from weft.runtime.cpu.native import Builtin, check_objects, lasting, obtain_native, python_function
 from weft.runtime.cpu.slots import slots_of
 from weft.runtime.device import Buffer, Requests
+from weft.runtime.failures import try_compiling
 
 _python = ctypes.pythonapi
 PATIENCE = 2  # runs of a plan before free lists are prepared: many plans run only once, and would wait for native code
@@ -105,7 +106,7 @@ class FreeLists:
         If the native functions cannot be compiled.
     """
 
-    def __init__(self, base: Any, pool: Counted, expected: Mapping[str, object]) -> None:
+    def __init__(self, base: type, pool: Counted, expected: Mapping[str, object]) -> None:
         check_objects()
         self._hidden = base.__basicsize__
         self._kind = native_kind(base)
@@ -170,6 +171,12 @@ class FreeLists:
                 self._store[CLOSED] -= 1
 
 
+def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -> FreeLists | None:
+    """Return the free lists of a pool, or None if their native code cannot be compiled (see `FreeLists`)."""
+    instead = "Python allocates buffers one by one, which is slower"
+    return try_compiling("native code for free lists", instead, lambda: FreeLists(base, pool, expected))
+
+
 def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
     """Serve the requests one by one. If they are repeated, prepare them for the free lists of the device.
 
@@ -216,7 +223,7 @@ class _Spec(ctypes.Structure):
 
 
 @cache
-def native_kind(base: Any) -> Any:
+def native_kind(base: type) -> Any:
     """Return a subclass for reusable buffers, which have a native deallocator and a pointer to their free list."""
     keep = lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
@@ -232,6 +239,6 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 )
 
 
-def kind_words(base: Any) -> list[int]:
+def kind_words(base: type) -> list[int]:
     """Return the words `KIND` of a builtin: the class of reusable buffers, and the offset of their address."""
     return [id(native_kind(base)), slots_of(base)["address"]]

@@ -93,7 +93,7 @@ class PreparedGrid:
         self._parts = self._threads = 1
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
-    def run(self, items: list[int], stream: Any = None) -> None:
+    def run(self, items: list[int], stream: object = None) -> None:
         """Run the kernel to its end.
 
         `stream` has no effect. Raises `KernelFault` if threads wait for each other forever.

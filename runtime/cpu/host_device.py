@@ -137,7 +137,7 @@ class CpuDevice(SynchronousDevice):
         block: tuple[int, int, int],
         shared_bytes: int,
         slots: array[int],
-        stream: Any = None,
+        stream: object = None,
     ) -> None:
         """Run an explicit kernel to its end on all cores. The stream has no effect.
 

@@ -16,7 +16,7 @@ from weft.runtime.cpu import host_launch_code as launch_code
 from weft.runtime.cpu.loader import HostFunction
 from weft.runtime.cpu.native import Builtin
 from weft.runtime.cpu.pool import ALONE, CHUNKS, GRAIN, MOST_PARTS, ROUND, split_address, workers
-from weft.runtime.errors import CompileError
+from weft.runtime.failures import try_compiling
 from weft.runtime.launches import Launch
 from weft.runtime.settings import thread_count
 
@@ -179,7 +179,5 @@ def runner() -> Builtin | None:
 
     It is created once per process.
     """
-    try:
-        return launch_code.native_runner(split_address())
-    except CompileError:
-        return None
+    instead = "Python starts kernels one by one, which is slower"
+    return try_compiling("native code for launches", instead, lambda: launch_code.native_runner(split_address()))

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.free_list_code import KEPT, MADE
-from weft.runtime.cpu.free_lists import Counted, FreeLists
+from weft.runtime.cpu.free_lists import Counted, FreeLists, make_free_lists
 from weft.runtime.device import Buffer
-from weft.runtime.errors import CompileError
 from weft.runtime.synchronous_device import machine_memory
 
 if TYPE_CHECKING:
@@ -88,10 +87,7 @@ class Pool(Counted):
     def obtain_free_lists(self) -> FreeLists | None:
         """Return the free lists of buffers, or None if they cannot be created."""
         if self.free_lists is None:
-            try:
-                found = FreeLists(HostBuffer, self, {})
-            except CompileError:
-                return None
+            found = make_free_lists(HostBuffer, self, {})
             with self._lock:
                 self.free_lists = self.free_lists or found
         return self.free_lists

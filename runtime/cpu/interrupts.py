@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from weft.runtime.cpu.fault_words import END, KEY, NEXT, RAISED, SHARED, STOP
 from weft.runtime.cpu.loader import ENTRY, link_symbols
 from weft.runtime.cpu.native import lasting, native_object, python_function
-from weft.runtime.errors import CompileError
+from weft.runtime.failures import try_compiling
 from weft.runtime.llvm_files import read_llvm
 
 INTERVAL = 50_000_000  # nanoseconds
@@ -61,10 +61,14 @@ def guard() -> Guard | None:
     if libc.pthread_key_create(ctypes.byref(key), None):
         return None
     names = (GUARD, ASKED, TICK)
-    try:
-        memory, (entry, asked, tick) = link_symbols(native_object(GUARD, text(), tuple(outside)).code, outside, names)
-    except CompileError:
+
+    def link() -> Any:
+        return link_symbols(native_object(GUARD, text(), tuple(outside)).code, outside, names)
+
+    linked = try_compiling("native code for interrupts", "Ctrl-C does not end kernels", link)
+    if linked is None:
         return None
+    memory, (entry, asked, tick) = linked
     words = array("q", (threading.main_thread().ident or 0, 0, key.value))
     lasting(memory)
     lasting(words)

@@ -12,7 +12,7 @@ from weft.runtime.cpu import elf
 from weft.runtime.cpu.printing import CALLBACK
 from weft.runtime.cpu.trace_log import FULL, LOG
 from weft.runtime.errors import CompileError
-from weft.runtime.object_code import BlockSchedule, ObjectCode
+from weft.runtime.object_code import NO_SCHEDULE, BlockSchedule, ObjectCode
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 # The runtime's own functions and memory that host code may use.
@@ -98,7 +98,7 @@ class HostFunction:
         self.spans: dict[int, tuple[Any, Any]] = {k: (n, read) for k, n, read in code.launch.get("spans", ())}
         self.cost: int = code.launch.get("cost", 0)
         self.cooperative = bool(code.launch.get("cooperative"))
-        self.schedule = BlockSchedule.of(code)
+        self.schedule = BlockSchedule.of(code) if "block" in code.launch else NO_SCHEDULE
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
         self.strided = bool(code.launch.get("strided"))
         self.trace: int = code.launch.get("trace", 0)

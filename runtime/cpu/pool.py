@@ -242,7 +242,7 @@ def _count_turns() -> int:
     return max(MEASURED, min(MOST_TURNS, round(LOOKING / min(times) * MEASURED)))
 
 
-def _keep_for_ever(what: Any) -> None:
+def _keep_for_ever(what: object) -> None:
     """Keep an object alive at exit, since workers use it while the interpreter shuts down."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 
 @cache
-def slots_of(kind: Any) -> dict[str, int]:
+def slots_of(kind: type) -> dict[str, int]:
     """Return the offsets of the slots of a class and of its bases, by attribute name."""
     quiet: Any = type("Probe", (kind,), {"__slots__": (), "__del__": lambda self: None})
     probe = quiet.__new__(quiet)

@@ -35,6 +35,7 @@ from weft.runtime.cuda.records import (
     STREAM,
     VALUES,
 )
+from weft.runtime.errors import CompileError
 
 # Entry points of the driver that the function finds in its table. The context follows.
 _DRIVER = (
@@ -47,8 +48,8 @@ _DRIVER = (
 ENTRY = "weft_run_record"
 
 
-def native_launcher(driver: Driver) -> Builtin:
-    """Return the native function that launches the records of one device.
+def native_launcher(driver: Driver) -> Builtin | None:
+    """Return the native function that launches the records of one device, or None if the driver lacks a function.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
     The table is a list. The items to which a record refers have an attribute ``address``, or are integers.
@@ -58,8 +59,11 @@ def native_launcher(driver: Driver) -> Builtin:
     CompileError
         If the function cannot be compiled.
     """
-    words = [*(driver.entry_point(name) for name in _DRIVER), driver.context]
-    return Builtin(ENTRY, launcher_text(), [*words, *kind_words(PoolBlock)])
+    try:
+        addresses = [driver.entry_point(name) for name in _DRIVER]
+    except CompileError:
+        return None
+    return Builtin(ENTRY, launcher_text(), [*addresses, driver.context, *kind_words(PoolBlock)])
 
 
 # -- its code -----------------------------------------------------------------------------------------

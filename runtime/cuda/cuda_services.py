@@ -55,7 +55,7 @@ class DriverMemory:
 
     __slots__ = ("_driver", "_give_back", "_keeps", "address")
 
-    def __init__(self, driver: Driver, give_back: str, address: int, keeps: Any = None) -> None:
+    def __init__(self, driver: Driver, give_back: str, address: int, keeps: object = None) -> None:
         self._driver = driver
         self._give_back = give_back
         self._keeps = keeps
@@ -100,7 +100,7 @@ class GpuServices(Named):
     _stream: Any
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
-    def create_stream(self, handle: int | None = None, owner: Any = None) -> CudaStream:
+    def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:
         """Return a new stream, or a wrapper of an existing CUDA stream, which keeps `owner` alive."""
         stream = self._order.create(handle, owner)
         self.streaming = self.streaming or not stream.is_main

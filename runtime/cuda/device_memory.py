@@ -19,11 +19,11 @@ from typing import Any
 
 from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.free_list_code import KEPT, MADE
-from weft.runtime.cpu.free_lists import Counted, FreeLists, provide
+from weft.runtime.cpu.free_lists import Counted, FreeLists, make_free_lists, provide
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Requests
-from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError, WeftError
+from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
 
 KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
 # Number of returned blocks whose position in the device's own stream is recorded after a copy has overtaken the stream. A
@@ -273,10 +273,7 @@ class MemoryPool(Counted):
         """Return the free lists of buffers, or None if they cannot be created."""
         if self.free_lists is None:
             expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
-            try:
-                found = FreeLists(PoolBlock, self, expected)
-            except CompileError:
-                return None
+            found = make_free_lists(PoolBlock, self, expected)
             with self._lock:
                 self.free_lists = self.free_lists or found
         return self.free_lists

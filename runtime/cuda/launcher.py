@@ -19,7 +19,7 @@ from weft.runtime.cuda.cuda_launch_code import native_launcher
 from weft.runtime.cuda.driver import STICKY, Driver
 from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, LaunchRecord, Start, Triple
 from weft.runtime.cuda.streams import CudaStream, StreamOrder
-from weft.runtime.errors import CompileError
+from weft.runtime.failures import try_compiling
 from weft.runtime.launches import Launch
 
 # Maximum number of grids for which a function's records are kept.
@@ -103,11 +103,9 @@ class CudaLauncher:
     @cached_property
     def native(self) -> Any:
         """Return the native function that launches records, or None if there is none."""
-        try:
-            self._holds_code = native_launcher(self.driver)
-        except CompileError:
-            return None
-        return self._holds_code.call
+        instead = "Python starts kernels one by one, which is slower"
+        self._holds_code = try_compiling("native code for launches", instead, lambda: native_launcher(self.driver))
+        return self._holds_code and self._holds_code.call
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
         """Prepare the kernels of a plan, so that each run launches them together."""

@@ -59,7 +59,7 @@ class CudaFunction:
         "schedule",
     )
 
-    def __init__(self, driver: Driver, module: Any, handle: Any, code: ObjectCode, retired: list[Any]) -> None:
+    def __init__(self, driver: Driver, module: object, handle: Any, code: ObjectCode, retired: list[Any]) -> None:
         self._driver = driver
         self._module = module
         self._retired = retired
@@ -112,7 +112,7 @@ class Modules:
         module = self._load_ptx(code, arch) if code.kind == "ptx" else self._load_image(code.code)
         return self.function(module, code)
 
-    def function(self, module: Any, code: ObjectCode) -> CudaFunction:
+    def function(self, module: object, code: ObjectCode) -> CudaFunction:
         """Return the kernel `code.entry` of a module."""
         try:
             handle = self._driver.call("cuModuleGetFunction", module, code.entry.encode())

@@ -98,7 +98,7 @@ class CudaStream:
         The free blocks that no other stream has used since, if the device has a pool.
     """
 
-    def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool, owner: Any = None) -> None:
+    def __init__(self, order: StreamOrder, queue: Any, handle: int, owned: bool, owner: object = None) -> None:
         self._order = order
         self._owned = owned
         # another library's stream object: the stream must exist until the device's own stream has waited for it
@@ -158,7 +158,7 @@ class CudaStream:
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function` when the work submitted so far has ended. A driver thread calls it."""
 
-        def called(_: Any) -> None:
+        def called(_: object) -> None:
             try:
                 function()
             finally:
@@ -218,7 +218,7 @@ class StreamOrder:
         self.own.turn = next(self._count)
         self._beside: CudaStream | None = None
 
-    def create(self, handle: int | None, owner: Any = None) -> CudaStream:
+    def create(self, handle: int | None, owner: object = None) -> CudaStream:
         """Return a stream for a handle.
 
         Return a new stream for None, the device's own stream for 0, and otherwise a wrapper of the CUDA stream, which

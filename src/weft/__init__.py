@@ -29,7 +29,7 @@ def _check_platform() -> None:
 
 
 _check_platform()
-from weft.dsl import OWN, Array, UFunc, find_name
+from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
 from weft.dsl.arrays.validation import MaskedArrayError, UnsupportedDtypeError
 from weft.dsl.import_hooks import install as install_registrations
 from weft.fusion import reset_statistics, statistics
@@ -57,7 +57,7 @@ from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and editors
     from weft import cuda as cuda
-    from weft.dsl import compile, evaluate, explain, lambdify
+    from weft.dsl import lambdify
     from weft.dsl import memory as memory
     from weft.dsl.cuda.streams import stream as stream
     from weft.dsl.kernel import guvectorize as guvectorize
@@ -85,7 +85,7 @@ __version__ = "0.1.0"
 
 _MODULES = {"cuda": "weft.cuda", "memory": "weft.dsl.memory"}
 _LAZY = {
-    "weft.dsl": "compile evaluate explain lambdify",
+    "weft.dsl": "lambdify",
     "weft.dsl.cuda.streams": "stream",
     "weft.dsl.kernel": "guvectorize kernel reduce sanitize texture vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",
@@ -109,9 +109,13 @@ if hasattr(sys.modules.get("IPython"), "get_ipython"):
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return _find_lazy(name)
-    found = import_module(_MODULES[name]) if name in _MODULES else find_name(name)
-    if name in OWN or name in _MODULES:
-        globals()[name] = found
+    if name in OWN:
+        found = OWN[name]
+    elif name in _MODULES:
+        found = import_module(_MODULES[name])
+    else:
+        return find_name(name)
+    globals()[name] = found
     return found
 
 

@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.codegen import obtain
+from weft.codegen import compile, obtain
+from weft.codegen.obtain import CodeCache
 from weft.runtime import CacheWarning, ObjectCode
 from weft.runtime.cache import DiskCache
-from weft.runtime.code_cache import CodeCache
 
 CODE = ObjectCode("object", "kernel", bytes(range(256)) * 40, "host", ("pointer",), (), {})
 PROGRAM = (
@@ -82,7 +82,7 @@ def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
 def test_a_compilation_holds_nobody_up(fresh: CodeCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """Test that, while a thread compiles, other threads can run cached kernels and compile other kernels."""
     begun, go_on = threading.Event(), threading.Event()
-    real = obtain.compile_kernel
+    real = compile.compile_kernel
     slow_thread: list[threading.Thread] = []
 
     def slow(kernel: Any, target: Any) -> Any:
@@ -91,7 +91,7 @@ def test_a_compilation_holds_nobody_up(fresh: CodeCache, monkeypatch: pytest.Mon
             assert go_on.wait(60)
         return real(kernel, target)
 
-    monkeypatch.setattr(obtain, "compile_kernel", slow)
+    monkeypatch.setattr(compile, "compile_kernel", slow)
     results: list[float] = []
 
     def patient() -> None:

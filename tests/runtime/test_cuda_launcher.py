@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.stand_in import RunningStandIn, StandIn, make_device
-from weft.runtime import CompileError, CudaError, DeviceLostError, ObjectCode, override
+from weft.runtime import CompileError, CudaError, DeviceLostError, ObjectCode, OptimizerWarning, failures, override
 from weft.runtime.cuda import launcher as launcher_module
 from weft.runtime.cuda.cuda_device import CudaDevice
 from weft.runtime.cuda.graphs import LEAST, MOST_BYTES
@@ -127,9 +127,12 @@ def test_the_table_of_the_driver_does_the_same(driver: RunningStandIn, monkeypat
 
     found = []
     for native in (True, False):
+        device = make_device(driver)
         if not native:
             monkeypatch.setattr(launcher_module, "native_launcher", cannot)
-        device = make_device(driver)
+            monkeypatch.setattr(failures, "_reported", set())
+            with override(strict=False), pytest.warns(OptimizerWarning, match="no memory may be executed"):
+                assert device._launcher.native is None
         prepared = CudaLaunches(device._launcher, starts(device, 3))
         prepared.run([place(4096), 99])
         prepared.run([place(8192), 98])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from weft.runtime import OptimizerWarning, Replacement, replacement
+from weft.runtime import CompileError, OptimizerWarning, Replacement, override, replacement
 from weft.runtime.replacement import COMPILED, REQUESTED
 
 ENOUGH = 5_000
@@ -71,6 +71,13 @@ def test_an_error_is_repeated_here(situation: Situation, code: Replacement) -> N
 def test_a_crash_is_not_repeated_and_issues_one_warning(situation: Situation, code: Replacement) -> None:
     assert not code.is_due(REQUESTED)
     situation.request.state = "crashed"
-    with pytest.warns(OptimizerWarning, match="ended a process"):
+    with override(strict=False), pytest.warns(OptimizerWarning, match="ended unexpectedly.*, so they stay in Python"):
         assert not code.is_due(ENOUGH)
     assert not code.is_due(COMPILED)
+
+
+def test_a_crash_is_an_error_if_failures_are_errors(situation: Situation, code: Replacement) -> None:
+    assert not code.is_due(REQUESTED)
+    situation.request.state = "crashed"
+    with override(strict=True), pytest.raises(CompileError, match="ended unexpectedly"):
+        code.is_due(ENOUGH)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.codegen.obtain import CodeCache
 from weft.runtime import SettingError, get_device, override, probe, setting
-from weft.runtime.code_cache import CodeCache
 
 
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from functools import partial
 
 import pytest
 
-from weft.runtime import CodeCache, run_calls, uninterruptible
+from weft.codegen.obtain import CodeCache
+from weft.runtime import run_calls, uninterruptible
 
 work_alone = sys.modules[
     "weft.runtime.uninterruptible"

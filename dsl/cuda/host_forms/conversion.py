@@ -46,7 +46,7 @@ def round_half_away(x: float) -> float:
     return np.copysign(whole, x)
 
 
-def view_as(kind: Any) -> Callable[..., Any]:
+def view_as(kind: type) -> Callable[..., Any]:
     """Return a function that reinterprets a scalar's bits in another dtype of the same size."""
 
     def apply(x: Any) -> Any:
@@ -80,7 +80,7 @@ def from_half(bits: np.integer) -> np.float32:
     return np.float32(bits.view(np.float16))
 
 
-def unsigned_float(unsigned: Any, kind: Any) -> Callable[..., Any]:
+def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
     """Return a function that reinterprets a signed integer as unsigned and converts it to the nearest float."""
 
     def apply(x: Any) -> Any:

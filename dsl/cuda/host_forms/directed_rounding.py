@@ -242,7 +242,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
     return apply
 
 
-def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: Any) -> Callable[..., Any]:
+def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: object) -> Callable[..., Any]:
     """Return the function ``one / x``, rounded with `choose`."""
 
     def apply(x: float) -> float:

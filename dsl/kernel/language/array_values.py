@@ -56,7 +56,7 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
     return total
 
 
-def known_shape(value: Any) -> tuple[int, ...] | None:
+def known_shape(value: object) -> tuple[int, ...] | None:
     """Return a shape as Python ints if it is known at compile time, otherwise None."""
     items = value.items if isinstance(value, TupleValue) else (value,)
     found = []
@@ -219,7 +219,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
     whole = extent_ir(c, extent)
     low, high = (b.constant(0), whole) if step > 0 else (b.constant(-1), b.op("subtract", whole, b.constant(1)))
 
-    def bound(value: Any, default: Value) -> Value:
+    def bound(value: object, default: Value) -> Value:
         if value is None:
             return default
         found = c.index(value, "the end of a slice")
@@ -256,7 +256,7 @@ def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
     assign_view(c, view_of(c, array, index), value)
 
 
-def assign_view(c: Compiler, view: ArrayValue, value: Any, **attributes: Any) -> None:
+def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any) -> None:
     """Assign a value to the elements of a view, one after the other. Arrays and scalars are broadcast."""
     if not view.writable:
         c.fail(
@@ -311,7 +311,7 @@ def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
-def goes_backward(c: Compiler, view: ArrayValue, value: Any) -> Value | None:
+def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
     """Return whether elements must be assigned from the last to the first. Return None if the order is irrelevant.
 
     If parts of an array that overlap are assigned to each other, each element is read before it is overwritten, as in
@@ -373,7 +373,7 @@ class each:
             loop.__exit__(*error)
 
 
-def _put(c: Compiler, view: ArrayValue, value: Any, attributes: dict[str, Any]) -> None:
+def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any]) -> None:
     if in_bytes(view.dtype):
         target = RecordValue(view.pointer, view.dtype, True, view.label, view.space, view.origin, view.index)
         if view.dtype.names is None:
@@ -477,7 +477,7 @@ def _load_field(c: Compiler, view: ArrayValue, record: RecordValue, name: str) -
     return element(c, view, **_alignment(record.dtype, name, view.dtype))
 
 
-def set_field(c: Compiler, record: RecordValue, name: str, value: Any) -> None:
+def set_field(c: Compiler, record: RecordValue, name: str, value: object) -> None:
     """Assign a field of a record."""
     view = record_field(c, record, name)
     if not record.writable:
@@ -498,7 +498,7 @@ def _alignment(dtype: np.dtype, name: str, kind: np.dtype) -> dict[str, int]:
     return {} if known >= part else {"align": known}
 
 
-def copy_record(c: Compiler, target: RecordValue, value: Any) -> None:
+def copy_record(c: Compiler, target: RecordValue, value: object) -> None:
     """Copy a record field by field."""
     names = target.dtype.names or ()
     if isinstance(value, TupleValue):

@@ -47,7 +47,7 @@ from weft.runtime import counted
 
 
 def call_value(
-    frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
+    frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
     """Compile one call."""
     call = Invocation(frame, node)
@@ -66,7 +66,7 @@ def call_value(
     frame.fail(node, f"{describe(function)} cannot be called")
 
 
-def _in_place(call: Invocation, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _in_place(call: Invocation, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     key = function.source.tree if isinstance(function, Closure) else function
     if key in c.stack or key in recursion.marked(c):
@@ -80,7 +80,7 @@ def _in_place(call: Invocation, function: Any, arguments: list[Any], keywords: d
         c.stack.pop()
 
 
-def _call_object(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _call_object(call: Invocation, held: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     if isinstance(held, names.Intrinsic):
         return intrinsics.call_intrinsic(call, held, arguments, keywords)
@@ -111,7 +111,7 @@ def _call_object(call: Invocation, held: Any, arguments: list[Any], keywords: di
     c.fail(f"{describe(Constant(held))} cannot be called")
 
 
-def _bound(call: Invocation, held: Any, handler: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _bound(call: Invocation, held: object, handler: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     try:
         bound = inspect.signature(handler).bind(call, *arguments, **keywords)
     except TypeError as error:
@@ -165,7 +165,7 @@ _RULES: tuple[Callable[[np.dtype, np.dtype], bool], ...] = (
 )
 
 
-def _fits(c: Compiler, value: Any, wanted: Type, rule: Callable[[np.dtype, np.dtype], bool]) -> bool:
+def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np.dtype], bool]) -> bool:
     if not isinstance(wanted, ScalarType):
         return not isinstance(value, ScalarValue)
     if not (isinstance(value, ScalarValue) or (isinstance(value, Constant) and is_number(value.value))):

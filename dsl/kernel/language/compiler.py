@@ -133,7 +133,7 @@ class Compiler(Variables):
         self.stack: list[Any] = []  # the functions that are being inlined
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
-    def use_types_for(self, function: Any) -> None:
+    def use_types_for(self, function: Callable[..., Any]) -> None:
         """Use the kernel's promotion rules in a function, but NumPy's rules in weft's own functions."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
@@ -177,7 +177,7 @@ class Compiler(Variables):
 
     # -- numbers ----------------------------------------------------------------------------
 
-    def number(self, value: Any, what: str = "a number") -> Constant | ScalarValue:
+    def number(self, value: object, what: str = "a number") -> Constant | ScalarValue:
         """Return a value if it is a number. Raises KernelTypeError for other values."""
         value = self.unwrap(value)
         if isinstance(value, ScalarValue):
@@ -190,7 +190,7 @@ class Compiler(Variables):
                 return value
         self.fail(f"{what} is needed here, not {describe(value)}")
 
-    def unwrap(self, value: Any) -> Any:
+    def unwrap(self, value: object) -> Any:
         """Return the value of an optional, and other values as they are. Checked kernels report an optional of None."""
         if not isinstance(value, OptionalValue):
             return value
@@ -208,7 +208,7 @@ class Compiler(Variables):
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
 
-    def ir(self, value: Any, dtype: Any = None) -> Value:
+    def ir(self, value: object, dtype: Any = None) -> Value:
         """Return a number as an IR value. If `dtype` is given, the number is cast."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
@@ -220,7 +220,7 @@ class Compiler(Variables):
             dtype = kind.dtype
         return self.builder.constant(_cast_constant(held, np.dtype(dtype), self.numba), dtype)
 
-    def scalar(self, value: Any) -> ScalarValue:
+    def scalar(self, value: object) -> ScalarValue:
         """Return a number as a run-time scalar."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
@@ -241,7 +241,7 @@ class Compiler(Variables):
         natural = value.natural and dtype.kind in "iu"
         return ScalarValue(self.builder.cast(value.ir, dtype), weak, natural)
 
-    def truth(self, value: Any) -> bool | Value:
+    def truth(self, value: object) -> bool | Value:
         """Return a value's truth: a bool if known at compile time, else a run-time bool."""
         match value:
             case Constant(value=held):
@@ -317,7 +317,7 @@ class Compiler(Variables):
             return ScalarValue(made, True)
         return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), natural)
 
-    def index(self, value: Any, what: str = "an index") -> Value:
+    def index(self, value: object, what: str = "an index") -> Value:
         """Convert an integer to an IR value of the index dtype."""
         value = self.number(value, what)
         dtype = number_kind(kind_of(value)).dtype if isinstance(value, Constant) else value.dtype  # type: ignore[union-attr, arg-type]
@@ -327,7 +327,7 @@ class Compiler(Variables):
 
     # -- reports ----------------------------------------------------------------------------
 
-    def report(self, condition: Value | None, error: Any, message: str, values: tuple[Value, ...] = ()) -> None:
+    def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
         """End the thread and make the launch raise `error` if `condition` holds at run time. A condition of None always
         holds.
 
@@ -384,7 +384,7 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
     return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
 
 
-def _cast_constant(value: Any, dtype: np.dtype, wraps: bool) -> Any:
+def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
     """Cast a Python or NumPy number to a dtype by the op table's rules. If `wraps`, Python integers wrap around."""
     if isinstance(value, enum.Enum):
         value = value.value

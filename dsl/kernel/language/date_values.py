@@ -17,7 +17,7 @@ from weft.dsl.kernel.language.values import Constant, DateValue, ScalarValue, de
 NAT = Constant(-(2**63))
 
 
-def as_date(c: Compiler, value: Any) -> DateValue | None:
+def as_date(c: Compiler, value: object) -> DateValue | None:
     """Return a date or duration, including constants. Return None for other values."""
     if isinstance(value, DateValue):
         return value
@@ -63,7 +63,7 @@ def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]
     return unit, numbers
 
 
-def _unless_nat(c: Compiler, result: Any, *numbers: Any) -> Any:
+def _unless_nat(c: Compiler, result: object, *numbers: Any) -> Any:
     """Return a result, or NaT if an operand is NaT."""
     for number in numbers:
         result = c.apply("where", c.apply("equal", number, NAT), NAT, result)
@@ -140,7 +140,7 @@ def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
     return c.apply("where", missing, Constant(name == "not_equal"), result)
 
 
-def stored_date(c: Compiler, value: Any, dtype: np.dtype, label: str) -> Any:
+def stored_date(c: Compiler, value: object, dtype: np.dtype, label: str) -> Any:
     """Return the int64 to store in an array of dates or durations."""
     date = as_date(c, value)
     if date is None or date.dtype.kind != dtype.kind or not is_date_dtype(dtype):

@@ -194,7 +194,7 @@ def _attribute(frame: FunctionFrame, node: ast.Attribute) -> Any:
     )
 
 
-def _from_outside(owner: Any) -> bool:
+def _from_outside(owner: object) -> bool:
     return isinstance(owner, Constant) and (
         isinstance(owner.value, (ModuleType, type)) or dataclasses.is_dataclass(owner.value)
     )
@@ -206,7 +206,7 @@ def _subscript(frame: FunctionFrame, node: ast.Subscript) -> Any:
     return subscript(frame, node, owner, index)
 
 
-def subscript(frame: FunctionFrame, node: ast.AST, owner: Any, index: Any) -> Any:
+def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) -> Any:
     """Compile ``owner[index]``."""
     c = frame.compiler
     if c.tracer is not None:
@@ -316,7 +316,7 @@ def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
     return TupleValue(tuple(_items(frame, node.elts)))
 
 
-def unpack(frame: FunctionFrame, value: Any) -> tuple[Any, ...]:
+def unpack(frame: FunctionFrame, value: object) -> tuple[Any, ...]:
     """Return the items of a value whose number of items is known at compile time."""
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
@@ -411,7 +411,7 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
     return TupleValue(tuple(made))
 
 
-def bind(frame: FunctionFrame, target: ast.expr, value: Any, fresh: bool = False) -> None:
+def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = False) -> None:
     """Assign a value to a target."""
     c = frame.compiler
     match target:
@@ -435,7 +435,7 @@ def bind(frame: FunctionFrame, target: ast.expr, value: Any, fresh: bool = False
             frame.fail(target, "a starred target stands in a tuple", "syntax")
 
 
-def _bind_outer(frame: FunctionFrame, target: ast.Name, value: Any) -> None:
+def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
     """Assign to a nonlocal name. Assignment to a global name is an error."""
     parent = frame.parent
     while parent is not None:
@@ -474,7 +474,7 @@ def _bind_parts(
         bind(frame, part.value if isinstance(part, ast.Starred) else part, item, fresh)
 
 
-def set_item(frame: FunctionFrame, owner: Any, index: Any, value: Any, node: ast.AST) -> None:
+def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, node: ast.AST) -> None:
     """Compile ``owner[index] = value``."""
     c = frame.compiler
     if c.tracer is not None:
@@ -495,7 +495,7 @@ def set_item(frame: FunctionFrame, owner: Any, index: Any, value: Any, node: ast
         raise frame.placed(error, node) from None
 
 
-def _set_attribute(frame: FunctionFrame, owner: ast.expr, name: str, value: Any) -> None:
+def _set_attribute(frame: FunctionFrame, owner: ast.expr, name: str, value: object) -> None:
     c = frame.compiler
     held = evaluate(frame, owner)
     if isinstance(held, RecordValue):

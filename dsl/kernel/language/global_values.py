@@ -18,7 +18,7 @@ from weft.dsl.kernel.language.numba_objects import from_numba
 from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue
 
 
-def wrap(c: Compiler, value: Any, label: str = "") -> Any:
+def wrap(c: Compiler, value: object, label: str = "") -> Any:
     """Convert a Python object from outside the kernel to a value of the kernel language."""
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))

@@ -32,7 +32,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-def find_function(held: Any) -> Handler | None:
+def find_function(held: object) -> Handler | None:
     """Return the handler of a Python object, or None if it has no handler."""
     try:
         return TABLE.get(held)
@@ -40,7 +40,7 @@ def find_function(held: Any) -> Handler | None:
         return None
 
 
-def dtype_of(c: Compiler, value: Any) -> np.dtype:
+def dtype_of(c: Compiler, value: object) -> np.dtype:
     """Return the dtype that a value names. Raises KernelTypeError for other values."""
     held = value.value if isinstance(value, Constant) else value
     if held in (int, float, complex, bool):
@@ -86,7 +86,7 @@ def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
     return c.apply(row, *operands)
 
 
-def truth_value(c: Compiler, value: Any) -> Value:
+def truth_value(c: Compiler, value: object) -> Value:
     """Return a condition as a run-time bool."""
     truth = c.truth(value)
     return c.builder.constant(truth, BOOL) if isinstance(truth, bool) else truth

@@ -47,7 +47,7 @@ def known_range(value: Range) -> range | None:
     return range(*(int(e.value) for e in ends))
 
 
-def length_of(c: Compiler, value: Any) -> Constant | ScalarValue:
+def length_of(c: Compiler, value: object) -> Constant | ScalarValue:
     """Return the number of items of an iterable."""
     match value:
         case TupleValue(items=items):
@@ -98,7 +98,7 @@ def _range_length(c: Compiler, value: Range) -> ScalarValue:
     return ScalarValue(c.builder.cast(count.ir, np.int64), True, True)
 
 
-def item_of(c: Compiler, value: Any, k: Any) -> Any:
+def item_of(c: Compiler, value: object, k: Any) -> Any:
     """Return the item with number `k`, which must be in range."""
     match value:
         case TupleValue(items=items):
@@ -132,7 +132,7 @@ def _as_int64(c: Compiler, value: Any) -> Any:
     return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
 
 
-def has_tuple(value: Any) -> bool:
+def has_tuple(value: object) -> bool:
     """Return whether an iterable contains a tuple or an enumeration. Loops over it must be unrolled."""
     match value:
         case TupleValue():
@@ -146,7 +146,7 @@ def has_tuple(value: Any) -> bool:
     return False
 
 
-def items_of(c: Compiler, value: Any) -> tuple[Any, ...]:
+def items_of(c: Compiler, value: object) -> tuple[Any, ...]:
     """Return all items of a value whose length is known at compile time."""
     if isinstance(value, TupleValue):
         return value.items

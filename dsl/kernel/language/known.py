@@ -45,7 +45,7 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def known(c: Compiler, value: Any, what: str) -> Any:
+def known(c: Compiler, value: object, what: str) -> Any:
     """Return the Python object of a constant. Raises KernelTypeError for a value that is not known at compile time."""
     if not isinstance(value, Constant):
         c.fail(f"{what} has to be known when the kernel is compiled, but it is {describe(value)}")

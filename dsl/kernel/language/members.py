@@ -36,7 +36,7 @@ _NEED_MEMORY = frozenset(("astype", "copy"))  # (calls of these are rejected)
 _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())
 
 
-def attribute(c: Compiler, owner: Any, name: str) -> Any:
+def attribute(c: Compiler, owner: object, name: str) -> Any:
     """Compile ``owner.name``."""
     match owner:
         case ArrayValue():
@@ -162,7 +162,7 @@ def _of_number(c: Compiler, number: ScalarValue, name: str) -> Any:
     c.fail(f"numbers have no attribute {name!r} inside a kernel", "attribute")
 
 
-def _of_object(c: Compiler, owner: Constant, held: Any, name: str) -> Any:
+def _of_object(c: Compiler, owner: Constant, held: object, name: str) -> Any:
     if isinstance(held, names.ThreadNumbers):
         if name not in "xyz" or len(name) != 1:
             c.fail(f"cuda.{held.path} has x, y and z, not {name!r}", "attribute")

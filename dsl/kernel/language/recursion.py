@@ -47,7 +47,7 @@ def marked(c: Compiler) -> set[Any]:
     return {key[0] for key in c.recursive}
 
 
-def call_recursive(call: Invocation, function: Any, key: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Compile a call of a recursive function. The first call in a run also compiles the function."""
     c = call.c
     if keywords:
@@ -76,7 +76,7 @@ def _name(function: Any) -> str:
     return name if name.isidentifier() else "function"
 
 
-def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
+def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
     """Append the IR values of an argument to `flat`. Return a key for the argument's other properties."""
     match value:
         case Constant():
@@ -96,7 +96,7 @@ def _flatten(c: Compiler, value: Any, flat: list[Any]) -> Any:
     c.fail(f"{describe(value)} cannot be passed to a function that calls itself")
 
 
-def _restore(value: Any, values: list[Any]) -> Any:
+def _restore(value: object, values: list[Any]) -> Any:
     """Rebuild an argument from the parameters of the function."""
     match value:
         case Constant() | ScalarValue():
@@ -154,7 +154,7 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
     """Return the IR values of a function's result."""
     value = c.load(result)
 
-    def flat(item: Any) -> list[Any]:
+    def flat(item: object) -> list[Any]:
         if isinstance(item, TupleValue):
             return [v for part in item.items for v in flat(part)]
         if isinstance(item, Constant) and not is_number(item.value):

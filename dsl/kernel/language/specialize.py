@@ -214,13 +214,13 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialization:
     )
 
 
-def _bind(frame: FunctionFrame, parameter: ast.arg, value: Any) -> None:
+def _bind(frame: FunctionFrame, parameter: ast.arg, value: object) -> None:
     variable = frame.variable(id(parameter), parameter.arg)
     if variable is not None:
         frame.compiler.assign(variable, value)
 
 
-def _nothing_returned(frame: FunctionFrame, node: ast.expr, value: Any) -> None:
+def _nothing_returned(frame: FunctionFrame, node: ast.expr, value: object) -> None:
     if not (isinstance(value, Constant) and value.value is None):
         frame.fail(node, "a kernel returns nothing: write the result to an array argument")
 
@@ -277,7 +277,7 @@ def _device_function(
     return _finished(c, source, result)
 
 
-def _as_number(c: Compiler, value: Any) -> Any:
+def _as_number(c: Compiler, value: object) -> Any:
     """Return a result as a scalar. Raises KernelTypeError for other values."""
     if not isinstance(value, Constant):
         return value

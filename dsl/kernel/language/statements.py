@@ -127,7 +127,7 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
             bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
 
 
-def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: Any) -> None:
+def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
     c = frame.compiler
     with arrays.each(c, array.shape, arrays.goes_backward(c, array, value)) as place:
         other = value
@@ -457,7 +457,9 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
 # -- functions -----------------------------------------------------------------------------------
 
 
-def inline(frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def inline(
+    frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
+) -> Any:
     """Inline a function and return its result."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
@@ -528,7 +530,7 @@ def enter(
     return inner
 
 
-def bind_parameter(frame: FunctionFrame, variable: Variable, value: Any) -> None:
+def bind_parameter(frame: FunctionFrame, variable: Variable, value: object) -> None:
     """Bind a parameter to its argument. Each inlined call has parameters of its own."""
     frame.compiler.assign(variable, value)
 
@@ -547,7 +549,7 @@ def _outer_of_function(c: Compiler, function: Any) -> Callable[[str], Any]:
     return lambda name: wrap(c, outer_value(function, name), name)
 
 
-def _defaults(c: Compiler, function: Any) -> dict[str, Any]:
+def _defaults(c: Compiler, function: Callable[..., Any]) -> dict[str, Any]:
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     values = function.__defaults__ or ()

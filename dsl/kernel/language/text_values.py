@@ -14,14 +14,14 @@ from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, ScalarValue, describe, is_text_dtype
 
 
-def _characters(value: Any) -> list[int] | None:
+def _characters(value: object) -> list[int] | None:
     """Return the codes of a constant text's characters, or None for other values."""
     if isinstance(value, Constant) and isinstance(value.value, str):
         return [ord(letter) for letter in value.value]
     return None
 
 
-def is_text(value: Any) -> bool:
+def is_text(value: object) -> bool:
     """Return whether a value is an element of an array of text."""
     return isinstance(value, RecordValue) and is_text_dtype(value.dtype)
 
@@ -62,7 +62,7 @@ class _Letters:
         return b.cast(b.load(self.pointer, b.constant(k)), np.uint32)
 
 
-def store_text(c: Compiler, target: RecordValue, value: Any) -> None:
+def store_text(c: Compiler, target: RecordValue, value: object) -> None:
     """Copy text into an element of an array, padded with zeros."""
     letters = _Letters(c, value)
     kind = np.dtype(np.uint32 if target.dtype.kind == "U" else np.uint8)

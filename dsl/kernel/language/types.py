@@ -381,7 +381,7 @@ def from_dtype(dtype: Any) -> Type:
     )
 
 
-def as_type(value: Any) -> Type:
+def as_type(value: object) -> Type:
     """Convert a type of weft, Numba, NumPy or Python, such as a dtype, `np.float32` or `float`, to a type of weft."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
@@ -504,7 +504,7 @@ def parse_signature(text: str) -> Signature:
     raise _refuse(text, 0, f"a signature has arguments in brackets: void({text.strip()}), or {text.strip()}()")
 
 
-def as_signature(value: Any) -> Signature:
+def as_signature(value: object) -> Signature:
     """Convert text, a tuple of argument types, or a signature of weft or Numba to a signature."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
@@ -518,7 +518,7 @@ def as_signature(value: Any) -> Signature:
     raise TypeError(f"a signature is text, void(...) or a tuple of types, not {value!r}")
 
 
-def as_signatures(value: Any) -> tuple[Signature, ...]:
+def as_signatures(value: object) -> tuple[Signature, ...]:
     """Convert one signature, or a list of signatures, to a tuple of signatures."""
     return tuple(map(as_signature, value)) if isinstance(value, list) else (as_signature(value),)
 
@@ -591,7 +591,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
     return tuple(axes)
 
 
-def element_dtype(kind: Any) -> np.dtype:
+def element_dtype(kind: type) -> np.dtype:
     """Return the dtype that a type, NumPy dtype or scalar class denotes. Raises TypeError if it is no element type."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)

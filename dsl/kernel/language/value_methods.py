@@ -31,7 +31,7 @@ from weft.dsl.kernel.language.values import (
 from weft.runtime import counted
 
 
-def call_method(call: Invocation, owner: Any, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def call_method(call: Invocation, owner: object, name: str, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Compile ``owner.name(...)``."""
     c = call.c
     match owner:
@@ -145,7 +145,7 @@ def _prod(call: Invocation, array: ArrayValue) -> Any:
     return _fold(call, array, "multiply", _start(call, 1, dtype))
 
 
-def _start(call: Invocation, value: Any, dtype: np.dtype) -> ScalarValue:
+def _start(call: Invocation, value: object, dtype: np.dtype) -> ScalarValue:
     return ScalarValue(call.c.builder.constant(dtype.type(value), dtype))
 
 
@@ -191,7 +191,7 @@ def _arg(strict: str) -> Callable[[Invocation, ArrayValue], Any]:
     return handler
 
 
-def _fill(call: Invocation, array: ArrayValue, value: Any) -> Any:
+def _fill(call: Invocation, array: ArrayValue, value: object) -> Any:
     arrays.assign_view(call.c, array, value)
     return Constant(None)
 
@@ -294,7 +294,7 @@ def _item(call: Invocation, array: ArrayValue, *index: Any) -> Any:
     return _number_method(call, arrays.select(call.c, array, TupleValue(tuple(index))), "item", [])
 
 
-def _dot(call: Invocation, array: ArrayValue, other: Any) -> Any:
+def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
     c = call.c
     if not isinstance(other, ArrayValue) or array.ndim != 1 or other.ndim != 1:
         c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")

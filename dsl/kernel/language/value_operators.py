@@ -195,7 +195,7 @@ def _compare_tuples(frame: FunctionFrame, node: ast.AST, name: str, left: TupleV
     return result
 
 
-def _in_range(c: Compiler, item: Any, collection: Range) -> Any:
+def _in_range(c: Compiler, item: object, collection: Range) -> Any:
     start, stop, step = collection.start, collection.stop, collection.step
     if not isinstance(step, Constant):
         c.fail("`in` looks into a range whose step is known when compiling")
@@ -205,7 +205,7 @@ def _in_range(c: Compiler, item: Any, collection: Range) -> Any:
     return c.apply("bitwise_and", inside, fits)
 
 
-def _contains(frame: FunctionFrame, node: ast.AST, item: Any, collection: Any) -> Any:
+def _contains(frame: FunctionFrame, node: ast.AST, item: object, collection: Any) -> Any:
     c = frame.compiler
     if isinstance(collection, Constant) and isinstance(item, Constant):
         try:

@@ -322,7 +322,7 @@ def memory_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint8) if in_bytes(dtype) else INT if is_date_dtype(dtype) else dtype
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     """Return whether a Python object is a number that kernels support."""
     if isinstance(value, np.generic):
         return is_supported(value.dtype)
@@ -339,7 +339,7 @@ def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
     return kinds if brain is None else tuple(brain if k is int or k is float else k for k in kinds)
 
 
-def kind_of(value: Any) -> Kind:
+def kind_of(value: object) -> Kind:
     """Return the kind of a variable that holds `value`."""
     match value:
         case Constant(value=held):
@@ -356,7 +356,7 @@ def kind_of(value: Any) -> Kind:
             return HeldKind(describe(value))
 
 
-def _key(value: Any) -> tuple[Any, ...]:
+def _key(value: object) -> tuple[Any, ...]:
     if isinstance(value, (float, np.floating)):
         return type(value), repr(value)
     if isinstance(value, (bool, int, str, complex, type(None), np.generic, enum.Enum)):
@@ -429,7 +429,7 @@ def _promote(kinds: list[Any]) -> np.dtype:
     return np.result_type(*(part if isinstance(part, np.dtype) else part(0) for part in parts))
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """Return a value's type in words, for messages."""
     match value:
         case Constant(value=held):

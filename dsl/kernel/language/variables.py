@@ -105,7 +105,7 @@ class Variables:
         """Raise an error without a source location."""
         raise NotImplementedError
 
-    def ir(self, value: Any, dtype: Any = None) -> Value:
+    def ir(self, value: object, dtype: Any = None) -> Value:
         """Return a number as an IR value."""
         raise NotImplementedError
 
@@ -116,7 +116,7 @@ class Variables:
             found = self.variables[key] = Variable(name)
         return found
 
-    def assign(self, variable: Variable, value: Any) -> None:
+    def assign(self, variable: Variable, value: object) -> None:
         """Assign a value to a variable, widening its kind if necessary."""
         variable = variable.now(self.run)
         kind = kind_of(value)
@@ -147,7 +147,7 @@ class Variables:
             variable.home = tuple(self.builder.blocks)
         self._store(variable, value)
 
-    def _succeed(self, variable: Variable, value: Any) -> None:
+    def _succeed(self, variable: Variable, value: object) -> None:
         """Replace a variable by a new one of another kind. Callers ensure that the old value is never read again."""
         if variable.later is None:
             variable.later = Variable(variable.name)
@@ -155,7 +155,7 @@ class Variables:
         variable.later_run = self.run
         self.assign(variable.later, value)
 
-    def _chosen_kind(self, variable: Variable, value: Any) -> Kind | None:
+    def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
         """Return the kind of a variable that holds an array and is assigned another one, or None.
 
         A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.

@@ -59,7 +59,7 @@ class Same:
         return hash(self.value) if _plain(self.value) else id(self.value)
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: object) -> bool:
     return isinstance(value, (str, enum.Enum, type(None)))
 
 
@@ -125,7 +125,7 @@ def describe_lazy(value: LazyArray) -> Descriptor:
     return ("array", dtype, len(shape), is_packed(shape, strides, 1), True)
 
 
-def describe(value: Any) -> Descriptor:
+def describe(value: object) -> Descriptor:
     """Return the descriptor of an argument other than an array. Raises KernelTypeError for unsupported types."""
     found = describe_scalar(value)
     if found is not None:
@@ -146,7 +146,7 @@ def describe(value: Any) -> Descriptor:
     )
 
 
-def parts_of(value: Any) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
+def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
     """Return the constructor, field names and fields of a composite argument. Return None for other arguments."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
@@ -215,7 +215,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
     return given == wanted
 
 
-def extended(value: Any, extensions: Sequence[Any], stream: Any, retrieve: list[Any]) -> Any:
+def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
     """Return an argument as the extensions of a kernel convert it, the last extension first, as in Numba."""
     try:
         kind = types.typeof(value)

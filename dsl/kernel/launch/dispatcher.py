@@ -159,7 +159,7 @@ class KernelDispatcher(KernelFunction, Inspection):
             )
         return self.configure(*configuration)
 
-    def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
+    def configure(self, griddim: Any, blockdim: Any, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
         """Return the kernel with a grid, a block, a stream and a number of bytes of dynamic shared memory."""
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
@@ -178,7 +178,7 @@ class KernelDispatcher(KernelFunction, Inspection):
             raise LaunchError(str(error)) from None
         return ConfiguredKernel(self, triple("grid", griddim), threads, queue, shared)
 
-    def forall(self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> ConfiguredKernel:
+    def forall(self, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
         """Return the kernel with enough blocks for one thread per task."""
         if not hasattr(ntasks, "__int__"):
             raise LaunchError(

@@ -153,7 +153,7 @@ class Inspection:
 
     # -- resources --------------------------------------------------------------------------------
 
-    def _resource(self, signature: Any, cc: Any, what: Any) -> Any:
+    def _resource(self, signature: Any, cc: Any, what: object) -> Any:
         """Return a single value if a signature is given or the kernel is specialized, otherwise a dict by signature."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1

@@ -33,7 +33,7 @@ from weft.dsl.kernel.language.values import (
 _WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64}  # dtypes of sums of integers
 
 
-def _array(call: Invocation, value: Any, name: str) -> ArrayValue:
+def _array(call: Invocation, value: object, name: str) -> ArrayValue:
     if not isinstance(value, ArrayValue):
         call.c.fail(f"{name} takes an array, not {describe(value)}")
     return value
@@ -44,7 +44,7 @@ def _call(call: Invocation, function: Callable[..., Any], *arguments: Any) -> An
     return call.c.call(call.frame, call.node, Constant(function), list(arguments), {})
 
 
-def _flat(call: Invocation, value: Any, name: str) -> ArrayValue:
+def _flat(call: Invocation, value: object, name: str) -> ArrayValue:
     return flatten(call.c, _array(call, value, name))
 
 
@@ -286,7 +286,7 @@ for _name in ("argsort", "cumsum", "cumprod", "std", "var", "ptp"):
 # -- new arrays ----------------------------------------------------------------------------------
 
 
-def _filled(value: Any, name: str) -> None:
+def _filled(value: object, name: str) -> None:
     def handler(call: Invocation, shape: Any, dtype: Any = None) -> Any:
         c = call.c
         made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
@@ -310,7 +310,7 @@ _filled(1, "ones")
 _filled(None, "empty")
 
 
-def common_dtype(c: Compiler, numbers: list[Any]) -> np.dtype:
+def common_dtype(numbers: list[Any]) -> np.dtype:
     """Return the dtype of an array of these numbers: Python's ints are int64, and its floats float64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
@@ -319,7 +319,7 @@ def common_dtype(c: Compiler, numbers: list[Any]) -> np.dtype:
 @handles(np.full)
 def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     c = call.c
-    kind = Constant(common_dtype(c, [c.number(fill_value)])) if dtype is None else dtype
+    kind = Constant(common_dtype([c.number(fill_value)])) if dtype is None else dtype
     made = local_array(c, shape, kind, "an array made in a kernel")
     arrays.assign_view(c, made, fill_value)
     return made
@@ -334,7 +334,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
         arrays.assign_view(c, made, object)
         return made
     shape, numbers = _nested(c, object)
-    kind = Constant(common_dtype(c, numbers) if numbers else np.dtype(np.float64)) if dtype is None else dtype
+    kind = Constant(common_dtype(numbers) if numbers else np.dtype(np.float64)) if dtype is None else dtype
     made = local_array(c, TupleValue(tuple(map(Constant, shape))), kind, "an array made in a kernel")
     flat = flatten(c, made) if shape else made
     for k, number in enumerate(numbers):
@@ -342,7 +342,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
     return made
 
 
-def _nested(c: Compiler, value: Any) -> tuple[tuple[int, ...], list[Any]]:
+def _nested(c: Compiler, value: object) -> tuple[tuple[int, ...], list[Any]]:
     """Return the shape of nested tuples, and the numbers in them."""
     if not isinstance(value, TupleValue):
         return (), [c.number(value, "a number in an array")]

@@ -91,7 +91,7 @@ def _configuration(c: Compiler, configuration: Any) -> list[Value]:
     return [*words, c.ir(c.cast(c.number(shared), INT), INT)]
 
 
-def _descriptor(c: Compiler, value: Any) -> args.Descriptor:
+def _descriptor(c: Compiler, value: object) -> args.Descriptor:
     """Return the descriptor of an argument, as for a launch from the host."""
     match value:
         case ScalarValue(weak=weak):
@@ -109,7 +109,7 @@ def _descriptor(c: Compiler, value: Any) -> args.Descriptor:
     c.fail(f"{describe(value)} cannot be passed to a kernel from a kernel")
 
 
-def _append_words(c: Compiler, value: Any, descriptor: args.Descriptor, words: list[Value]) -> None:
+def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
     """Append the 64-bit words of an argument, in the order of a launch from the host."""
     match value, descriptor:
         case Constant(value=held), _:

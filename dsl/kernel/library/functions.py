@@ -77,7 +77,7 @@ def _zip(call: Invocation, *parts: Any, strict: Any = None) -> Any:
 
 
 @handles(enumerate)
-def _enumerate(call: Invocation, value: Any, start: Any = None) -> Any:
+def _enumerate(call: Invocation, value: object, start: Any = None) -> Any:
     if start is None or (isinstance(start, Constant) and start.value == 0):
         return Zipped((None, value))
     stop = call.c.apply("add", start, length_of(call.c, value))
@@ -85,18 +85,18 @@ def _enumerate(call: Invocation, value: Any, start: Any = None) -> Any:
 
 
 @handles(reversed)
-def _reversed(call: Invocation, value: Any) -> Any:
+def _reversed(call: Invocation, value: object) -> Any:
     length_of(call.c, value)
     return Reversed(value)
 
 
 @handles(tuple, list)
-def _tuple(call: Invocation, value: Any = None) -> Any:
+def _tuple(call: Invocation, value: object = None) -> Any:
     return TupleValue(()) if value is None else TupleValue(unpack(call.frame, value))
 
 
 @handles(sum)
-def _sum(call: Invocation, value: Any, start: Any = None) -> Any:
+def _sum(call: Invocation, value: object, start: Any = None) -> Any:
     c = call.c
     total = Constant(0) if start is None else start
     if isinstance(value, ArrayValue):
@@ -120,23 +120,23 @@ def _accumulated(call: Invocation, generator: Generator, start: Any, step: Calla
 
 
 @handles(any)
-def _any(call: Invocation, value: Any) -> Any:
+def _any(call: Invocation, value: object) -> Any:
     return _quantified(call, value, "any")
 
 
 @handles(all)
-def _all(call: Invocation, value: Any) -> Any:
+def _all(call: Invocation, value: object) -> Any:
     return _quantified(call, value, "all")
 
 
-def _quantified(call: Invocation, value: Any, name: str) -> Any:
+def _quantified(call: Invocation, value: object, name: str) -> Any:
     c = call.c
     if isinstance(value, ArrayValue):
         return methods.call_method(call, value, name, [], {})
     row = "bitwise_and" if name == "all" else "bitwise_or"
     if isinstance(value, Generator):
 
-        def step(old: Any, item: Any) -> Any:
+        def step(old: Any, item: object) -> Any:
             return c.apply(row, old, ScalarValue(truth_value(c, item), True))
 
         return _accumulated(call, value, c.scalar(Constant(name == "all")), step)
@@ -157,30 +157,30 @@ def _quantified(call: Invocation, value: Any, name: str) -> Any:
 
 
 @handles(np.iinfo, np.finfo)
-def _limits(call: Invocation, kind: Any) -> Any:
+def _limits(call: Invocation, kind: type) -> Any:
     dtype = dtype_of(call.c, kind)
     return compute(call.c, f"the limits of {dtype}", np.iinfo if dtype.kind in "iu" else np.finfo, dtype)
 
 
 @handles(np.dtype)
-def _dtype(call: Invocation, kind: Any) -> Any:
+def _dtype(call: Invocation, kind: type) -> Any:
     return Constant(dtype_of(call.c, kind))
 
 
 @handles(dataclasses.replace)
-def _replace(call: Invocation, value: Any, **changes: Any) -> Any:
+def _replace(call: Invocation, value: object, **changes: Any) -> Any:
     if not isinstance(value, TupleValue) or not value.names:
         call.c.fail(f"replace takes a dataclass, not {describe(value)}")
     return methods.replaced(call.c, value, changes)
 
 
 @handles(isinstance)
-def _isinstance(call: Invocation, value: Any, classes: Any) -> Any:
+def _isinstance(call: Invocation, value: object, classes: Any) -> Any:
     wanted = [item.value for item in classes.items] if isinstance(classes, TupleValue) else [classes.value]
     return Constant(any(_is_instance(call.c, value, w) for w in wanted))
 
 
-def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
+def _is_instance(c: Compiler, value: object, wanted: Any) -> bool:
     match value:
         case ArrayValue():
             return wanted is np.ndarray
@@ -206,7 +206,7 @@ def _is_instance(c: Compiler, value: Any, wanted: Any) -> bool:
 
 
 @handles(np.timedelta64)
-def _duration(call: Invocation, value: Any, unit: Any = None) -> Any:
+def _duration(call: Invocation, value: object, unit: Any = None) -> Any:
     if isinstance(value, Constant):
         parts = [value.value] if unit is None else [value.value, known(call.c, unit, "a unit")]
         return compute(call.c, "timedelta64()", np.timedelta64, *parts)
@@ -221,7 +221,7 @@ def _date(call: Invocation, *parts: Any) -> Any:
 
 
 @handles(np.isnat)
-def _isnat(call: Invocation, value: Any) -> Any:
+def _isnat(call: Invocation, value: object) -> Any:
     date = as_date(call.c, value)
     if date is None:
         call.c.fail(f"isnat takes a datetime64 or timedelta64, not {describe(value)}")
@@ -229,7 +229,7 @@ def _isnat(call: Invocation, value: Any) -> Any:
 
 
 @handles(getattr)
-def _getattr(call: Invocation, value: Any, name: Any, default: Any = None) -> Any:
+def _getattr(call: Invocation, value: object, name: object, default: Any = None) -> Any:
     word = known(call.c, name, "the name of an attribute")
     if not isinstance(word, str):
         call.c.fail(f"the name of an attribute is a text, not {describe(name)}")
@@ -237,7 +237,7 @@ def _getattr(call: Invocation, value: Any, name: Any, default: Any = None) -> An
 
 
 @handles(type)
-def _type(call: Invocation, value: Any) -> Any:
+def _type(call: Invocation, value: object) -> Any:
     number = call.c.number(value)
     kind = call.c.kind(number)
     return Constant(kind if isinstance(kind, type) else kind.type)
@@ -250,7 +250,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
     tail = "\n" if end is None else str(known(c, end, "the end"))
     pieces, shown, formats = [""], [], []
 
-    def show(value: Any, spec: str = "") -> None:
+    def show(value: object, spec: str = "") -> None:
         match value:
             case TextValue(pieces=texts, values=inner):
                 pieces[-1] += texts[0]

@@ -66,7 +66,7 @@ class GeneralizedFunction:
     def __repr__(self) -> str:
         return f"<weft generalized function {self.__name__} {self.layout}>"
 
-    def __call__(self, *operands: Any, out: Any = None, stream: Any = 0, **ignored: Any) -> Any:
+    def __call__(self, *operands: Any, out: Any = None, stream: object = 0, **ignored: Any) -> Any:
         """Apply the function to arrays.
 
         Parameters
@@ -182,7 +182,7 @@ class GeneralizedFunction:
         outer: tuple[int, ...],
         sizes: dict[str, int],
         signature: Signature | None,
-        stream: Any,
+        stream: object,
     ) -> None:
         count = prod(outer)
         if not count:

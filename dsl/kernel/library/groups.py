@@ -138,19 +138,19 @@ class Tile:
         """Wait for the lanes of the tile."""
         syncwarp(self.mask())
 
-    def shfl(self, value: Any, rank: int) -> Any:
+    def shfl(self, value: object, rank: int) -> Any:
         """Return the `value` of the thread whose rank is `rank` modulo the tile's size."""
         return shfl_sync(self.mask(), value, rank, self.width)
 
-    def shfl_up(self, value: Any, delta: int) -> Any:
+    def shfl_up(self, value: object, delta: int) -> Any:
         """Return the `value` of the thread `delta` ranks below, or this thread's `value` if there is no such thread."""
         return shfl_up_sync(self.mask(), value, delta, self.width)
 
-    def shfl_down(self, value: Any, delta: int) -> Any:
+    def shfl_down(self, value: object, delta: int) -> Any:
         """Return the `value` of the thread `delta` ranks above, or this thread's `value` if there is no such thread."""
         return shfl_down_sync(self.mask(), value, delta, self.width)
 
-    def shfl_xor(self, value: Any, mask: int) -> Any:
+    def shfl_xor(self, value: object, mask: int) -> Any:
         """Return the `value` of the thread whose rank is this thread's rank XOR `mask`."""
         return shfl_xor_sync(self.mask(), value, mask, self.width)
 
@@ -166,36 +166,36 @@ class Tile:
         """Return a bit mask of the ranks at which `predicate` is true."""
         return ballot_sync(self.mask(), predicate) >> self.start()
 
-    def match_any(self, value: Any) -> int:
+    def match_any(self, value: object) -> int:
         """Return a bit mask of the ranks whose `value` equals this thread's `value`."""
         return match_any_sync(self.mask(), value) >> self.start()
 
-    def match_all(self, value: Any) -> tuple[int, bool]:
+    def match_all(self, value: object) -> tuple[int, bool]:
         """Return a bit mask of all ranks and True if all threads have the same `value`, otherwise 0 and False."""
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
-    def reduce_add(self, value: Any) -> Any:
+    def reduce_add(self, value: object) -> Any:
         """Return the sum of `value` over the tile."""
         return reduce_add_sync(self.mask(), value)
 
-    def reduce_min(self, value: Any) -> Any:
+    def reduce_min(self, value: object) -> Any:
         """Return the minimum of `value` over the tile."""
         return reduce_min_sync(self.mask(), value)
 
-    def reduce_max(self, value: Any) -> Any:
+    def reduce_max(self, value: object) -> Any:
         """Return the maximum of `value` over the tile."""
         return reduce_max_sync(self.mask(), value)
 
-    def reduce_and(self, value: Any) -> Any:
+    def reduce_and(self, value: object) -> Any:
         """Return the bitwise AND of `value` over the tile."""
         return reduce_and_sync(self.mask(), value)
 
-    def reduce_or(self, value: Any) -> Any:
+    def reduce_or(self, value: object) -> Any:
         """Return the bitwise OR of `value` over the tile."""
         return reduce_or_sync(self.mask(), value)
 
-    def reduce_xor(self, value: Any) -> Any:
+    def reduce_xor(self, value: object) -> Any:
         """Return the bitwise XOR of `value` over the tile."""
         return reduce_xor_sync(self.mask(), value)
 
@@ -229,7 +229,7 @@ class CoalescedGroup:
         """Wait for the lanes of the group."""
         syncwarp(self.members)
 
-    def shfl(self, value: Any, rank: int) -> Any:
+    def shfl(self, value: object, rank: int) -> Any:
         """Return the `value` of the thread with this rank."""
         return shfl_sync(self.members, value, self.lane(rank))
 
@@ -241,15 +241,15 @@ class CoalescedGroup:
         """Return whether `predicate` is true in every thread of the group."""
         return all_sync(self.members, predicate)
 
-    def reduce_add(self, value: Any) -> Any:
+    def reduce_add(self, value: object) -> Any:
         """Return the sum of `value` over the group."""
         return reduce_add_sync(self.members, value)
 
-    def reduce_min(self, value: Any) -> Any:
+    def reduce_min(self, value: object) -> Any:
         """Return the minimum of `value` over the group."""
         return reduce_min_sync(self.members, value)
 
-    def reduce_max(self, value: Any) -> Any:
+    def reduce_max(self, value: object) -> Any:
         """Return the maximum of `value` over the group."""
         return reduce_max_sync(self.members, value)
 

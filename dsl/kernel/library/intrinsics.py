@@ -238,7 +238,7 @@ def _const(call: Invocation, ary: Any) -> Any:
 # -- warps -------------------------------------------------------------------------------------------
 
 
-def bits(c: Compiler, value: Any) -> Value:
+def bits(c: Compiler, value: object) -> Value:
     """Return a lane mask as a uint32. The mask -1 selects all lanes."""
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
@@ -248,7 +248,7 @@ def bits(c: Compiler, value: Any) -> Value:
 
 
 def _shuffle(mode: str, third: str) -> Handler:
-    def handler(call: Invocation, mask: Any, value: Any, width: Any, **last: Any) -> Any:
+    def handler(call: Invocation, mask: Any, value: object, width: Any, **last: Any) -> Any:
         c = call.c
         known = arrays.known_shape(width if isinstance(width, Constant) else Constant(width))
         if known is None or known[0] not in (1, 2, 4, 8, 16, 32):
@@ -282,13 +282,13 @@ for _kind in ("all", "any", "eq", "ballot"):
 
 
 @handles("match_any_sync")
-def _match_any(call: Invocation, mask: Any, value: Any) -> Any:
+def _match_any(call: Invocation, mask: Any, value: object) -> Any:
     c = call.c
     return ScalarValue(c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32,), kind="any")[0])
 
 
 @handles("match_all_sync")
-def _match_all(call: Invocation, mask: Any, value: Any) -> Any:
+def _match_all(call: Invocation, mask: Any, value: object) -> Any:
     c = call.c
     found, same = c.builder.emit("match", (bits(c, mask), c.scalar(value).ir), (UINT32, BOOL), kind="all")
     return TupleValue((ScalarValue(found), ScalarValue(same, True)))
@@ -300,7 +300,7 @@ def _activemask(call: Invocation) -> Any:
 
 
 def _warp_reduce(kind: str) -> Handler:
-    def handler(call: Invocation, mask: Any, value: Any) -> Any:
+    def handler(call: Invocation, mask: Any, value: object) -> Any:
         c = call.c
         number = c.scalar(value)
         sort = dtype_kind(number.dtype)
@@ -494,7 +494,7 @@ def _hinted_load(hint: str) -> Handler:
 
 
 def _hinted_store(hint: str) -> Handler:
-    def handler(call: Invocation, array: Any, i: Any, value: Any) -> Any:
+    def handler(call: Invocation, array: Any, i: Any, value: object) -> Any:
         arrays.assign_view(call.c, _viewed(call, array, i), value, hint=hint)
         return Constant(None)
 

@@ -109,7 +109,7 @@ def link_digests(link: Any) -> tuple[str, ...]:
     return tuple(register_foreign(_read(item)) for item in items)
 
 
-def _read(item: Any) -> ForeignCode:
+def _read(item: object) -> ForeignCode:
     if isinstance(item, LinkableCode):
         return ForeignCode(item.kind, item.name, item.data)
     if not isinstance(item, (str, Path)):

@@ -25,7 +25,7 @@ from weft.dsl.kernel.language.variables import Restart
 from weft.runtime import counted
 
 
-def _rows(module: Any, names: dict[str, str]) -> None:
+def _rows(module: object, names: dict[str, str]) -> None:
     for name, row in names.items():
         function = getattr(module, name, None)
         if function is not None:
@@ -55,7 +55,7 @@ _CMATH = "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split(
 _rows(cmath, {name: name for name in _CMATH} | {k: v for k, v in _MATH.items() if k.startswith("a") and k != "atan2"})
 
 
-def _complex(call: Invocation, value: Any) -> Any:
+def _complex(call: Invocation, value: object) -> Any:
     number = call.c.number(value)
     kind = call.c.kind(number)
     if kind is complex or (isinstance(kind, np.dtype) and kind.kind == "c"):
@@ -342,14 +342,14 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
     return result
 
 
-def _extreme_item(call: Invocation, generator: Generator, row: str, strict: str) -> Any:
+def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
     """Compile the minimum or maximum of a generator's items. A run-time flag distinguishes the first item."""
     c = call.c
     key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
     c.assign(begun, ScalarValue(c.builder.constant(False, np.bool_), True))
 
-    def step(item: Any) -> None:
+    def step(item: object) -> None:
         item = c.scalar(item)
         if best.kind is None:
             c.assign(best, item)
@@ -373,7 +373,7 @@ def _lesser(row: str, strict: str) -> Handler:
             if isinstance(values[0], ArrayValue):
                 return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
             if isinstance(values[0], Generator):
-                return _extreme_item(call, values[0], row, strict)
+                return _extreme_item(call, values[0], strict)
             values = unpack(call.frame, values[0])
             if not values:
                 c.fail("min and max of nothing")

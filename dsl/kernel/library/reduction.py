@@ -36,7 +36,7 @@ class Reduce:
     def __repr__(self) -> str:
         return f"<weft reduction {self.__name__}>"
 
-    def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: Any = 0) -> Any:
+    def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: object = 0) -> Any:
         """Reduce a 1-D array.
 
         Parameters
@@ -74,7 +74,7 @@ class Reduce:
         return self._deliver(found, res)
 
     @staticmethod
-    def _deliver(found: Any, res: Any) -> Any:
+    def _deliver(found: object, res: Any) -> Any:
         if res is None:
             return found
         res[:1] = found

@@ -82,7 +82,7 @@ class Vector:
         return make_vector, (type(self).__name__, *self._values)
 
 
-def _component(vector: Vector, value: Any) -> Any:
+def _component(vector: Vector, value: object) -> Any:
     if not isinstance(value, (bool, int, float, np.number, np.bool_)) and not hasattr(value, "__index__"):
         raise TypeError(f"a component of {type(vector).__name__} is a number, not {type(value).__name__}")
     with np.errstate(all="ignore"):
@@ -93,7 +93,7 @@ def _component_property(lane: int) -> property:
     def read(self: Vector) -> Any:
         return self._values[lane]
 
-    def write(self: Vector, value: Any) -> None:
+    def write(self: Vector, value: object) -> None:
         self._values[lane] = _component(self, value)
 
     return property(read, write, doc=f"Component {lane}.")
@@ -112,7 +112,7 @@ def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) ->
 
 
 def _binary(function: Callable[[Any, Any], Any], reverse: bool) -> Callable[[Vector, Any], Any]:
-    def method(self: Vector, other: Any) -> Any:
+    def method(self: Vector, other: object) -> Any:
         if not isinstance(other, (Vector, bool, int, float, np.number, np.bool_)):
             return NotImplemented
         return _by_component(function, other, self) if reverse else _by_component(function, self, other)

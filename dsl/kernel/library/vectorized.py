@@ -90,7 +90,7 @@ class VectorFunction(DeviceFunction):
         out: Any = None,
         where: Any = True,
         casting: str = "same_kind",
-        stream: Any = 0,
+        stream: object = 0,
         **ignored: Any,
     ) -> Any:
         """Apply the function to arrays and scalars.
@@ -177,7 +177,7 @@ class VectorFunction(DeviceFunction):
         np.copyto(out, result.reshape(shape))
         return out  # type: ignore[no-any-return]
 
-    def reduce(self, array: Any, axis: Any = 0, stream: Any = 0, **ignored: Any) -> Any:
+    def reduce(self, array: Any, axis: Any = 0, stream: object = 0, **ignored: Any) -> Any:
         """Reduce a 1-D array with the function."""
         from weft.dsl.kernel.library.reduction import Reduce
 
@@ -251,7 +251,7 @@ class VectorFunction(DeviceFunction):
         )
 
 
-def _takes(kind: Any, dtype: np.dtype) -> bool:
+def _takes(kind: type, dtype: np.dtype) -> bool:
     """Return whether a dtype of a signature accepts an operand.
 
     NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.

@@ -18,7 +18,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 class KernelArray(np.ndarray):
     """An array that converts assigned values as compiled kernels do."""
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: object) -> None:
         if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):
             value = convert(value, self.dtype)
         super().__setitem__(index, value)

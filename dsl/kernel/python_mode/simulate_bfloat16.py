@@ -62,17 +62,17 @@ class Brain(NDArrayOperatorsMixin):
         return str(self.held)
 
 
-def seen(value: Any) -> Any:
+def seen(value: object) -> Any:
     """Return a bfloat16 scalar as a `Brain`. Other values are unchanged."""
     return Brain(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return the ml_dtypes scalar in a `Brain`. Other values are unchanged."""
     return value.held if isinstance(value, Brain) else value
 
 
-def wide(value: Any) -> Any:
+def wide(value: object) -> Any:
     """Convert a bfloat16 scalar to float32. Other values are unchanged."""
     value = plain(value)
     return np.float32(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value

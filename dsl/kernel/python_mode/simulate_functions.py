@@ -95,7 +95,7 @@ class _Cast(type):
         value = wide(value)
         return int(convert(value, np.dtype(np.int64)) if isinstance(value, (float, np.floating)) else value)
 
-    def __instancecheck__(cls, value: Any) -> bool:
+    def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, cls.real)
 
     def __getattr__(cls, name: str) -> Any:
@@ -140,7 +140,7 @@ class _View:
         return found if other is None else other
 
 
-def replacement(held: Any) -> Any:
+def replacement(held: object) -> Any:
     """Return the object that replaces `held` in kernels, or None if `held` is not replaced."""
     match held:
         case ModuleType(__name__=name) if name in _VIEWED:
@@ -195,7 +195,7 @@ class _Forms:
                 continue
         return made
 
-    def value(self, held: Any) -> Any:
+    def value(self, held: object) -> Any:
         """Return the replacement of the object that a name refers to, or the object itself if it is not replaced."""
         if isinstance(held, DeviceFunction):
             return self.function(held.function)

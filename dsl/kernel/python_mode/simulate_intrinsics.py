@@ -69,7 +69,7 @@ def _barrier(path: str, scope: Scope) -> Action:
     return lambda thread: thread.meet(scope, path, None, _same_for_all(lambda _: None))
 
 
-def _warp_meet(thread: RunningThread, path: str, mask: Any, value: Any, fold: Callable[..., Any]) -> Any:
+def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, fold: Callable[..., Any]) -> Any:
     lanes = int(mask) & FULL_MASK
     if not lanes >> thread.lane & 1:
         raise KernelError(
@@ -94,7 +94,7 @@ def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
         return {lane: brought.get(place, (value, lane))[0] for lane, (value, place) in brought.items()}
 
-    def action(thread: RunningThread, mask: int, value: Any, operand: int, width: int = WARP) -> Any:
+    def action(thread: RunningThread, mask: int, value: object, operand: int, width: int = WARP) -> Any:
         place = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware uses five bits
         return _warp_meet(thread, path, mask, (value, place), exchange)
 
@@ -119,14 +119,14 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
     return dict.fromkeys(brought, _lanes(lane for lane, true in brought.items() if true))
 
 
-def _match_any(thread: RunningThread, mask: int, value: Any) -> np.uint32:
+def _match_any(thread: RunningThread, mask: int, value: object) -> np.uint32:
     def fold(brought: dict[int, bytes]) -> dict[int, np.uint32]:
         return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
 
     return _warp_meet(thread, "match_any_sync", mask, np.asarray(value).tobytes(), fold)
 
 
-def _match_all(thread: RunningThread, mask: int, value: Any) -> tuple[np.uint32, bool]:
+def _match_all(thread: RunningThread, mask: int, value: object) -> tuple[np.uint32, bool]:
     def fold(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
         same = len(set(brought.values())) == 1
         return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
@@ -232,7 +232,7 @@ def _cas(thread: RunningThread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     return found
 
 
-def _store(thread: RunningThread, array: Any, i: Any, value: Any) -> None:
+def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
     array[i] = value
 
 

@@ -147,7 +147,7 @@ class RunningThread:
             NAMES[path].bind(arguments, {})  # if the arguments do not fit, this raises a clearer error
             raise
 
-    def meet(self, scope: Scope, path: str, value: Any, fold: Fold, lanes: int = 0) -> Any:
+    def meet(self, scope: Scope, path: str, value: object, fold: Fold, lanes: int = 0) -> Any:
         """Wait for the other threads. Return this thread's result of `fold`, which combines the values of all threads."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)

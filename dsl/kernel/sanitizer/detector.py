@@ -364,7 +364,7 @@ class Detector:
                 mask = row[3] & 0xFFFFFFFF if site.numbers else 0xFFFFFFFF
                 self.join(thread, (site, mask, thread.number // 32))
 
-    def join(self, thread: ThreadState, key: Any) -> None:
+    def join(self, thread: ThreadState, key: object) -> None:
         """Add a thread to the group that waits at a synchronization point."""
         group = thread.block.groups.setdefault(key, [])
         group.append(thread)

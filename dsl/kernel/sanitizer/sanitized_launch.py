@@ -186,7 +186,7 @@ class SanitizedLaunch(DispatchedLaunch):
         """Return int64. With a narrower dtype, an out-of-bounds index could wrap around and look valid."""
         return np.dtype(np.int64)
 
-    def _prepare(self, value: Any) -> Any:
+    def _prepare(self, value: object) -> Any:
         found = super()._prepare(value)
         if isinstance(found, LazyArray) or hasattr(found, "kernel_type"):
             if found.device is self.device:

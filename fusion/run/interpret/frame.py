@@ -122,7 +122,7 @@ class ValueFrame:
         """Record that a value shares the memory of its operand."""
         self.home[number] = self.home[operand]
 
-    def packed(self, node: Expr, array: Any) -> Any:
+    def packed(self, node: Expr, array: np.ndarray) -> Any:
         """Return a copy of a value in C order."""
         found = np.empty(node.shape, node.dtype)
         found[...] = array

@@ -210,7 +210,9 @@ def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
             yield (*outer, slice(k, k + length))
 
 
-def _run_blocks(device: Any, cluster: Cluster, arrays: list[Any], out: Any, pieces: list[Any], length: int) -> None:
+def _run_blocks(
+    device: Any, cluster: Cluster, arrays: list[Any], out: np.ndarray, pieces: list[Any], length: int
+) -> None:
     # (device memory stays mapped, but memory of new arrays would be mapped again each time)
     size = min(out.size, length) * max(operation.dtype.itemsize for operation in cluster.operations)
     buffer = device.allocate(size * cluster.registers) if cluster.registers else None

@@ -179,7 +179,7 @@ def run_reduce(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     return out
 
 
-def _reduce(frame: ValueFrame, node: Expr, array: Any, axes: tuple[int, ...]) -> Any:
+def _reduce(frame: ValueFrame, node: Expr, array: np.ndarray, axes: tuple[int, ...]) -> Any:
     try:
         return reduce_values(node.op, array.reshape(node.operands[0].shape), axes, node.dtype)
     except Exception as error:

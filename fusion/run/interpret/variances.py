@@ -67,7 +67,7 @@ def run_variance(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     return out
 
 
-def _sum_of_squares(array: Any, tree: Tree) -> Any:
+def _sum_of_squares(array: np.ndarray, tree: Tree) -> Any:
     number, chunk = array.dtype.type, tree.chunk
     whole = array.size - array.size % chunk
     parts = [array[k : min(k + TOGETHER * chunk, whole)].reshape(-1, chunk) for k in range(0, whole, TOGETHER * chunk)]

@@ -39,10 +39,10 @@ class Engine(Protocol):
     def distances(self) -> np.ndarray:
         """Return the words that native code needs besides a state."""
 
-    def load(self, generator: Any) -> State | None:
+    def load(self, generator: np.random.BitGenerator) -> State | None:
         """Return the state of a generator. Return None if only NumPy can draw from it."""
 
-    def store(self, generator: Any, state: State) -> None:
+    def store(self, generator: np.random.BitGenerator, state: State) -> None:
         """Set the state of a generator."""
 
     def jump(self, state: int, increment: int, steps: int) -> int:
@@ -101,7 +101,7 @@ class Congruential:
             self._distances = words
         return self._distances
 
-    def load(self, generator: Any) -> State | None:
+    def load(self, generator: np.random.BitGenerator) -> State | None:
         if self._known is None:
             self._known = _has_known_layout(self.kind)
         if not self._known:
@@ -113,7 +113,7 @@ class Congruential:
         has, half = _half_of(generator)
         return State(state, increment, (has, half))
 
-    def store(self, generator: Any, state: State) -> None:
+    def store(self, generator: np.random.BitGenerator, state: State) -> None:
         number = self.jump(state.state, state.increment, 1) if self.before else state.state
         numbers = number.to_bytes(16, "little") + state.increment.to_bytes(16, "little")
         ctypes.memmove(_state_address(generator), numbers, 32)
@@ -266,7 +266,7 @@ def engines() -> tuple[Engine, ...]:
     )
 
 
-def engine_of(generator: Any) -> tuple[int, Engine] | None:
+def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
     """Return the position and the algorithm of a generator. Return None if only NumPy can draw from it."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 

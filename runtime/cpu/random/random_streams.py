@@ -78,7 +78,12 @@ def readiness(number: int) -> Readiness[Code]:
 
 
 def take_stream(
-    name: str, generator: Any, count: int, scale: float = 1.0, place: float = -0.0, parameters: Sequence[float] = ()
+    name: str,
+    generator: np.random.BitGenerator,
+    count: int,
+    scale: float = 1.0,
+    place: float = -0.0,
+    parameters: Sequence[float] = (),
 ) -> np.ndarray | None:
     """Return the words of a stream, and advance the generator.
 

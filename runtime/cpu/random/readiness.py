@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from weft.runtime.errors import CompileError
+from weft.runtime.failures import report_failure
 
 Code = TypeVar("Code")
 
@@ -55,10 +56,12 @@ class Readiness(Generic[Code]):
                 return None
             try:
                 code = self._obtain(now >= COMPILED_FROM)
-                if code is not None and self._check(code):
-                    self.loaded = code
-                else:
-                    self._failed = code is not None
-            except CompileError:
+            except CompileError as error:
                 self._failed = True
+                report_failure("native code for random numbers", "NumPy draws them, which is slower", error)
+                return None
+            if code is not None and self._check(code):
+                self.loaded = code
+            else:
+                self._failed = code is not None
             return self.loaded

@@ -16,7 +16,7 @@ from weft.codegen import Kernel, Pointer, host_target, verify_kernel
 from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.fetch_rows import fetch_rows
-from weft.codegen.passes.keep_rows import ROOM, keep_rows
+from weft.codegen.passes.keep_rows import ROOM, describe_rows, keep_rows
 from weft.fusion.plan import resized
 from weft.fusion.run import execute
 
@@ -140,3 +140,35 @@ def test_same_bits(shape: tuple[int, ...], dtype: type, monkeypatch: pytest.Monk
         found.append([np.asarray(y) for y in programs(x)])
     for ours, plain in zip(*found, strict=True):
         assert np.array_equal(ours, plain)
+
+
+def softmax(x: wf.Array) -> wf.Array:
+    e = wf.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.usefixtures("small_cache")
+def test_values_are_kept_where_a_result_may_get_the_memory_of_an_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+
+    def describe(kernel: Kernel, sizes: Any) -> Kernel:
+        found = describe_rows(kernel, sizes)
+        kept.append(found.attributes.get("kept"))
+        return found
+
+    monkeypatch.setattr("weft.codegen.passes.describe_shapes.describe_rows", describe)
+    values = np.random.default_rng(2).standard_normal((5, 77))
+    results = []
+    for donated in (False, True):
+        x = wf.evaluate(wf.asarray(values) * 1.5)
+        y = softmax(x)
+        before = x._storage.buffer.address
+        if donated:
+            del x
+        wf.evaluate(y)
+        assert (y._storage.buffer.address == before) is donated
+        results.append(np.asarray(y))
+    assert any(kept)
+    assert np.array_equal(*results)
+    e = np.exp(values * 1.5 - (values * 1.5).max(-1, keepdims=True))
+    np.testing.assert_allclose(results[0], e / e.sum(-1, keepdims=True), rtol=1e-13)

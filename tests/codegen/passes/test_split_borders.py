@@ -47,12 +47,28 @@ def loops(kernel: Kernel) -> list[Operation]:
 def test_the_middle_has_no_choices() -> None:
     kernel = split_borders(choose_lanes(rolled(), HOST))
     verify_kernel(kernel)
-    outer, middle, behind, border = loops(kernel)
+    outer, middle, behind, whole, border = loops(kernel)
     inside = [o.opcode for o in program_order(middle.regions[0].operations)]
     assert "if" not in inside and middle.attributes["lanes"]
     assert [o.opcode for o in program_order(behind.regions[0].operations)].count("if") == 1
+    assert [o.opcode for o in program_order(whole.regions[0].operations)].count("if") == 1
     assert [o.opcode for o in program_order(border.regions[0].operations)].count("if") == 2
-    assert border.attributes["lanes"] and not behind.attributes["lanes"] and outer.attributes["role"] == "parallel"
+    assert (
+        whole.attributes["lanes"]
+        and border.attributes["lanes"]
+        and not behind.attributes["lanes"]
+        and outer.attributes["role"] == "parallel"
+    )
+
+
+@pytest.mark.parametrize(("last", "split"), [(98, True), (93, True), (92, False), (50, False), (-1, False)])
+def test_a_loop_is_split_if_its_border_is_short(last: int, split: bool) -> None:
+    kernel = split_borders(choose_lanes(rolled(), HOST))
+    _, choice = (o for o in kernel.walk() if o.opcode == "if" and not o.results)
+    choice.regions[0].operations[:-1] = []  # (nothing remains of the split loop)
+    out = np.full(200, np.nan)
+    interpret_kernel(kernel, [2, 100, 1, last, np.ones(300), np.ones(300), out])
+    assert np.isnan(out[100:]).all() == np.isnan(out).any() == split
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (4, 70)])

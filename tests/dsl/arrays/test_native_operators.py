@@ -20,8 +20,9 @@ from weft.dsl.arrays import native_operators
 from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.native_operators import quicken_all
 from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.functions.own_names import OWN
 from weft.fusion import INTERNED, Epoch, Storage, recording, reset_statistics, statistics
-from weft.runtime import CompileError, DeviceMismatchError, override
+from weft.runtime import CompileError, DeviceMismatchError, failures, override
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -312,6 +313,27 @@ def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.Mon
     with override(strict=True), pytest.raises(CompileError, match="no compiler"):
         quicken_all()
     assert wf.asarray(np.arange(3)) + 1 == "in Python"
+
+
+def test_functions_loaded_later_stay_in_python_if_native_code_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise KeyError("a slot")
+
+    def function() -> None:
+        raise AssertionError
+
+    function.records = "add", 0, 0  # type: ignore[attr-defined]
+    assert OWN.recorder is not None and OWN.recorder(function) is not function
+    monkeypatch.setattr(native_operators, "Builtin", fail)
+    monkeypatch.setattr(failures, "_reported", set())
+    with (
+        override(strict=False),
+        pytest.warns(wf.OptimizerWarning, match="KeyError: 'a slot'.*recorded by Python") as caught,
+    ):
+        assert OWN.recorder(function) is OWN.recorder(function) is function
+    assert len(caught) == 1
+    with override(strict=True), pytest.raises(KeyError):
+        OWN.recorder(function)
 
 
 def test_arrays_that_are_written_to_by_arrays_of_indices_are_not_bound() -> None:

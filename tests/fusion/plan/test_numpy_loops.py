@@ -133,3 +133,21 @@ def test_a_plan_with_a_loop_is_found_for_other_sizes() -> None:
         np.testing.assert_array_equal(np.asarray(wf.roll(a[1:], n // 5)), np.roll(x[1:], n // 5))
         assert int(wf.argmax(a > 98)) == np.argmax(x > 98)
         assert int(wf.count_nonzero(a[::2])) == np.count_nonzero(x[::2])
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "by_numpy"),
+    [
+        ((200_000,), "uint8", True),
+        ((3000, 100), "uint8", True),
+        ((70_000, 3), "uint8", False),  # (runs are short)
+        ((200_000,), "complex64", True),
+        ((50_000, 8), "complex128", True),
+        ((3000, 100), "complex64", False),
+        ((200_000,), "float32", False),
+        ((3000, 100), "float64", False),
+    ],
+)
+def test_copies_run_where_they_are_fastest(shape: tuple[int, ...], dtype: str, by_numpy: bool) -> None:
+    x = wf.asarray(values(shape, dtype))
+    assert ("NumPy's loop" in str(wf.explain(wf.concatenate([x, x], -1)))) is by_numpy

@@ -211,7 +211,7 @@ def test_a_plan_that_is_found_and_cannot_be_run_is_interpreted() -> None:
         return np.asarray(wf.asarray(np.arange(float(n))) * 4.5 - 78)
 
     compute(31)
-    broken = mock.patch("weft.codegen.compile.host_target", side_effect=RuntimeError("broken"))
+    broken = mock.patch("weft.codegen.host_target.host_target", side_effect=RuntimeError("broken"))
     with override(strict=False), broken, pytest.warns(wf.OptimizerWarning, match="broken"):
         assert same_bits(compute(37), np.arange(37.0) * 4.5 - 78)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.codegen.kernels import line
+from weft.codegen.compile import show_stages
 from weft.codegen.kernel_ir.text import print_kernel
-from weft.codegen.obtain import show_stages
 from weft.runtime import SettingError, get_device, override
 
 

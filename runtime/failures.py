@@ -1,0 +1,75 @@
+"""Failures of the optimizer: what weft does if code cannot be compiled.
+
+In: what failed, what runs instead, and the error. Out: an `OptimizerWarning` at the user's line, which names a report in
+the cache folder. Invariant: with WEFT_STRICT=1 the error is raised instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Callable
+from typing import TypeVar
+
+from weft.runtime.cache import disk_cache
+from weft.runtime.errors import OptimizerWarning, warn_user
+from weft.runtime.settings import setting
+
+_T = TypeVar("_T")
+
+# Forms of which `try_compiling` has warned.
+_reported: set[str] = set()
+
+
+def write_report(kind: str, text: str) -> str:
+    """Write a report into the cache folder and return its path. Return "" if it cannot be written."""
+    cache = disk_cache()
+    if cache is None:
+        return ""
+    path = cache.folder / "reports" / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_text(text + "\n")
+    except OSError:
+        return ""
+    return str(path)
+
+
+def report_failure(form: str, instead: str, error: Exception, program: str = "") -> None:
+    """Write a report on a failure and warn of it. Raises `error` if WEFT_STRICT=1.
+
+    Parameters
+    ----------
+    form : str
+        What failed, for example "the optimizer".
+    instead : str
+        What happens instead, for example "this program is interpreted".
+    error : Exception
+    program : str, optional
+        The program that failed, for the report.
+    """
+    if setting("strict"):
+        raise error
+    shown = "".join(traceback.format_exception(error))
+    path = write_report("failure", f"{program or form}\n\n{shown}")
+    warn_user(
+        f"{form} failed ({type(error).__name__}: {error}), so {instead}; "
+        f"the report is in {path or 'no file: the cache folder cannot be written'}. WEFT_STRICT=1 raises the error",
+        OptimizerWarning,
+    )
+
+
+def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
+    """Return what `make` compiles. If it fails, return None after one warning per form (see `report_failure`).
+
+    Raises MemoryError if there is not enough memory.
+    """
+    try:
+        return make()
+    except MemoryError:
+        raise
+    except Exception as error:
+        if form not in _reported or setting("strict"):
+            _reported.add(form)
+            report_failure(form, instead, error)
+        return None
