@@ -25,9 +25,10 @@ DEVICES = {"GPU": "simt", "CPU": "cpu"}
 
 HEAD = """# Where NumPy's functions run
 
-With NumPy {version}, each function was called on the CPU, and on the device `simt`, which uses the schedules of a GPU. The arrays were float64,
-or another dtype for functions that require it. With other dtypes or options, a function may run elsewhere. If a function then runs on the
-host instead of a GPU, weft issues `weft.HostFallbackWarning`. The last table lists the libraries. `simt` does not use those of a GPU.
+Each function was called on the CPU, and on `simt`, a device that uses the schedules of a GPU, with NumPy {version}. The arrays were
+float64, or another dtype for functions that require it. With other dtypes or options, a function may run elsewhere. If a function then runs
+on the host instead of a GPU, weft issues `weft.HostFallbackWarning`. The last table lists the libraries. `simt` does not use those of a
+GPU.
 
 | word | meaning |
 | --- | --- |
