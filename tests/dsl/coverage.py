@@ -25,25 +25,26 @@ DEVICES = {"GPU": "simt", "CPU": "cpu"}
 
 HEAD = """# Where NumPy's functions run
 
-Each function was called on the CPU, and on `simt`, which has the schedules of a GPU, with NumPy {version}. The arrays were float64, or another
-dtype for functions that need one. With other dtypes and options, a function may run elsewhere. If it then runs on the host instead of a
-GPU, `weft.HostFallbackWarning` says so. The last table lists the libraries that are used on a GPU. `simt` does not use them.
+Each function was called on the CPU, and on `simt`, a device that uses the schedules of a GPU, with NumPy {version}. The arrays were
+float64, or another dtype for functions that require it. With other dtypes or options, a function may run elsewhere. If a function then runs
+on the host instead of a GPU, weft issues `weft.HostFallbackWarning`. The last table lists the libraries. `simt` does not use those of a
+GPU.
 
 | word | meaning |
 | --- | --- |
-| fused | recorded; runs in kernels, together with other operations |
+| fused | is recorded, and runs in kernels together with other operations |
 | view | reads no elements: returns a view of the memory, or a fact about dtypes and shapes |
 | library | a library computes it: BLAS or cuBLAS for products, cuFFT and cuSOLVER on a GPU, NumPy on all threads of a CPU |
 | host | NumPy computes it immediately; on a GPU, elements are copied to the host |
-| no arrays | takes no arrays, such as functions of text, dates, files and printing |
+| no arrays | takes no weft arrays, such as functions for text, dates, files and printing |
 
 """
 
 LIBRARIES = """## Libraries of linear algebra and Fourier transforms
 
 With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. Without nvmath-python,
-and on `simt`, NumPy computes the functions of cuFFT and cuSOLVER on the host. The tests run these functions on stand-ins of the libraries;
-`pytest -m gpu tests/gpu/test_libraries.py` runs them on a GPU.
+and on `simt`, NumPy computes the functions of cuFFT and cuSOLVER on the host. The tests replace the libraries with stand-ins.
+`pytest -m gpu tests/gpu/test_libraries.py` calls the libraries on a GPU.
 
 """
 
@@ -74,8 +75,8 @@ CALLS: dict[str, tuple[Any, ...]] = {
 # Why NumPy computes functions of a GPU's arrays on the host.
 REASONS: dict[str, str] = {
     "apply_along_axis": "calls a Python function for each row",
-    "polydiv": "each coefficient needs the one before it",
-    "roots": "the eigenvalues of a matrix, as `linalg.eigvals`",
+    "polydiv": "each coefficient depends on the previous coefficient",
+    "roots": "computes the eigenvalues of a matrix, like `linalg.eigvals`",
 }
 
 
