@@ -198,7 +198,7 @@ def run_program(
 
 
 def warm_up(call: Call, *others: str) -> None:
-    """Call weft until successive calls make and read no plans and nothing is being compiled, or until a time limit.
+    """Call weft until it makes and reads no more plans and no compilation is running, or until a time limit.
 
     `others` are further names in `weft.statistics` of counters that must not increase.
     """

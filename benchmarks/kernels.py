@@ -60,7 +60,7 @@ def milliseconds(function: Callable[[], Any]) -> float:
 
 
 def median(function: Callable[[], Any], turns: int = TURNS) -> float:
-    """Return the median time of a call in milliseconds, after a first call that does not count."""
+    """Return the median time of a call in milliseconds, after one untimed call."""
     function()
     return statistics.median(milliseconds(function) for _ in range(turns))
 

@@ -100,7 +100,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether NPBench states tolerances for a program, because its rounding errors grow as it runs."""
+    """Return whether NPBench states tolerances for a program whose rounding errors grow."""
     return "rtol" in info or "norm_error" in info
 
 

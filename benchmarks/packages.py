@@ -26,7 +26,7 @@ SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program for NumPy or for weft, in a process of its own: weft's redirection of imports stays in effect."""
+    """Load a program for NumPy or for weft. Weft's redirection of imports lasts until the process ends."""
     path, printed = FOLDER / f"{spec['name']}.py", io.StringIO()
 
     def results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:

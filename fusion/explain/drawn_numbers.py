@@ -1,4 +1,4 @@
-"""Random numbers that kernels of the CPU draw themselves, for the description of a plan.
+"""Random number streams that CPU kernels draw themselves, for the description of a plan.
 
 In: a schedule. Out: the streams that are never in memory. Invariant: these are the streams that
 `weft.fusion.plan.stream_operands` removes from the plan.
@@ -17,7 +17,7 @@ from weft.runtime import MOST_AT_ONCE
 
 
 def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
-    """Return the streams that kernels draw, a few thousand numbers at a time."""
+    """Return the random number streams that CPU kernels draw block by block, without storing them in memory."""
     calls = [group.opaque for group in schedule.groups if group.opaque is not None]
     streams = {node for node in calls if is_stream(node) and node.operands[0].kind == "leaf"} - set(schedule.outputs)
     streams -= {base_of(operand) for node in calls for operand in node.operands}
@@ -34,7 +34,7 @@ def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
 
 
 def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
-    """Return the parameters of a kernel that are streams."""
+    """Return the kernel parameters that are bound to each of the `streams`."""
     found: dict[Expr, list[int]] = {}
     for slot, (kind, value, _) in enumerate(lowered.bindings):
         if kind == "buffer" and value in streams:
@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the parameters whose elements the iterations of the outermost loop read in order, a few at a time."""
+    """Return the parameters of which each iteration of the outermost loop reads the next few elements."""
     if not lowered.parallel:
         return set()
     found = set()

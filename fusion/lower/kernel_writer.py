@@ -69,7 +69,7 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the attributes of a reduction loop.
+    """Return the attributes of a reduction loop: ``across`` if `holds` is true, otherwise none.
 
     With the attribute ``across``, each vector lane computes a different result, and reduces its elements in order.
     """
@@ -151,7 +151,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Return the value of an affine form without its constant, and the loop depth of this value."""
+        """Return the value of an affine form, without its constant term, and the loop depth at which it is computed."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])

@@ -141,7 +141,7 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def goes_on(self, axis: int) -> bool:
-        """Return whether a step that is needed outside the kernel has points beyond the last block."""
+        """Return whether a step whose values other kernels read has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)

@@ -77,9 +77,9 @@ class Grouping:
         self._order(new, needs)
 
     def _around_centre(self, task: Task, reason: str) -> Group | None:
-        """Return a group of two tasks: a shifted sum, and a copy of the reduction that computes its shift.
+        """Return a new group for a shifted sum and a copy of the reduction that computes its shift.
 
-        Return None if that fails.
+        Return None if the two tasks cannot share a kernel.
         """
         group = Group(len(self.groups), reason=reason)
         centre, own = with_own_centre(task)

@@ -29,7 +29,7 @@ class LiveGraph:
 
 
 def fold_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, or its dividend if that is a reduction and the divisor a constant.
+    """Return the reduction that a node computes, possibly divided by a constant.
 
     Return None for other nodes.
     """

@@ -9,7 +9,7 @@ from weft.fusion.plan.time_steps import join_time_steps
 
 
 def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
-    """Return the schedule with time steps merged, and with row and column reductions merged, for a machine.
+    """Merge groups of a schedule for a machine: time steps with each other, and row with column reductions.
 
     On a GPU, row and column reductions are merged only if kernels may be specialized for the sizes (`special`), because
     the register use of the merged kernel depends on the sizes.

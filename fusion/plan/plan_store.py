@@ -85,21 +85,21 @@ def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -
 
 
 def read_lost(form: Any, device: Device) -> float:
-    """Return the seconds that earlier processes spent on interpreting a form."""
+    """Return the seconds that earlier processes lost by interpreting a form without a plan."""
     cache, key = _lost(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
 
 
 def note_lost(form: Any, device: Device, seconds: float) -> None:
-    """Store the seconds spent on interpreting a form."""
+    """Store the seconds lost by interpreting a form without a plan."""
     cache, key = _lost(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
 
 
 def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the cache, or None, and the key under which it stores the seconds spent on interpreting a form."""
+    """Return the cache, or None, and the key under which it stores the seconds lost by interpreting a form."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")

@@ -70,10 +70,7 @@ def turn_of(blocked: BlockedSteps, node: Expr, number: int, distance: Place) -> 
 
 
 def turns_of(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the row of the first iteration, relative to the block.
-
-    Also return the number of iterations beyond the block's rows.
-    """
+    """Return the first row, relative to the block, and the number of iterations in excess of the block's rows."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_span(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)

@@ -27,7 +27,7 @@ LARGE = 16 << 20
 
 @dataclass(slots=True)
 class Special:
-    """Which kernels of a GPU plan may be specialized for the plan's sizes.
+    """Permission to specialize kernels of a GPU plan for the plan's sizes.
 
     `first` allows it for the first plan of a form, and `back` for large kernels of a plan that recurs. `made` counts
     the compiled kernels.

@@ -65,9 +65,9 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the outermost selections that are inlined in a value.
+    """Return the number of branches of each outermost selection that is inlined in a value.
 
-    Each is mapped to its number of branches, nested ones included.
+    The branches of nested selections are included.
     """
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:

@@ -18,7 +18,10 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Return the steps of a plan, in which kernels draw the streams that only they read. `kept` are its results."""
+    """Remove the draws of streams that kernels can draw themselves, and return the remaining steps of the plan.
+
+    `kept` contains the plan's results, which must be in memory.
+    """
     for call in [step for step in steps if isinstance(step, HostCall) and is_stream(step.node)]:
         ((words, operand, _),) = call.operands
         readers = _readers(steps, call) if call.out not in kept and operand.kind == "leaf" else []
@@ -32,12 +35,12 @@ def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
 
 
 def _is_memory(step: Any, place: int) -> bool:
-    """Return whether a step allocates or releases the memory of a place."""
+    """Return whether a step allocates or releases the buffer at index `place` of the table."""
     return step[0] == place if isinstance(step, tuple) else isinstance(step, int) and step == place
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return the kernels that read a stream, and the argument of each. Return none if the stream must be in memory."""
+    """Return each kernel that reads a stream, with its argument. The list is empty if the stream must be in memory."""
     found: list[tuple[KernelLaunch, int]] = []
     for step in steps:
         if isinstance(step, KernelLaunch):

@@ -257,7 +257,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return cuts of axes that avoid index divisions.
+    """Return the lengths into which loops over axes are split, so that indices need no divisions.
 
     With these cuts, quotients are exact, or dividends are less than the divisor.
     """

@@ -20,7 +20,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Set the interrupted epoch aside before the other callbacks of a collection run."""
+    """Set the interrupted epoch aside. This is the first of the callbacks before a garbage collection."""
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -30,7 +30,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Restore the interrupted epoch after the other callbacks of a collection have run."""
+    """Restore the interrupted epoch. This is the last of the callbacks after a garbage collection."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:

@@ -35,7 +35,10 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return the source line of each expression that begins a visit to its line. Return None for other expressions."""
+    """Return, for each expression, its source line if it is the first operation of a visit, otherwise None.
+
+    A visit is one execution of a source line.
+    """
     found: list[Site | None] = []
     before: tuple[Location, Site] | None = None
     for node in recorded:
@@ -58,7 +61,7 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
-    """Return whether an operation begins a visit to its line, given its call site and that of the previous operation.
+    """Return whether the operation at call site `here` is the first of a visit to its source line.
 
     It begins a visit if the previous operation is on another line, or if the program has jumped back within the line.
     """
@@ -68,7 +71,7 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether an operation at `location` begins a visit to its line, after the operations in `recorded`."""
+    """Return whether an operation at `location` that follows `recorded` is the first of a visit to its source line."""
     before = next((found for node in reversed(recorded) if (found := _location(node))), None)
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 

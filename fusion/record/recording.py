@@ -301,7 +301,7 @@ def _find_short(epoch: Epoch, count: int) -> None:
 
 
 def _look(epoch: Epoch, count: int) -> None:
-    """Choose where the recording will be cut.
+    """Choose the loop head at which the recording will be cut.
 
     It is cut at a known loop head, or at the head of the loop that it contains.
     """

@@ -90,7 +90,7 @@ def _find_lent(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unlent() -> int:
-    """Return the reference count that `_find_lent` sees if only the storage has an array."""
+    """Return the reference count of an array that only its storage references, as `_find_lent` counts it."""
     held = np.empty(0), 0
     lender, _ = held
     return getrefcount(lender)

@@ -275,7 +275,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the table of a run.
+    """Return the table of buffers for a run: the epoch's slots, followed by empty entries.
 
     The epoch of the run may have fewer slots than the epoch for which the plan was created.
     """

@@ -77,7 +77,7 @@ def make_alone(
 def compile_plan(
     name: str, slots: int, wanted: tuple[int, ...] | None, key: bytes, rows: Any, versions: Any, origins: Any
 ) -> float:
-    """Compile the plan of a graph for the process that has flattened it, and store the plan on disk.
+    """Compile the plan of a graph that another process has sent, and store the plan on disk.
 
     `key` is the key of the plan on disk, or empty if the other process does not know this machine's description.
     Return the CPU time in seconds. Raises LookupError if the other process would not find the plan.

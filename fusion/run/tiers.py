@@ -61,7 +61,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The costs of the programs of one form: seconds spent on interpretation, and expected seconds of compilation."""
+    """The costs of the programs of one form: seconds lost by interpretation, and expected seconds of compilation."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -92,7 +92,7 @@ _lock = threading.RLock()
 
 
 def find_costs(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the costs of a graph's form, and the seconds that one interpreted run would lose.
+    """Return the costs of a graph's form, and the extra seconds of one interpreted run over a compiled run.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -190,7 +190,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: resized.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret a graph that has no plan, which loses `losing` seconds.
+    """Return whether to interpret a graph that has no plan. `losing` is the extra time in seconds over a compiled run.
 
     If its form should be compiled, this requests the compilation.
     """
@@ -215,7 +215,7 @@ def _should_interpret(
 
 
 def _limit(form: FormCost) -> float:
-    """Return the seconds that a form may lose before it is compiled."""
+    """Return the seconds lost by interpretation after which a form is compiled."""
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 

@@ -24,7 +24,7 @@ SECTION = re.compile(r"<!-- begin (\S+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 
 
 def results_of(package: str) -> tuple[str, dict[str, str]] | None:
-    """Return a package's version, and what becomes of each of its cases. Return None if it is not installed."""
+    """Return a package's version and the outcome of each of its cases, or None if the package is not installed."""
     own = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "WEFT_DEVICE": "cpu", "SCIPY_ARRAY_API": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.clients.interop", package],
@@ -71,7 +71,7 @@ def programs() -> str:
 
 
 def main() -> None:
-    """Replace the document's sections by what the installed packages give."""
+    """Replace the document's sections by the results of the installed packages."""
     sections: dict[str, str] = {}
     for package in PACKAGES:
         found = results_of(package)

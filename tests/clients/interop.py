@@ -1,4 +1,4 @@
-"""What other packages do with weft arrays, as short cases: ``python -m tests.clients.interop PACKAGE`` prints JSON.
+"""Short cases of other packages with weft arrays: ``python -m tests.clients.interop PACKAGE`` prints JSON.
 
 A case is a function of an array of floats, an array of integers and the namespace, `weft` or `numpy`. It "works" if the
 result is weft's where NumPy's arrays give NumPy's, or another package's object in both cases. It works "by a copy" if an equal
@@ -208,7 +208,7 @@ def as_numpy(value: Any) -> np.ndarray:
 
 
 def judge(case: Case) -> str:
-    """Return what becomes of a case: "works", "by a copy", or "fails: " and the reason."""
+    """Return the outcome of a case: "works", "by a copy", or "fails: " and the reason."""
     wanted = case(FLOATS.copy(), INTEGERS.copy(), np)
     try:
         found = case(wf.asarray(FLOATS), wf.asarray(INTEGERS), wf)
@@ -221,7 +221,7 @@ def judge(case: Case) -> str:
 
 
 def main(package: str) -> None:
-    """Print what becomes of each case of a package, and the package's version."""
+    """Print the outcome of each case of a package, and the package's version."""
     warnings.simplefilter("ignore")
     cases = PACKAGES[package]()
     version = getattr(sys.modules.get(package), "__version__", "")

@@ -97,7 +97,7 @@ def make(block_info: Any = None) -> Any:
 
 
 def resident() -> int:
-    """Return the bytes of memory of this process."""
+    """Return the number of bytes of this process that are in physical memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

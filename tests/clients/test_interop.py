@@ -1,4 +1,4 @@
-"""The document of other packages says what becomes of each case, and no case gives another result."""
+"""The document about other packages states the outcome of every case, and no case gives a wrong result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.clients
 
 
 def statuses(section: str) -> dict[str, str]:
-    """Return what a section of the document says of each case."""
+    """Return the outcome of each case in a section of the document."""
     rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
     return {name.strip().strip("`"): status.strip() for name, status in rows}
 

@@ -20,7 +20,7 @@ def address(x: Any) -> int:
 
 
 def pending(n: int) -> Any:
-    """Return an array whose elements are not yet computed where the size is large."""
+    """Return an array whose elements are not yet computed if it is large."""
     return wf.arange(float(n)) + 1
 
 

@@ -116,7 +116,7 @@ class _FftConfiguration(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds stand-ins for the modules of CuPy that are not loaded."""
+    """An importer of stand-ins for CuPy's modules that are not loaded."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
         package = fullname.partition(".")[0]
@@ -132,7 +132,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _install(module: types.ModuleType) -> types.ModuleType:
-    """Enter a module into the table of modules and into its package."""
+    """Add a module to `sys.modules` and to its package."""
     package, _, name = module.__name__.rpartition(".")
     sys.modules[module.__name__] = module
     if package:

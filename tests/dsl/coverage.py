@@ -160,7 +160,7 @@ def _has_array(value: Any) -> bool:
 
 
 def where_a_gpu_runs(module: str, name: str, arguments: tuple[Any, ...]) -> str:
-    """Return the word of the page for a GPU that has NVIDIA's libraries."""
+    """Return the page's word for the location at which a function runs, on a GPU that has NVIDIA's libraries."""
     word = where_it_runs(module, name, arguments, DEVICES["GPU"])
     service = TABLE.get(module, {}).get(name)
     if word != "host":
@@ -171,7 +171,7 @@ def where_a_gpu_runs(module: str, name: str, arguments: tuple[Any, ...]) -> str:
 
 
 def where_it_runs(module: str, name: str, arguments: tuple[Any, ...], device: str) -> str:
-    """Call a function on a device, and return the word of the page for what was launched."""
+    """Call a function on a device, and return the page's word for the location at which it ran."""
     wf.set_default_device(device)
     try:
         with override(immediate=0, interpret="never", host_fallback="ignore"), warnings.catch_warnings():

@@ -438,7 +438,7 @@ def test_written_in_place() -> None:
 
 
 def subclassed(m: Any) -> list[Any]:
-    """Return what is seen of a subclass that keeps an attribute, as NumPy's guide to subclasses writes one."""
+    """Return results for a subclass with an extra attribute, written as in NumPy's guide to subclasses."""
 
     class Own(m.ndarray):  # type: ignore[misc]
         def __new__(cls, values: Any, unit: str) -> Any:

@@ -1,4 +1,4 @@
-"""When native code replaces Python functions."""
+"""Tests of the conditions under which native code replaces Python functions."""
 
 from __future__ import annotations
 

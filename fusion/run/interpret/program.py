@@ -152,7 +152,10 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 def _without_differences(
     order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
 ) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
-    """Return the nodes that are computed, and their operands. The variances in `found` are computed from their arrays."""
+    """Return the nodes to compute, and their operands. The operand of a variance in `found` is its array.
+
+    The nodes of the squared differences are omitted unless other nodes need them.
+    """
     operands = {node: (found[node][0],) if node in found else node.operands for node in order}
     if not found:
         return order, operands

@@ -1,4 +1,4 @@
-"""Questions about arrays evaluate nothing, and do not cut fusion."""
+"""Queries of array properties evaluate nothing, and do not prevent fusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of libraries has every function of linear algebra and Fourier transforms, and says what they do."""
+"""The table of libraries lists every function of linear algebra and Fourier transforms correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rare arguments of functions that change shapes, and what they refuse, as NumPy's."""
+"""Rare and invalid arguments of functions that change shapes have NumPy's results and errors."""
 
 from __future__ import annotations
 

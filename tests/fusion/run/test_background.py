@@ -113,7 +113,7 @@ def repeat(times: int = 6) -> list[np.ndarray[Any, Any]]:
 
 @pytest.fixture
 def costly(tmp_path: Path) -> Any:
-    """Let every form be worth a compilation after its first run."""
+    """Make the compilation of every form pay after its first run."""
     wf.reset_statistics()
     for known in (tiers._forms, tiers._programs, execute._plans, resized._known, resized._absent):
         known.clear()

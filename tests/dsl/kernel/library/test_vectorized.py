@@ -1,4 +1,4 @@
-"""`weft.vectorize` with the options of NumPy's, and with functions that cannot be compiled."""
+"""Tests of `weft.vectorize` with the options of `numpy.vectorize`, and with functions that cannot be compiled."""
 
 from __future__ import annotations
 
