@@ -390,8 +390,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
-        """Emit code that selects the op's compiled loop for a dtype, or branches to ``give.up`` if there is none yet.
-        """
+        """Emit code that selects the op's compiled loop for a dtype, or branches to ``give.up`` without a loop."""
         t, known = self._t, self._known
         as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
         self._check(as_object, f"{name}.boxed", "give.up")

@@ -32,8 +32,7 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the getter of `Array.__class__`. For a library, the class is `numpy.ndarray`, otherwise it is the real
-    type.
+    """Return the getter of `Array.__class__`: the class is `numpy.ndarray` for libraries, and the real type for others.
 
     It calls `slow` for unknown callers. Raises CompileError.
     """

@@ -27,8 +27,7 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the stand-in for `numpy.ndarray`. A subclass of the stand-in is created as a subclass of
-        `numpy.ndarray`.
+        """Create the stand-in for `numpy.ndarray`. A class derived from the stand-in is a subclass of `numpy.ndarray`.
         """
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)

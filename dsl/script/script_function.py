@@ -68,9 +68,7 @@ def _are_small(values: Iterable[Any], most: int = 0) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Return the number of elements of nested sequences, from the lengths of first items. An array counts as one
-    element.
-    """
+    """Return the number of elements of nested sequences, from their first items. An array counts as one element."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
@@ -99,8 +97,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stack_few(function: Callable[..., Any], values: Any) -> Any:
-    """Stack a list or tuple of small arrays, of which some are weft arrays. Return `MISSED` if the result is not small.
-    """
+    """Stack a list or tuple that contains small weft arrays. Return `MISSED` if the result is not small."""
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
     if given is MISSED or sum(each.size for each, _ in found) > IMMEDIATE[0]:
