@@ -11,7 +11,7 @@ from weft.dsl.arrays.array import Array
 
 
 def settled(value: Any) -> Any:
-    """Return an option with each weft array replaced by its value: a Python scalar or nested lists."""
+    """Return an option in which each weft array is replaced by its value: a Python scalar or nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):

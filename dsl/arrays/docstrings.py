@@ -580,7 +580,7 @@ FUNCTIONS |= {
 
 
 def add_example(text: str, session: str) -> str:
-    """Return a docstring in numpydoc's form: a text and an example."""
+    """Return a numpydoc docstring that consists of a text and an example."""
     return f"{text}\n\nExamples\n--------\n{session}\n"
 
 

@@ -1,4 +1,4 @@
-"""`Array.flat`, like `numpy.flatiter`.
+"""The object that `Array.flat` returns, like `numpy.flatiter`.
 
 In: an array. Out: its elements in C order, by index or one after another. Invariant: writes go to the array.
 """

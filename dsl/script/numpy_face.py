@@ -27,8 +27,7 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the stand-in for `numpy.ndarray`. A class derived from the stand-in is a subclass of `numpy.ndarray`.
-        """
+        """Create the stand-in for `numpy.ndarray`. Classes derived from the stand-in derive from `numpy.ndarray`."""
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
         real = tuple(np.ndarray if type(base) is mcls else base for base in bases)
