@@ -246,7 +246,7 @@ class _Operator(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Emit code that appends all arguments to the memo key, as `memoized.describe` does, and goes to ``described``."""
+        """Emit code that appends all arguments to the memo key, as `memoized.describe` does, up to ``described``."""
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)
