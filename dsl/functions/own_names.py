@@ -118,9 +118,9 @@ class OwnNames(Mapping[str, Any]):
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
         self._found: dict[str, Any] = dict(ops)
-        self.replaced: dict[str, Any] = {}  # what others have taken the place of
-        self.at_once: list[str] = []  # functions that NumPy's do where arrays are small, of those that are loaded
-        # make native code that records such functions again, and that runs them immediately for small arrays
+        self.replaced: dict[str, Any] = {}  # functions that others have replaced
+        self.at_once: list[str] = []  # loaded functions that call NumPy's for small arguments
+        # makers of native code: for memoized recording, and for calls of NumPy's functions on small arrays
         self.recorder: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
         self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None
         self._origin: dict[str, tuple[str, str]] = {}
