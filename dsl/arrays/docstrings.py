@@ -467,11 +467,7 @@ _COMPOSED = {
         "[-np.inf, 0.0, np.inf]",
         "array([False, False,  True])",
     ),
-    "isreal": (
-        "Return whether each element has no imaginary part, or one that is 0",
-        "[1 + 2j, 3]",
-        "array([False,  True])",
-    ),
+    "isreal": ("Return whether the imaginary part of each element is 0", "[1 + 2j, 3]", "array([False,  True])"),
     "ix_": (
         "Return index arrays that select the grid spanned by sequences of indices",
         "[0, 2], [1, 3]",
@@ -546,11 +542,7 @@ _COMPOSED = {
         "[0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1",
         "array([2., 1.])",
     ),
-    "can_cast": (
-        "Return whether one dtype can be cast to another under a casting rule",
-        "np.int32, np.float32",
-        "False",
-    ),
+    "can_cast": ("Return whether a dtype can be cast to another by a rule", "np.int32, np.float32", "False"),
     "common_type": (
         "Return the floating-point or complex type to which arrays convert",
         "wf.ones(2, dtype=np.float32), wf.arange(2)",
@@ -558,11 +550,7 @@ _COMPOSED = {
     ),
     "iscomplexobj": ("Return whether an array has a complex dtype", "[1 + 0j, 2]", "True"),
     "isrealobj": ("Return whether an array has a dtype that is not complex", "[1 + 0j, 2]", "False"),
-    "mintypecode": (
-        "Return the character code of the smallest type to which types convert safely",
-        '["i", "f"]',
-        "'f'",
-    ),
+    "mintypecode": ("Return the code of the smallest type to which types convert safely", '["i", "f"]', "'f'"),
     "result_type": (
         "Return the dtype to which dtypes and operands promote",
         "np.int8, wf.ones(3, dtype=np.float32)",

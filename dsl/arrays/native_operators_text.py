@@ -468,10 +468,7 @@ class _Operator(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that binds a storage to the epoch, as `bind_memory` does.
-
-        It branches to ``found``, or to ``call`` if only Python can bind the storage.
-        """
+        """Emit code that binds a storage and goes to ``found``, or to ``call`` if only Python can bind it."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
