@@ -125,7 +125,7 @@ class LineTime:
 
 @dataclass(slots=True)
 class _Open:
-    """A launch whose events may not have occurred yet."""
+    """A recorded launch whose device events may not have occurred yet."""
 
     note: LaunchNote
     device: Any

@@ -1,4 +1,4 @@
-"""The lazy array.
+"""The lazy array, class `Array`, and the recording of its operations.
 
 In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
 view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: reading an
@@ -279,7 +279,7 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Do what a write to this array requires. `Part` overrides this method to write to its complex array."""
+        """Hook that runs after a write to this array. `Part` overrides it to update its complex array."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

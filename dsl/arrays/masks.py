@@ -100,7 +100,10 @@ def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """Expand packed values to a mask's shape: the k-th true element gets the k-th value, others an arbitrary one."""
+    """Expand packed values to a mask's shape. The k-th true element of the mask gets the k-th value.
+
+    Elements at which the mask is false are arbitrary.
+    """
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
@@ -124,7 +127,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU, computed on all threads or left pending. Return None on a GPU."""
+    """Return ``array[mask]`` for an array on the CPU, computed on all threads or pending, or None for other arrays."""
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
@@ -195,7 +198,7 @@ def _collect(
     dtype: np.dtype,
     device: Device,
 ) -> Array:
-    """Return an array of the items that a mask selects. `fill` copies them to it in blocks, on all threads."""
+    """Return an array of the items that a mask selects, which `fill` copies in blocks on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())

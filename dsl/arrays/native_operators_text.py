@@ -304,7 +304,7 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _push(self, part: str, shared: bool = True) -> None:
-        """Emit code that appends a part to the memo key, which owns a reference to the part."""
+        """Emit code that appends a part to the memo key, together with a reference to the part."""
         t = self._t
         if shared:
             self._share(part)

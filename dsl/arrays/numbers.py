@@ -76,7 +76,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation whose Python scalar was bound to the epoch's last slot."""
+    """Memoize an operation whose Python scalar is the last slot that the epoch has bound."""
     if len(epoch.slots) == key.slot + 1:
         if len(_slotted) >= LIMIT:
             _slotted.clear()

@@ -58,7 +58,7 @@ class Part(Array):
         return getrefcount(self._owner) <= _ALONE[0] and getrefcount(owner) <= _ALONE[1]
 
     def _after_write(self) -> None:
-        """Write the part to the complex array."""
+        """Write this part's elements back to the complex array."""
         put_part(self._owner, self._name, wrap(self._held, self._view))
         self._note()
 
@@ -108,7 +108,7 @@ def put_part(array: Array, name: str, value: Any) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a method of `Part` for a method that makes views. It returns the part of the complex array's view."""
+    """Return a method of `Part` that applies view method `name` to the complex array, then takes the part."""
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
         return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
@@ -118,7 +118,7 @@ def _view_of(name: str) -> Any:
 
 
 def _attribute_of(name: str) -> property:
-    """Return a property of `Part` for an attribute that is a view, such as ``T``, of the complex array."""
+    """Return a property of `Part` that takes the part of the complex array's attribute `name`, such as ``T``."""
 
     def get(self: Part) -> Any:
         return getattr(getattr(self._owner, name), self._name)

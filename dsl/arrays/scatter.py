@@ -84,7 +84,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
 
 
 def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
-    """Reduce the values at each index: each block of values to partial results, then these and the remaining values."""
+    """Reduce the values at each index. Blocks of values give partial results, which are then combined in order."""
     length = -(-value.size // chunks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)

@@ -207,7 +207,7 @@ class UFunc:
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis, like `numpy.ufunc.reduceat`. A GPU reduces slices in order; others are NumPy's."""
+        """Reduce slices of an axis, like `numpy.ufunc.reduceat`. On a GPU, a kernel does so for increasing indices."""
         if out is None and isinstance(array, Array) and array.ndim:
             segments = _reduce_segments(self.row.name, array, indices, axis, dtype)
             if segments is not None:

@@ -25,7 +25,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Judge:
-    """Judge of whether a program's results agree with those of a reference run under NumPy.
+    """Comparison of a program's results with those of a reference run under NumPy.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ class MainProgram:
 
     @property
     def folder(self) -> str:
-        """The folder of the program's modules."""
+        """Folder from which the program imports its own modules."""
         path = os.path.realpath(self.text)
         return os.getcwd() if self.option else path if os.path.isdir(path) else os.path.dirname(path)
 

@@ -93,7 +93,7 @@ def _without_arithmetic(dtype: np.dtype) -> bool:
 
 
 class _Constructor(type):
-    """Metaclass of the classes that construct arrays. Their instances are the arrays that they return."""
+    """Metaclass of Numba's array classes. Calling a class creates an array, which is an instance of the class."""
 
     makes: tuple[type, ...]
 

@@ -119,7 +119,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
 
 
 def _device_ctypes_pointer(self: Array) -> DeviceAddress:
-    """Address of the first element.
+    """Address of the first element in the device's memory.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _device_ctypes_pointer(self: Array) -> DeviceAddress:
 
 
 def _gpu_data(self: Array) -> Any:
-    """Address of the first element.
+    """Address of the first element in the device's memory, like `device_ctypes_pointer`.
 
     Examples
     --------

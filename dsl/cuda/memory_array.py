@@ -109,7 +109,7 @@ class MemoryArray:
 
     @property
     def device_ctypes_pointer(self) -> ctypes.c_void_p:
-        """Address of the first element."""
+        """Address of the first element in the device's memory."""
         return DeviceAddress(self.exclusive().address + self.offset, self)
 
     gpu_data = device_ctypes_pointer

@@ -60,7 +60,7 @@ class _Matrices:
         self.buffer: Buffer = home.allocate(max(prod(shape), 1) * self.dtype.itemsize)
 
     def at(self, number: int) -> int:
-        """Return the address of the matrix with this number."""
+        """Return the address of matrix `number`."""
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:

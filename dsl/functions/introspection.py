@@ -198,7 +198,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """The broadcast of arrays, like `numpy.broadcast`. Its shape needs no elements; iteration evaluates the arrays.
+    """The broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class broadcast(metaclass=_BroadcastMeta):
 
     @property
     def iters(self) -> tuple[Any, ...]:
-        """Iterators over the broadcast operands."""
+        """Iterators over the elements of the broadcast operands, one per operand."""
         return self._elements.iters
 
     def reset(self) -> None:

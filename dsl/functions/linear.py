@@ -169,7 +169,7 @@ def inner(a: ArrayLike, b: Any) -> Any:
 
 @memoized
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
-    """Return the outer product of two vectors.
+    """Return the outer product of two vectors: the products of all pairs of elements.
 
     Examples
     --------

@@ -394,7 +394,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
 
 @memoized
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
-    """Repeat each element, as often as `repeats` says.
+    """Repeat each element `repeats` times.
 
     Examples
     --------
@@ -419,7 +419,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
 
 @memoized
 def tile(A: Any, reps: Any) -> Array:
-    """Repeat a whole array along each axis, as often as `reps` says.
+    """Repeat a whole array `reps` times along each axis.
 
     Examples
     --------

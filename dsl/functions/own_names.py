@@ -256,7 +256,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a mapping from NumPy functions to weft's implementations: the `OwnNames` and the name in it."""
+    """Return a dict that gives, for each NumPy function that weft implements, the `OwnNames` and its key there."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

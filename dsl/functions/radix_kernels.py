@@ -305,7 +305,7 @@ def make_find_turns(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, turn: Any) -> Any:
-    """Return how many elements in the preceding tiles of the same row have this thread's digit."""
+    """Return the number of elements with this thread's digit in the preceding tiles of the same row."""
     seen = np.uint32(0)
     other = tile
     looking = within > 0

@@ -33,12 +33,12 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the number of elements per thread of a tile. A tile fits in the shared memory of every GPU."""
+    """Return how many elements of a tile each thread sorts. A tile fits in the shared memory of every GPU."""
     return 8 if order.word.itemsize == 8 else 16
 
 
 def block_items(order: BitOrder, n: int, numbered: bool) -> int:
-    """Return the number of elements that each thread sorts if one block sorts a row. Return 0 for too long rows.
+    """Return how many elements each thread sorts if one block sorts a row, or 0 if rows are too long for a block.
 
     Sorts that also move indices allow fewer elements per thread, since the indices occupy registers.
     """

@@ -392,7 +392,7 @@ def std(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the standard deviation: the square root of the variance.
+    """Return the standard deviation, which is the square root of the variance.
 
     Examples
     --------

@@ -51,7 +51,7 @@ def linspace(
 
 
 def _is_double(value: Any) -> bool:
-    """Return whether a bound of `linspace` is a number that is exact in float64, in which NumPy then computes."""
+    """Return whether a bound of `linspace` is exact in float64 and has a type for which NumPy computes in float64."""
     return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
 
 

@@ -168,7 +168,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's compiled loop for operand types, and the cast of each operand (None if not needed), or None."""
+    """Return the compiled loop of an op for operand types, and a cast per operand, or None if there is no loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)

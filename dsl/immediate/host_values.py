@@ -120,7 +120,7 @@ def make_storage(array: Any) -> Storage:
 
 
 def over_own_memory(array: Any, seen: np.ndarray) -> np.ndarray:
-    """Return the counterpart of `seen`, a view of an array's previous memory, in the memory of the array's storage.
+    """Return a NumPy view of the same elements as `seen`, but over the memory of the array's new storage.
 
     (Other code may have the array's NumPy array. A view of that one would keep the memory shared.)
     """

@@ -215,7 +215,7 @@ class _Immediate(ResultText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_plainly(self) -> tuple[str, str]:
-        """Emit the entry of a call without operator semantics.
+        """Emit the entry for the modes in which the arguments of the call are the operands.
 
         Return the index of the first operand and the number of keyword arguments.
         """

@@ -360,7 +360,7 @@ class _Loop(OperandText):
         return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
     def _run(self, rows: str, columns: str) -> None:
-        """Emit one call of the inner loop per row, and the return of the result."""
+        """Emit calls of the inner loop, one per row, and the return of the result."""
         t = self._t
         t.branch(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "in.place", "result")
         t.label("in.place")

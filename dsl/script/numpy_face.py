@@ -34,7 +34,7 @@ class _NdarrayMeta(type):
         return types.new_class(name, real, options, lambda names: names.update(members))
 
     def __getattribute__(cls, name: str) -> Any:
-        """Return an attribute. A method, such as ``ndarray.sum``, accepts both NumPy arrays and weft arrays."""
+        """Return an attribute of the stand-in. Methods such as ``ndarray.sum`` accept NumPy arrays and weft arrays."""
         found = type.__getattribute__(cls, name)
         # (NumPy compares its protocols by identity)
         ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None

@@ -119,7 +119,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading() -> bool:
-    """Return whether a module is being imported. Until then, native code may lack names that the module defines."""
+    """Return whether an import is in progress, during which modules may lack names that native code needs."""
     specs = [getattr(module, "__dict__", {}).get("__spec__") for module in list(sys.modules.values())]
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
