@@ -79,7 +79,7 @@ def _hide_frames(module: ModuleType) -> None:
 
 
 def install() -> None:
-    """Register with loaded packages at once, and with other packages when they load. Hide weft's frames in pytest."""
+    """Register weft arrays with loaded packages, and with others when they load. Hide weft's frames in pytest."""
     if "_pytest" in sys.modules:
         for name in [name for name in sys.modules if name.startswith("weft.")]:
             _hide_frames(sys.modules[name])

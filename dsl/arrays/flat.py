@@ -73,7 +73,7 @@ class Flat:
 
 
 def _flat_key(key: Any) -> Any:
-    """Return an index of `Array.flat`. Raises IndexError for new axes, and for tuples of several indices."""
+    """Check an index of `Array.flat` and return it. Raises IndexError for new axes and tuples of several indices."""
     if key is None or (isinstance(key, tuple) and len(key) > 1):
         raise IndexError("unsupported iterator index")
     return key

@@ -23,7 +23,9 @@ MANY = 1 << 18
 
 @dataclass(slots=True)
 class Positions:
-    """Checked indices along one axis: non-negative integers on the host, or a weft array, maybe with negative indices.
+    """Checked indices along one axis, as non-negative integers on the host or as a weft array.
+
+    A weft array may contain negative indices.
 
     `place` is their position among the result's axes. `length` and `stride` are those of the indexed axis.
     """

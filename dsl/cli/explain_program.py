@@ -40,7 +40,7 @@ class ShownPlan:
 
 @dataclass
 class Measured:
-    """Results of the measured run: the facts about a program that its page shows.
+    """Measurements of a program, for its page.
 
     Attributes
     ----------
@@ -155,5 +155,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the key by which the launches of a plan's kernel are found: the operations that it contains."""
+    """Return the names of a kernel's operations. They are the key by which its launches are found."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

@@ -1,4 +1,4 @@
-"""Execution of a program as `__main__`, as the interpreter does.
+"""Execution of a program as `__main__`, in the same way as the Python interpreter.
 
 As a script, this file times a program under NumPy. Invariant: it imports nothing of weft and few modules. What is imported
 before a program's first run makes this run faster.

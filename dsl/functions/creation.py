@@ -332,7 +332,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call a creation function with the shape, dtype, memory order and device of `prototype`, except those given."""
+    """Call a creation function with the shape, dtype, memory order and device of `prototype`, or with those given."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):

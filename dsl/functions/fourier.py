@@ -179,7 +179,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
 ) -> Any:
-    """Return the inverse of `rfft`: real values, from the non-negative frequencies of their transform.
+    """Compute real values from their non-negative frequencies, like `numpy.fft.irfft`. This is the inverse of `rfft`.
 
     Examples
     --------

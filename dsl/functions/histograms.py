@@ -225,7 +225,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
-    """Return the edges at the indices ``place + offset``, loaded or, if that is exact, computed by NumPy's formula."""
+    """Return the edges at the indices ``place + offset``, by NumPy's formula if it is exact, otherwise by a load."""
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):

@@ -105,7 +105,7 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return a function that reverses the order of a dtype's values, so that an ascending sort is descending.
+    """Return the function that reverses the order of a dtype's values but keeps NaNs last. It is its own inverse.
 
     Return None if there is no such function, as for text.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Return `value` with a NumPy array of the same shape and dtype, but one zero in memory, for each weft array."""
+    """Replace each weft array in `value` by a NumPy array of zeros, of its shape and dtype, stored as one element."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):

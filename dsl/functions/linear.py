@@ -140,7 +140,7 @@ def _show(shape: tuple[int, ...]) -> str:
 
 @memoized
 def vdot(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the dot product of the flattened arrays, the first conjugated.
+    """Return the dot product of two flattened arrays. The first array is conjugated.
 
     Examples
     --------

@@ -459,7 +459,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def sliding_window_view(
     x: ArrayLike, window_shape: Any, axis: ShapeLike | None = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
-    """Return a read-only view of all windows of a shape in an array. The axes of the windows come last."""
+    """Return a read-only view of all windows with a given shape. The axes of the windows come last."""
     array = asarray(x)
     lengths = as_shape(window_shape)
     if axis is None and len(lengths) != array.ndim:

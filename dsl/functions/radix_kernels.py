@@ -258,7 +258,7 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, chunks)`` that adds digit counts to ``counts[row, turn * DIGITS + digit]``.
+    """Return a kernel ``(source, counts, chunks)`` that counts digits in ``counts[row, turn * DIGITS + digit]``.
 
     A row has `chunks` blocks, each of which counts `SPAN` elements.
     """

@@ -1,4 +1,4 @@
-"""Distinction of a program that ``weft run`` redirects from the libraries that it uses, by stack frame.
+"""Detection of the callers of small operations: a program that ``weft run`` redirects, or one of its libraries.
 
 In: the frame that executes an operation. Out: whether it belongs to a library. A library computes with NumPy, whose
 operations on small arrays cost least if no weft array takes part. So new small arrays are NumPy's there. Invariant: no

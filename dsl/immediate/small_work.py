@@ -37,7 +37,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of elements among a call's arguments up to which the call is executed immediately."""
+    """Return the maximum number of elements in the arguments of a call that is executed immediately."""
     if name == "einsum":
         # (kernels add up in another order)
         return IMMEDIATE[0] if einsum_products(arguments, summed=False) <= IMMEDIATE[0] else GROWN
@@ -175,7 +175,7 @@ MOST_WHOLE = 8
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host, to the bits of a kernel. Return None if the bits could differ."""
+    """Reduce all elements of an array on the host. Return None if a kernel could give other bits."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))

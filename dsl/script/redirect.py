@@ -202,7 +202,7 @@ def _with_redirection(prepare: Any) -> Any:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Within the ``with`` block, a program runs on weft or on NumPy. Restore modules and `sys` afterwards."""
+    """Run a ``with`` block in which programs use weft or NumPy. Restore modules and `sys` at its end."""
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
     _folders.clear()
