@@ -170,7 +170,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _is_array_number(item: Any) -> bool:
-    """Return whether an index item is a 0-d array, which NumPy does not treat as a number. A `Scalar` is a number."""
+    """Return whether an index item is a 0-d array, for which NumPy returns a copy. A `Scalar` counts as a number."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 

@@ -127,7 +127,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the number of random bits per element, or 0 if an element is not a function of its position."""
+    """Return the bits of the random word that gives an element, or 0 if the word's position is not known in advance."""
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])
     return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)
