@@ -1,4 +1,4 @@
-"""Registration with other packages, as soon as weft and the package are both loaded.
+"""Import hooks that register weft arrays with other packages, such as dask, JAX and torch.
 
 Some packages keep tables by type, and know NumPy's arrays only. In: the name of the module that holds the table. Out: a call
 of the function that registers weft's arrays there, right after the module's import, or at once if it was loaded before
@@ -48,7 +48,7 @@ def _register(function: str | Callable[[ModuleType], None], module: ModuleType) 
 
 
 class _RegisteringLoader:
-    """The loader of a package's module, followed by the registration."""
+    """Module loader that loads a package's module and then registers weft arrays with the package."""
 
     def __init__(self, loader: Any, function: str | Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -70,7 +70,7 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """A finder that finds only the modules in `_WAITING`, and under pytest also weft's own."""
+    """Import finder for the modules in `_WAITING` and, under pytest, for weft's own modules. It ignores all others."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         own = fullname.startswith("weft.") and "_pytest" in sys.modules
@@ -82,12 +82,12 @@ class _Finder:
 
 
 def _hide_frames(module: ModuleType) -> None:
-    """Let pytest hide the frames of a module, except with ``WEFT_STRICT=1``, as in weft's own tests."""
+    """Hide a module's frames in pytest's tracebacks, unless the setting `strict` (``WEFT_STRICT=1``) is on."""
     module.__dict__["__tracebackhide__"] = lambda error: not setting("strict")
 
 
 def install() -> None:
-    """Register with loaded packages at once, and with other packages when they load. Hide weft's frames in pytest."""
+    """Register weft arrays with loaded packages, and with others when they load. Hide weft's frames in pytest."""
     if "_pytest" in sys.modules:
         for name in [name for name in sys.modules if name.startswith("weft.")]:
             _hide_frames(sys.modules[name])

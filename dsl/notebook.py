@@ -41,7 +41,7 @@ def load_ipython_extension(shell: Any) -> None:
     hide_in_ipython()
 
     def weft(line: str, cell: str) -> None:
-        """Run a cell on weft: its NumPy is weft.
+        """Run a notebook cell with weft in place of NumPy.
 
         With ``--compare``, the cell also runs under NumPy, and a line says whether the results agree.
         """
@@ -84,7 +84,7 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
 
 
 def _to_weft(value: object) -> Any:
-    """Return weft's version of a NumPy module or function, and other values unchanged."""
+    """Return weft's counterpart of a NumPy module or function. Return other values unchanged."""
     if isinstance(value, types.ModuleType):
         return script_module(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
     module = getattr(value, "__module__", "") if callable(value) and not isinstance(value, type) else ""
@@ -95,7 +95,7 @@ def _to_weft(value: object) -> Any:
 
 
 def _to_numpy(value: object) -> Any:
-    """Return the NumPy module or function of which a value is weft's version, and other values unchanged."""
+    """Return the NumPy counterpart of a weft module or function. Return other values unchanged."""
     if isinstance(value, ScriptFunction):
         return value.wrapped
     if isinstance(value, types.ModuleType) and value is not np and value.__name__.partition(".")[0] == "numpy":
@@ -130,7 +130,7 @@ def _compare(shell: Any, cell: str) -> None:
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
-    """Return the lines about a comparison: whether the results agree, and the times."""
+    """Return lines that compare a run on weft with a NumPy run: whether the results agree, and the times."""
     judge = Judge({}, reference.printed, scale_of(reference.arrays, reference.printed))
     rows = [*judge.printed(reference.printed, ours.printed, False), *judge.arrays(reference.arrays, ours.arrays)]
     wrong = [f"{name}: {verdict}" for name, verdict, good in rows if not good]
@@ -145,7 +145,9 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
 
 
 def _quietly(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
-    """Run a cell without output on copies of what it may change. Return its error if it fails.
+    """Run a cell without showing its output, on copies of the variables that it may change.
+
+    Return the results, or the text of the error if the cell fails.
 
     The namespace and the state of `numpy.random` are as before.
     """
@@ -172,7 +174,7 @@ def _quietly(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:
-    """Iterate over the global names and attributes in a code object and in the functions that it defines."""
+    """Iterate over the names of globals and attributes that a code object uses, including its nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -151,7 +151,7 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """The assembled kernel. Needs nvJitLink but no GPU."""
+        """Machine code of the assembled kernel (cubin). Needs nvJitLink but no GPU."""
         return runtime.assemble(self.ptx.encode(), self.target.name).code
 
     @property
@@ -162,7 +162,7 @@ class CompiledKernel:
 
     @property
     def sass(self) -> str:
-        """Machine instructions. Needs nvdisasm or cuobjdump."""
+        """Disassembled machine instructions (SASS). Needs nvdisasm or cuobjdump."""
         return self.stage("sass")
 
 

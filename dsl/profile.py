@@ -105,7 +105,7 @@ class KernelTime:
 
 @dataclass(slots=True)
 class LineTime:
-    """Time of one line of the user's program in kernels.
+    """Time that kernels spent on one line of the user's program.
 
     A kernel that several lines share is divided among them by the costs of their operations.
 
@@ -125,7 +125,7 @@ class LineTime:
 
 @dataclass(slots=True)
 class _Open:
-    """A launch whose events may not have occurred yet."""
+    """A recorded launch whose device events may not have occurred yet."""
 
     note: LaunchNote
     device: Any
@@ -138,7 +138,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Clock:
-    """A device event, and the time on the host when it occurred."""
+    """A device event paired with the host time at which it occurred."""
 
     device: runtime.Device
     event: Any
@@ -194,7 +194,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel between two events, and record the launch."""
+        """Launch a kernel between two device events, which measure its time, and record the launch."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
@@ -405,14 +405,14 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:
-    """Return the lines outside of weft that caused a launch, with their shares of its work."""
+    """Return the source lines of user code that caused a launch, each with its share of the launch's work."""
     found = {(file, line): share for file, line, share in note.sources if not is_hidden(file)}
     whole = sum(found.values())
     return {line: share / whole for line, share in found.items()}
 
 
 def describe(note: LaunchNote) -> str:
-    """Return a line that describes a kernel: its name, and its members or source location."""
+    """Return a one-line description of a kernel: its name, and its members or source location."""
     inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
     return f"{note.name}: {inside}" if inside else f"{note.name} ({note.place})" if note.place else note.name
 

@@ -1,4 +1,4 @@
-"""Entries of weft in the registries of other packages. `dsl.import_hooks` calls these functions with the loaded modules.
+"""Functions that register weft arrays with einops, torch, autograd and JAX. `dsl.import_hooks` calls them.
 
 Invariant: a package whose table has moved is left as it is, so that another version of it fails as with any unknown type.
 """
@@ -15,13 +15,13 @@ from weft.dsl.arrays.array import Array, Scalar, convert
 
 
 def register_backend(module: ModuleType) -> None:
-    """Add a backend to einops, whose operations are those of NumPy's backend."""
+    """Register a backend for weft arrays with einops. It uses the operations of einops's NumPy backend."""
     base = getattr(module, "NumpyBackend", None)
     if base is None:
         return
 
     class WeftBackend(base):  # type: ignore[misc, valid-type]
-        """einops on weft arrays."""
+        """einops backend for weft arrays."""
 
         framework_name = "weft"
 

@@ -51,7 +51,7 @@ NOTHING = SourceLine()
 def source_tables(
     lines: Mapping[tuple[str, int], SourceLine], main: str = "", texts: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """Return a table for each file, with the lines that took time.
+    """Return an HTML table for each source file, with the lines that took time.
 
     All lines of the file `main` are shown. `texts` contains the lines of files that are not on disk.
     """
@@ -92,12 +92,12 @@ def _row(file: str, number: int, text: Sequence[str], one: SourceLine, longest: 
 
 
 def line_id(file: str, number: int) -> str:
-    """Return the anchor of a line in the page."""
+    """Return the HTML id of a source line's table row."""
     return f"{escape(show_file(file), quote=True).replace(' ', '-')}-{number}"
 
 
 def _bar(one: SourceLine, longest: float) -> str:
-    """Return a bar: the time in kernels, and behind it the time on the host."""
+    """Return an HTML bar that shows a line's time in kernels and, behind it, its time on the host."""
     first, second = (BAR * seconds / longest for seconds in (one.kernels, one.host))
     if first + second < 0.5:
         return ""
@@ -110,7 +110,7 @@ def _bar(one: SourceLine, longest: float) -> str:
 
 
 def show_table(rows: Sequence[Sequence[str]], anchors: Sequence[str] = ()) -> str:
-    """Return a table of texts. The first row is the head, and the other rows have these `anchors`."""
+    """Return an HTML table of texts. The first row is the header, and `anchors` are the HTML ids of the other rows."""
 
     def row(cells: Sequence[str], tag: str, own: str = "") -> str:
         return f"<tr{own}>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in cells) + "</tr>"

@@ -1,1 +1,1 @@
-"""The array: its methods, operators, ufuncs and indexing."""
+"""The array class: its methods, operators and indexing, and the ufuncs."""

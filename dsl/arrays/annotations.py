@@ -1,4 +1,4 @@
-"""Type aliases used in annotations. Only type checkers import this module."""
+"""Type aliases for annotations. Only type checkers import this module."""
 
 from __future__ import annotations
 

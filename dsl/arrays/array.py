@@ -1,4 +1,4 @@
-"""The lazy array.
+"""The lazy array, class `Array`, and the recording of its operations.
 
 In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
 view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: reading an
@@ -59,12 +59,12 @@ _seen_class = partial(type)
 
 
 def show_class(function: Callable[[Any], type]) -> None:
-    """Set the function that returns the class of an array for `isinstance`."""
+    """Register the function that computes `Array.__class__`, the class that `isinstance` sees for an array."""
     _seen_class.__setstate__((function, (), {}, {}))  # type: ignore[attr-defined]
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class that ``isinstance(value, ...)`` sees `depth` frames up."""
+    """Return the class of `value` that ``isinstance`` sees in the frame `depth` levels up the stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -279,14 +279,14 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Propagate a write to this array. `Part` overrides this method to write to its complex array."""
+        """Hook that runs after a write to this array. `Part` overrides it to update its complex array."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
 
 class Scalar(Array):
-    """A 0-d result of an operation for which NumPy returns a scalar. It is immutable and hashable."""
+    """A 0-d result for which NumPy would return a scalar. It is immutable and hashable."""
 
     __slots__ = ()
 
@@ -297,7 +297,7 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """Return the repeat count for a sequence multiplied by this scalar.
+        """Return this scalar as the repeat count of a sequence, as in ``[0] * scalar``.
 
         Raises TypeError if the scalar is not an integer.
         """
@@ -350,7 +350,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def born(values: np.ndarray, home: Device) -> Array:
-    """Return a weft array over the memory of a C-contiguous NumPy array. The caller must have the only reference."""
+    """Return a weft array that owns a C-contiguous NumPy array's memory. The caller gives up its reference."""
     array = _new(Array)
     array._values = values
     array._home = home
@@ -459,7 +459,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 
 def _without_sharing(value: object) -> np.ndarray:
-    """Convert a value to a NumPy array. Weft arrays in it are copied, as sharing their memory would end the recording."""
+    """Convert a value to a NumPy array. Weft arrays in it are copied, as sharing their memory would stop recording."""
     before, recording.held = recording.held, True
     try:
         return np.asarray(value)
@@ -468,7 +468,7 @@ def _without_sharing(value: object) -> np.ndarray:
 
 
 def from_protocol(value: Any) -> Any:
-    """Return the weft array that an object's ``__array__`` returns, or the object itself."""
+    """Return the result of an object's ``__array__`` if it is a weft array, otherwise return the object itself."""
     kind = type(value)
     # (A type that takes part in ufuncs creates NumPy arrays, and may compute them.)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
@@ -511,12 +511,12 @@ def is_writable(array: Array) -> bool:
 
 
 def whole(storage: Storage) -> View:
-    """Return the view that covers all of `storage`."""
+    """Return the view that covers a whole storage in C order."""
     return storage.shape, contiguous_strides(storage.shape), 0
 
 
 def start() -> Location:
-    """Prepare to record an operation: end the epoch if it is long enough, and return the user's call site."""
+    """Start recording an operation: end the epoch if it is long enough, and return the user's call site."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where
@@ -531,7 +531,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the location of the operator that called the caller. In weft's code, the user's call site follows."""
+    """Return the location of the called operator and, if that is in weft's own code, the user's call site after it."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

@@ -1,4 +1,4 @@
-"""Recording of operations, memoized by call site.
+"""Recording of operations, with results memoized by call site.
 
 In: an op, arrays and scalars, and a call site. Out: the recorded result. Invariant: a memoized result is the same
 object that a new recording would produce.
@@ -73,7 +73,7 @@ _quicken: list[Callable[[int], None]] = []
 
 
 def set_quicken(quicken: Callable[[int], None]) -> None:
-    """Register the function that installs the native recorders. Its argument is the number of memo hits in Python."""
+    """Register the function that installs the native recorders. It is called with the number of memo hits in Python."""
     _quicken[:] = [quicken]
 
 
@@ -124,7 +124,7 @@ def recall(
 
 
 def keep_zero(zero: float) -> float | str:
-    """Return a memo key for a zero. The keys of 0.0 and -0.0 differ, although the numbers compare equal."""
+    """Return the part of a memo key that stands for a zero. It differs for 0.0 and -0.0, which compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -137,14 +137,14 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
 
 
 def note_found() -> None:
-    """Count a memo hit in Python. After many hits, install the native recorders."""
+    """Count a memo hit in Python, and install the native recorders after many of them."""
     number = next(_hits)
     if not number % BETWEEN:
         _quicken[0](number)
 
 
 def remember(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
-    """Memoize `node`, an expression of `epoch` that is recorded at `where`, under `key`."""
+    """Memoize an expression of `epoch`, recorded at the location `where`, under a key."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return
@@ -176,7 +176,7 @@ _KEPT_LIMIT = 20_000
 
 
 def _is_kept(code: Any, first: Any) -> bool:
-    """Return whether a code object is kept alive: by the node with `first`, or from now on because it equals `first`."""
+    """Return whether a code object is kept alive, so that its id can be part of a memo key."""
     return code is first or id(code) in _kept or (code == first and keep_code(code))
 
 
@@ -189,7 +189,7 @@ def keep_code(code: CodeType) -> bool:
 
 
 def hold(values: np.ndarray) -> Array | np.ndarray:
-    """Convert a NumPy operand to a weft array that holds a copy of its current elements.
+    """Copy a NumPy operand to a new weft array, whose elements later writes to the operand do not change.
 
     The operation is then memoized by its call site like any other. An array of a dtype that weft does not support is
     returned unchanged. Elements repeated by `np.broadcast_to` are stored once.
@@ -207,7 +207,7 @@ def hold(values: np.ndarray) -> Array | np.ndarray:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record the op `op` on arrays and scalars."""
+    """Record an op on arrays and scalars, or find its result in the memo."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -222,7 +222,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 
 def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record `op` after a memo miss, and memoize the expression under `key`."""
+    """Record an op whose result is not in the memo, and memoize the expression under `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:
@@ -250,7 +250,7 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
 
 
 def _recall_turned(key: object, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation on operands with permuted axes, or None."""
+    """Return the memoized expression of an operation whose operands have permuted axes, or None on a miss."""
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
     number = next(value for value in operands if not isinstance(value, Array))
@@ -267,14 +267,14 @@ def _turned(value: object, order: Order) -> Any:
 
 
 def _shown(array: Array, epoch: Epoch) -> Expr | None:
-    """Return the expression of an array's whole storage in an epoch, or None."""
+    """Return the expression that an array's whole storage has in an epoch, or None if it has none."""
     storage = array._storage
     value = storage.value if storage.host is not None else None
     return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
 
 
 def check_devices(op: str, operands: tuple[Any, ...]) -> None:
-    """Raise DeviceMismatchError if the arrays are on different devices."""
+    """Raise DeviceMismatchError if the arrays among the operands are on different devices."""
     homes = {value.device.name for value in operands if isinstance(value, Array)}
     if len(homes) > 1:
         first, *others = sorted(homes)
@@ -284,7 +284,7 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """Return the leaf expression of a storage in `epoch`, or None if nothing can be memoized.
+    """Return the expression by which `epoch` reads a storage's memory, or None if the operation cannot be memoized.
 
     That is so if the epoch is on another device, and for shared memory, of which each operation has a copy. A storage
     that is pending in another epoch is evaluated.

@@ -1,4 +1,4 @@
-"""Conversion of operands, and delivery of results as new arrays or in `out`, with NumPy's casts and errors."""
+"""Conversion of operands, and return of results as new arrays or in `out`, with NumPy's casts and errors."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def as_array(value: object) -> Array:
 
 
 def as_mask(where: Any) -> Any:
-    """Return the argument `where` of an operation. Raises NumPy's TypeError for an array that is not boolean."""
+    """Return an operation's `where` argument unchanged. Raises NumPy's TypeError for an array that is not boolean."""
     if isinstance(where, (Array, np.ndarray)) and where.dtype.kind != "b":
         raise TypeError(f"Cannot cast array data from {where.dtype!r} to dtype('bool') according to the rule 'safe'")
     return where
 
 
 def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
-    """Copy a computed result to `out`, and return `out`."""
+    """Copy a computed result to the array `out`, and return `out`."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
         if put(out, ..., found):
             return out

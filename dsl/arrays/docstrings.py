@@ -108,7 +108,7 @@ MEMBER_SUMMARIES = {
     "T": "View of the array with reversed axes.",
     "mT": "View of the array with its last two axes exchanged.",
     "clip": "Limit elements to an interval, like `numpy.ndarray.clip`.",
-    "compress": "Return the slices along an axis at which a condition holds, like `numpy.ndarray.compress`.",
+    "compress": "Return the slices at which a 1-D condition is true along an axis, like `numpy.ndarray.compress`.",
     "ctypes": "Object for passing the evaluated elements to C, like `numpy.ndarray.ctypes`.",
     "data": "Read-only memory of the evaluated elements, like `numpy.ndarray.data`.",
 }
@@ -373,23 +373,23 @@ FUNCTIONS = {
         ">>> wf.nanpercentile([1.0, np.nan, 3.0], 50)\nnp.float64(2.0)",
     ),
     "c_": (
-        "Join arrays as columns by an index expression, like `numpy.c_`.",
+        "Join arrays as columns, written as an index expression, like `numpy.c_`.",
         ">>> wf.c_[[1, 2], [3, 4]]\narray([[1, 3],\n       [2, 4]])",
     ),
     "r_": (
-        "Join arrays and ranges along the first axis by an index expression, like `numpy.r_`.",
+        "Join arrays and ranges along the first axis, written as an index expression, like `numpy.r_`.",
         ">>> wf.r_[1:4, 0, [7, 8]]\narray([1, 2, 3, 0, 7, 8])",
     ),
     "mgrid": (
-        "Make the full coordinate arrays of a grid by an index expression, like `numpy.mgrid`.",
+        "Return full coordinate arrays of a grid, given by an index expression, like `numpy.mgrid`.",
         ">>> wf.mgrid[0:2, 5:7][1]\narray([[5, 6],\n       [5, 6]])",
     ),
     "ogrid": (
-        "Make coordinate arrays that broadcast to a grid by an index expression, like `numpy.ogrid`.",
+        "Return coordinate arrays that broadcast to a grid, given by an index expression, like `numpy.ogrid`.",
         ">>> x, y = wf.ogrid[0:2, 5:8]\n>>> x.shape, y.shape\n((2, 1), (1, 3))",
     ),
     "einsum_path": (
-        "Return the order of products in which an Einstein sum is cheapest, and a report, like `numpy.einsum_path`.",
+        "Return the cheapest order of contractions for an einsum, and a report on it, like `numpy.einsum_path`.",
         ">>> x, y = wf.ones((9, 2)), wf.ones((2, 9))\n>>> wf.einsum_path('ij,jk,kl', x, y, x)[0]\n"
         "['einsum_path', (1, 2), (0, 1)]",
     ),
@@ -406,7 +406,7 @@ FUNCTIONS = {
 # Summaries, arguments and values, by function that has NumPy's code or NumPy's answer
 _COMPOSED = {
     "apply_over_axes": (
-        "Return an array with a function applied over axes one after the other",
+        "Apply a function over several axes, one after the other",
         "np.sum, wf.ones((2, 3)), [0, 1]",
         "array([[6.]])",
     ),
@@ -417,7 +417,7 @@ _COMPOSED = {
         "array([1., 2.])",
     ),
     "require": (
-        "Return an array of a dtype that meets requirements of its memory",
+        "Return an array of a given dtype whose memory meets requirements",
         "[1, 2], dtype=np.float32",
         "array([1., 2.], dtype=float32)",
     ),
@@ -442,7 +442,7 @@ _COMPOSED = {
         "array([[1, 0],\n       [0, 2]])",
     ),
     "dsplit": (
-        "Return the parts of an array along the third axis",
+        "Split an array along the third axis",
         "[[[1, 2]]], 2",
         "[array([[[1]]]), array([[[2]]])]",
     ),
@@ -453,23 +453,23 @@ _COMPOSED = {
         "array([1, 9, 2, 3])",
     ),
     "iscomplex": (
-        "Return where elements have an imaginary part other than zero",
+        "Return whether each element has a nonzero imaginary part",
         "[1 + 2j, 3]",
         "array([ True, False])",
     ),
     "isneginf": (
-        "Return where elements are negative infinity",
+        "Return whether each element is negative infinity",
         "[-np.inf, 0.0, np.inf]",
         "array([ True, False, False])",
     ),
     "isposinf": (
-        "Return where elements are positive infinity",
+        "Return whether each element is positive infinity",
         "[-np.inf, 0.0, np.inf]",
         "array([False, False,  True])",
     ),
-    "isreal": ("Return where elements have no imaginary part, or zero", "[1 + 2j, 3]", "array([False,  True])"),
+    "isreal": ("Return whether the imaginary part of each element is 0", "[1 + 2j, 3]", "array([False,  True])"),
     "ix_": (
-        "Return index arrays of the grid that sequences of indices span",
+        "Return index arrays that select the grid spanned by sequences of indices",
         "[0, 2], [1, 3]",
         "(array([[0],\n       [2]]), array([[1, 3]]))",
     ),
@@ -484,7 +484,7 @@ _COMPOSED = {
         "np.int64(1)",
     ),
     "piecewise": (
-        "Return the values of a function that is defined piece by piece",
+        "Evaluate a function that is defined piecewise, by conditions",
         "[-2.0, 3.0], [[True, False]], [0, np.square]",
         "array([0., 9.])",
     ),
@@ -522,7 +522,7 @@ _COMPOSED = {
         "array([1., 2.])",
     ),
     "histogramdd": (
-        "Return the counts of points in the bins of several dimensions, and the edges",
+        "Count points in multidimensional bins, and return the counts and the edges",
         "wf.asarray([[0.0], [1.0]]), 2",
         "(array([1., 1.]), [array([0. , 0.5, 1. ])])",
     ),
@@ -538,19 +538,19 @@ _COMPOSED = {
         "array([1.        , 1.26606588])",
     ),
     "polyfit": (
-        "Return the coefficients of the polynomial that fits points best",
+        "Return the coefficients of the least-squares polynomial through points",
         "[0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1",
         "array([2., 1.])",
     ),
-    "can_cast": ("Return whether one dtype casts to another under a rule", "np.int32, np.float32", "False"),
+    "can_cast": ("Return whether a dtype can be cast to another by a rule", "np.int32, np.float32", "False"),
     "common_type": (
-        "Return the inexact scalar type to which arrays convert",
+        "Return the floating-point or complex type to which arrays convert",
         "wf.ones(2, dtype=np.float32), wf.arange(2)",
         "<class 'numpy.float64'>",
     ),
     "iscomplexobj": ("Return whether an array has a complex dtype", "[1 + 0j, 2]", "True"),
     "isrealobj": ("Return whether an array has a dtype that is not complex", "[1 + 0j, 2]", "False"),
-    "mintypecode": ("Return the character of the smallest type to which types convert safely", '["i", "f"]', "'f'"),
+    "mintypecode": ("Return the code of the smallest type to which types convert safely", '["i", "f"]', "'f'"),
     "result_type": (
         "Return the dtype to which dtypes and operands promote",
         "np.int8, wf.ones(3, dtype=np.float32)",
@@ -580,7 +580,7 @@ FUNCTIONS |= {
 
 
 def add_example(text: str, session: str) -> str:
-    """Return a docstring in numpydoc's form: a text and an example."""
+    """Return a numpydoc docstring that consists of a text and an example."""
     return f"{text}\n\nExamples\n--------\n{session}\n"
 
 

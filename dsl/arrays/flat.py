@@ -1,4 +1,4 @@
-"""`Array.flat`, like `numpy.flatiter`.
+"""The object that `Array.flat` returns, like `numpy.flatiter`.
 
 In: an array. Out: its elements in C order, by index or one after another. Invariant: writes go to the array.
 """
@@ -73,7 +73,7 @@ class Flat:
 
 
 def _flat_key(key: object) -> Any:
-    """Return an index of `Array.flat`. Raises IndexError for new axes, and for tuples of several indices."""
+    """Check an index of `Array.flat` and return it. Raises IndexError for new axes and tuples of several indices."""
     if key is None or (isinstance(key, tuple) and len(key) > 1):
         raise IndexError("unsupported iterator index")
     return key

@@ -31,12 +31,12 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
 def not_foreign(kind: type) -> None:
-    """Treat values of a type as those of `numpy.ndarray`."""
+    """Declare that values of a type are not foreign, although the type implements NumPy's protocols."""
     OWN_TYPES.add(kind)
 
 
 def has_foreign(values: Iterable[Any]) -> bool:
-    """Return whether `is_foreign` holds for any value, or for any item of a nested list or tuple."""
+    """Return whether any value, or any item of a nested list or tuple, is foreign (`is_foreign`)."""
     for value in values:
         kind = type(value)
         if kind in OWN_TYPES:

@@ -21,7 +21,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Check strides in bytes and return them. Without strides, return those of a contiguous array in C or F order."""
+    """Return an array's strides in bytes: the given ones after a check, or those of a contiguous array."""
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:
@@ -43,7 +43,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and the view of the array in it (None if the array is the whole storage).
+    """Return a storage over a buffer, and the array's view of it (None if the array is the whole storage).
 
     The first element is at byte `start`. Strides are in bytes.
     """
@@ -58,7 +58,7 @@ def over(
 def over_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and the view of the array in it.
+    """Return a storage over memory that another library owns, and the array's view of it.
 
     The storage starts at the last aligned address up to `address`.
     """

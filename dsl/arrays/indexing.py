@@ -254,7 +254,7 @@ def _is_large_mask(key: object) -> bool:
 
 
 def _shown(array: Array, key: object) -> Any:
-    """Return the view that a basic index selects, or the offset of a single element.
+    """Return the view that a basic index selects, or the offset of a single element. Results are memoized.
 
     None is a view of the whole storage. For an index that is not basic, return ``...``.
     """
@@ -282,7 +282,7 @@ def element(array: Array, offset: int) -> Array:
 
 @dataclass(slots=True)
 class Places:
-    """Layout of the result's axes in an indexing operation."""
+    """Axis layout of an indexing result: its shape and the positions of its axes."""
 
     shape: tuple[int, ...]
     result_axes: tuple[int, ...]  # of the basic part's axes
@@ -310,7 +310,7 @@ def _places(index: Index, key: object, ndim: int) -> Places:
 
 
 def _separated(key: object, ndim: int) -> bool:
-    """Return whether slices separate the advanced indices of a key. Integers count as advanced indices."""
+    """Return whether a slice or None stands between the advanced indices of a key. Integers count as advanced."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False
@@ -323,7 +323,7 @@ def _separated(key: object, ndim: int) -> bool:
 
 
 def _shaped(node: Expr, plan: Places) -> Expr:
-    """Reshape an index operand to broadcast with the result's axes."""
+    """Reshape an index array so that it broadcasts against the axes of the indexing result."""
     common = len(plan.shape) - len(plan.result_axes)
     own = (1,) * (common - len(node.shape)) + node.shape
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
@@ -399,7 +399,7 @@ def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
 
 
 def _write_again(array: Array, key: object, view: View | None, value: object) -> None:
-    """Write to a view, and memoize the storage's new version for the native recorder."""
+    """Record a write to a view, and memoize it so that the native recorder can repeat it."""
     where = user_location(3)
     found, epoch = _name_set(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
@@ -414,14 +414,14 @@ def _write_again(array: Array, key: object, view: View | None, value: object) ->
 
 
 def _note_set(array: Array, key: object, value: object) -> None:
-    """Record in the native recorder's memo that an assignment changes nothing, as at the end of ``x[key] += y``."""
+    """Memoize for the native recorder that ``array[key] = value`` changes nothing, as at the end of ``x[key] += y``."""
     found = _name_set(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
 
 
 def _name_set(array: Array, key: object, value: object, where: Location) -> Any:
-    """Return the native recorder's memo key for a write to a view, or None if the write must run in Python."""
+    """Return the native recorder's memo key for ``array[key] = value``, or None if Python must execute it."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -434,7 +434,7 @@ def _name_set(array: Array, key: object, value: object, where: Location) -> Any:
 
 
 def _write_window(storage: Storage, view: View | None, value: object) -> tuple[Expr, Expr]:
-    """Write to a view of a storage. Return the storage's previous version and the new version, which is memoized."""
+    """Record a write to a view of a storage, and memoize it. Return the storage's previous and new expressions."""
     location = start()
     epoch = current_epoch(storage.device)
     node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
@@ -451,7 +451,10 @@ def _write_window(storage: Storage, view: View | None, value: object) -> tuple[E
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """Cast and broadcast a value to its destination, dropping surplus leading axes of length 1."""
+    """Cast and broadcast an assigned value to the shape and dtype of its destination.
+
+    Surplus leading axes of length 1 are dropped.
+    """
     own = node.shape
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]
@@ -462,8 +465,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def fold_at(op: str, array: Array, key: object, values: Any) -> None:
-    """Apply ``ufunc.at``: combine values with the elements at indices. A repeated index is applied once per
-    occurrence."""
+    """Apply an op's ``at`` method: combine values with the elements at indices, once per occurrence of an index."""
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
     if (

@@ -58,7 +58,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Assign ``array[mask] = value`` by a recorded operation or block by block. Return False if neither is possible."""
+    """Execute ``array[mask] = value`` by a recorded operation or in blocks. Return False if neither is possible."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = put_back(array, mask, value)
         if node is not None:
@@ -93,13 +93,16 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, and so many that a scan of the mask pays."""
+    """Return whether a mask selects exactly `values` elements, and enough of them that a scan of the mask pays."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """Expand packed `values` to a mask's shape. The k-th true element gets the k-th value; all others are arbitrary."""
+    """Expand packed values to a mask's shape. The k-th true element of the mask gets the k-th value.
+
+    Elements at which the mask is false are arbitrary.
+    """
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
@@ -123,7 +126,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` of an array on the CPU: computed on all threads, or pending. Return None for other arrays."""
+    """Return ``array[mask]`` for an array on the CPU, computed on all threads or pending, or None for other arrays."""
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
@@ -149,7 +152,7 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """Copy function for the items that a mask selects. It uses NumPy until compiling a kernel is worthwhile."""
+    """Function that copies the items that a mask selects. It uses NumPy until compiling a loop is worthwhile."""
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)
@@ -197,7 +200,7 @@ def _collect(
     dtype: np.dtype,
     device: Device,
 ) -> Array:
-    """Return an array of the items that the mask `test` selects. `fill` writes them block by block, on all threads."""
+    """Return an array of the items that a mask selects, which `fill` copies in blocks on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
@@ -215,7 +218,7 @@ def _collect(
 
 
 def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
-    """Return the positions of a mask's true elements along each axis, in order. Runs on the mask's device.
+    """Return the indices of a mask's true elements, as one array per axis. Runs on the mask's device.
 
     On a GPU, each element of the result is found by a binary search in the scan of the mask.
     """
@@ -245,7 +248,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
 
 
 def _along_axes(flat: Expr, shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """Convert flat positions to positions along each axis."""
+    """Convert flat positions in an array of a given shape to one index array per axis."""
     found = []
     for axis, n in enumerate(shape):
         step = prod(shape[axis + 1 :])

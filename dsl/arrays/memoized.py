@@ -1,4 +1,4 @@
-"""Memoization of functions by call site and operands.
+"""Memoization of functions that record an array, by call site and arguments.
 
 In: a function of arrays, scalars and options that records a new array. Out: a function that needs one lookup for a
 repeated call. Invariant: a memoized array is the one that the function would record. Functions that evaluate, read
@@ -27,7 +27,7 @@ _NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
 
 
 def memoized(function: Function) -> Function:
-    """Memoize the array that a function records, by call site and arguments."""
+    """Decorate a function that records an array: memoize the array by call site and arguments."""
     name = function.__name__
     function = uncut(function)
 
@@ -71,7 +71,7 @@ def memoized(function: Function) -> Function:
 
 
 def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
-    """Append the description of a value to a memo key. Return False if the value cannot be part of a key."""
+    """Append the parts that identify a value to a memo key. Return False if the value cannot be part of a key."""
     kind = type(value)
     if kind is Array or kind is Scalar or kind is Part:
         storage = value._storage

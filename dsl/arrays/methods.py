@@ -127,7 +127,7 @@ def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None
 
 
 def matrix_transpose(self: Array) -> Array:
-    """Return a view with the last two axes exchanged. Raises ValueError for fewer axes."""
+    """Return a view with the last two axes exchanged. Raises ValueError for an array with fewer than two axes."""
     if self.ndim < 2:
         raise ValueError("matrix transpose with ndim < 2 is undefined")
     return manipulation.swapaxes(self, -1, -2)
@@ -188,7 +188,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Round elements to a number of decimals. Real and imaginary parts are rounded separately."""
+    """Return the expression of elements rounded to a number of decimals. Both parts of a complex number are rounded."""
     if decimals == 0:
         return map_("rint", [node])
     if node.dtype.kind == "c":
@@ -200,12 +200,12 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
 
 
 def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """Return the slices along an axis where a condition holds, like `numpy.compress`."""
+    """Return the slices at which `condition` is true along an axis, like `numpy.compress`."""
     return OWN["compress"](condition, self, axis, out)
 
 
 def _choose(self: Array, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Take each element from the choice that this index array names, like `numpy.choose`."""
+    """Return an array whose elements come from `choices`, selected by this index array, like `numpy.choose`."""
     return OWN["choose"](self, choices, out, mode)
 
 
@@ -283,7 +283,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
-    """Assign the bytes of each element from `offset` on, like `numpy.ndarray.setfield`."""
+    """Assign values to the bytes of each element that start at `offset`, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_far(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)
@@ -299,7 +299,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the bytes of each element, or of both parts of a complex element."""
+    """Reverse the order of the bytes of each element. In a complex element, each part is reversed."""
     if _is_far(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
@@ -313,23 +313,23 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_far(values: Array, kind: np.dtype) -> bool:
-    """Return whether the bytes of an array have to be read in a GPU's memory."""
+    """Return whether the bytes of an array must be reinterpreted on a GPU, because host memory does not hold them."""
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
 
 
 def _bytes(values: Any) -> Any:
-    """Return a copy of the bytes of an array's elements in C order. Each row is an element."""
+    """Return the bytes of an array's elements as a 2-D array of uint8, with one row per element in C order."""
     return manipulation.reshape(view(manipulation.ravel(values), np.uint8), (values.size, -1))
 
 
 def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
-    """Return an array whose elements have these bytes."""
+    """Return an array of dtype `kind` from the bytes of its elements, given as one row per element."""
     return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
 
 
 def exact_copy(self: Array) -> Storage:
-    """Copy the elements to a contiguous storage that shares no memory with other storages."""
+    """Copy the elements to a new contiguous storage, which shares its memory with no other storage."""
     storage = copy_of(self)._storage
     exclusive(storage)
     return storage
@@ -473,7 +473,7 @@ METHODS: dict[str, Any] = {
 
 
 def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
-    """Implement Python's `round`."""
+    """Implement Python's `round` for a scalar."""
     return round(self.item()) if ndigits is None else _round(self, ndigits)
 
 
@@ -528,7 +528,7 @@ _QUESTIONS: dict[Any, Callable[[Array], Any]] = {
 
 
 def _array_function(self: Array, function: Callable[..., Any], types: Any, arguments: Any, options: Any) -> Any:
-    """Implement NumPy's ``__array_function__``: call weft's version of the function, otherwise NumPy's on the host."""
+    """Implement ``__array_function__``: call weft's version of a NumPy function, or NumPy's version on the host."""
     if len(arguments) == 1 and arguments[0] is self and not options and (question := _QUESTIONS.get(function)):
         return question(self)
     if is_library(2):

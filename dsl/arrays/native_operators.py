@@ -1,4 +1,4 @@
-"""Native recorders: operators in machine code that look up memoized recordings.
+"""Native recorders: operators in machine code that record memoized operations.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out:
 builtins with the same effect. In the common case they look up the memo by its key, then record, write or show. In
@@ -24,7 +24,7 @@ FORM, INSTEAD = "native code for recording", "operations are recorded by Python,
 
 
 def quicken_after(hits: int) -> None:
-    """Install the native recorders if that is due after so many memo hits in Python."""
+    """Install the native recorders once the number of memo hits in Python is large enough."""
     if _replacement.is_due(hits):
         quicken_all()
 
@@ -71,7 +71,7 @@ def _quicken_functions() -> None:
 
 
 def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code for a public function, or the function itself if it has no `records` attribute."""
+    """Return the native recorder of a public function, or the function itself if it has no `records` attribute."""
     if (recorded := getattr(function, "records", None)) is None:
         return function
     op, way, _ = recorded
@@ -79,7 +79,7 @@ def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
-    """Return a builtin that looks up memoized recordings, and calls `function` on a miss.
+    """Return a native recorder: a builtin that records memoized operations, and calls `function` on a memo miss.
 
     Raises CompileError if the builtin cannot be compiled.
     """

@@ -1,4 +1,4 @@
-"""LLVM text of the native recorders.
+"""LLVM IR of the native recorders.
 
 In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up the memo by its key,
 then records, writes or shows. Invariant: for what it does not support, the builtin calls the Python function.
@@ -142,7 +142,7 @@ class _Operator(ObjectText):
     # -- keys of the memo -----------------------------------------------------
 
     def _begin_showing(self) -> None:
-        """Append the first parts of a view's memo key: the array's view and the storage's shape."""
+        """Emit the first parts of the memo key of an index operation: the array's view and the storage's shape."""
         t = self._t
         self._go_where("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -155,7 +155,7 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _leave_memory(self) -> None:
-        """Branch to ``slow`` if the only argument of a method, or the first of a function, is in the CPU's memory.
+        """Emit a branch to ``slow`` for a call with a single argument whose elements are in the CPU's memory.
 
         Python may do the work immediately.
         """
@@ -172,8 +172,10 @@ class _Operator(ObjectText):
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {known['cpu']}", "slow", "record")
 
     def _leave_elements(self) -> None:
-        """Branch to ``slow`` for a write that may run immediately: a write to single elements in memory, or by index
-        arrays."""
+        """Emit a branch to ``slow`` for writes that may run immediately.
+
+        These are writes to single elements in memory, and writes by index arrays.
+        """
         t, known = self._t, self._known
         self._go_where("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
@@ -214,7 +216,7 @@ class _Operator(ObjectText):
         t.branch(f"icmp eq i64 {self._call('i64', 'PyTuple_Size', f'ptr {shape}')}, {count}", "slow", "record")
 
     def _begin_recording(self) -> None:
-        """Emit the first parts of an expression's key: op, operand order, call site and keyword names."""
+        """Emit the first parts of an operation's memo key: op, operand order, call site and keyword names."""
         t, known = self._t, self._known
         pending = self._look_around()
         t.do(f"store ptr {pending}, ptr {self._pending}")
@@ -244,7 +246,7 @@ class _Operator(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Append all arguments to the memo key, as `memoized.describe` does, then branch to ``described``."""
+        """Emit code that appends all arguments to the memo key, as `memoized.describe` does, up to ``described``."""
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)
@@ -302,7 +304,7 @@ class _Operator(ObjectText):
         t.do("br label %next")
 
     def _push(self, part: str, shared: bool = True) -> None:
-        """Append a part to the memo key. The key owns a reference to the part."""
+        """Emit code that appends a part to the memo key, together with a reference to the part."""
         t = self._t
         if shared:
             self._share(part)
@@ -311,7 +313,7 @@ class _Operator(ObjectText):
         t.store(t.new(f"add i64 {count}, 1"), self._count, 0)
 
     def _find(self) -> None:
-        """Look up the key in the memo and take a reference to the result."""
+        """Emit a lookup of the key in the memo, with a new reference to the result."""
         t, known = self._t, self._known
         count = t.load(self._count, 0)
         key = self._hold("key", self._call("ptr", "PyTuple_New", f"i64 {count}"))
@@ -348,7 +350,10 @@ class _Operator(ObjectText):
         self._show()
 
     def _assign(self) -> None:
-        """Make the memoized expression the current version of the first operand's storage, as `fusion.assign` does."""
+        """Emit code that makes the memoized expression the new version of the first operand's storage.
+
+        It does the same as `fusion.assign`.
+        """
         t, known = self._t, self._known
         self._go_where("written", self._own, {"Array": "written.array"})
         t.label("written.array")
@@ -409,7 +414,7 @@ class _Operator(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _look_around(self) -> str:
-        """Load the user's call site and the epoch. Return the epoch's list of pending storages."""
+        """Emit code that loads the user's call site and the epoch. Return the epoch's list of pending storages."""
         t, known = self._t, self._known
         frame = self._call("ptr", "PyEval_GetFrame", "")
         self._check(frame, "framed", "slow")
@@ -432,7 +437,7 @@ class _Operator(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """Emit code that obtains the expression of an operand in the current epoch. Return the value's name."""
+        """Emit code that loads an operand's expression in the current epoch. Return the name of the LLVM value."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._field(thing, "Array._storage")
@@ -463,8 +468,7 @@ class _Operator(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that binds a storage as `bind_memory` does. Branch to ``found``, or to ``call`` if this needs
-        Python."""
+        """Emit code that binds a storage and goes to ``found``, or to ``call`` if only Python can bind it."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
@@ -523,21 +527,22 @@ class _Operator(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _unless_on_host(self, storage: str, there: str) -> None:
-        """Branch to ``slow`` if the storage is a small GPU array that is kept in host memory, otherwise to `there`."""
+        """Emit a branch to ``slow`` if a storage is a small GPU array kept in host memory, and otherwise to `there`."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.branch(f"or i1 {', '.join(tests)}", there, "slow")
         t.label(there)
 
     def _release(self) -> None:
-        """Release the references taken by binding."""
+        """Emit the release of the references that binding has taken."""
         for name in _BINDING:
             self._drop(self._t.load(self._held[name], 0, "ptr"))
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
-        """Replace the values of attributes, then release the old values. No other thread can run between two
-        replacements.
+        """Emit the replacement of an object's attributes. Old values are released only after all replacements.
+
+        So no other thread can run between two replacements.
         """
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():
@@ -546,7 +551,7 @@ class _Operator(ObjectText):
             self._drop(value)
 
     def _record(self) -> None:
-        """Create a new array over a new storage."""
+        """Emit the creation of a pending array over a new storage."""
         t, known, node = self._t, self._known, self._node
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._hold("storage", self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Storage']}, i64 0"))

@@ -1,4 +1,4 @@
-"""Python scalars in operations: constants at first, kernel arguments at call sites where they change.
+"""Python scalars as operands: constants at first, then kernel arguments at call sites where the scalar changes.
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
 that the optimizer can use it. If the call site has given other numbers in several evaluations, as in a loop over time
@@ -30,7 +30,7 @@ PlaceKey = tuple[int, int, str, int]  # id of a code object, instruction offset,
 
 
 class _Place:
-    """The Python scalars seen at one call site."""
+    """Record of the Python scalars used at one call site."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 
@@ -46,7 +46,7 @@ _places: dict[PlaceKey, _Place] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """Memo key of an operation whose Python scalar is a kernel argument, in the epoch's next slot."""
+    """Memo key of an operation whose Python scalar is a slot: a kernel argument of the current epoch."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -57,7 +57,7 @@ _slotted: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation whose Python scalar is a slot (a kernel argument), or None.
+    """Return the memoized expression of an operation whose Python scalar is a slot, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
     """
@@ -76,7 +76,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation whose Python scalar was bound to the epoch's last slot."""
+    """Memoize an operation whose Python scalar is the last slot that the epoch has bound."""
     if len(epoch.slots) == key.slot + 1:
         if len(_slotted) >= LIMIT:
             _slotted.clear()
@@ -84,13 +84,13 @@ def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the scalars at a call site have changed in at least `CHANGES` evaluations."""
+    """Return whether the scalar at a call site has changed often enough to be a kernel argument, not a constant."""
     place = _places.get((id(code), at, op, which))
     return place is not None and place.changes >= CHANGES and place.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Note the scalar used at a call site. Return whether the site's scalars have changed in `CHANGES` evaluations."""
+    """Record the scalar used at a call site. Return whether it has changed often enough to be a kernel argument."""
     code, at = location[:2]
     key = (id(code), at, op, which)
     place = _places.get(key)
@@ -111,7 +111,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Register the memo key of an operation that treats its scalar as a constant."""
+    """Register the memo key of an operation whose scalar is a constant, so that the key can be removed later."""
     place = _places.get((id(code), at, op, which))
     if place is not None and len(place.keys) < MOST_KEYS:
         place.keys.append(key)
@@ -125,7 +125,7 @@ def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: 
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return an elementwise operation in which Python scalars that change are replaced by slots (kernel arguments)."""
+    """Return an elementwise operation in which scalars that change between iterations are slots (kernel arguments)."""
     if len(node.operands) != len(operands):  # (the operation was simplified)
         return node
     for which, number in enumerate(operands):
@@ -140,7 +140,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether every scalar of this type selects the same loop, so that operand `which` can be a slot."""
+    """Return whether operand `which`, a Python scalar, can be a slot because its value never selects the loop."""
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
     # The loop of a comparison depends on whether the other operand's dtype can hold the integer.
@@ -152,7 +152,10 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Convert a Python int beyond 64 bits: to a float if an operand is a float, to infinity in integer comparisons."""
+    """Return a Python int beyond 64 bits as a float if NumPy would convert it. Return other values unchanged.
+
+    It becomes a float beside float operands, and an infinity in comparisons with integers.
+    """
     if type(value) is not int or -(2**63) <= value < 2**63:
         return value
     if op.startswith("logical"):

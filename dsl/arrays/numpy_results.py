@@ -18,7 +18,7 @@ from weft.runtime import Device
 
 
 def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
-    """Convert a NumPy result to a weft array.
+    """Convert a NumPy result to a weft array. An array without gaps keeps the order of its axes in memory.
 
     On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order.
     """
@@ -38,7 +38,7 @@ def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
 
 
 def _count_alone() -> int:
-    """Return the reference count that `adopt_result` sees for a base array that only one view refers to."""
+    """Return the reference count of a base array that only one view refers to, as `adopt_result` measures it."""
     values = np.empty(2).reshape(1, 2)
     base = values.base
     return (lambda values, base: getrefcount(base))(values, base)

@@ -44,7 +44,7 @@ WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 
 
 class Wrapper:
-    """Base class of wrappers. The attribute `wrapped` is a NumPy function or class."""
+    """Base class of wrappers of NumPy functions and classes. The attribute `wrapped` is the NumPy object."""
 
     wrapped: Any
 
@@ -52,7 +52,7 @@ class Wrapper:
 def to_host(
     value: object, seen: list[tuple[Array, np.ndarray]] | None = None, taken: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Return `value` with each weft array in it converted to a NumPy array.
+    """Convert each weft array in `value` to a NumPy array.
 
     If `seen` is given, the NumPy arrays are writable copies, appended to it with their weft arrays. A function in
     `value` is wrapped: its arguments are converted by `taken`, by default `from_host`.
@@ -100,7 +100,7 @@ def _host_callback(function: Callable[..., Any], taken: Callable[[Any], Any]) ->
 
 
 def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
-    """Return `value` with `convert_array` applied to each NumPy array in it, including those in lists and tuples."""
+    """Convert each NumPy array in `value`, including those in lists and tuples, by `convert_array`."""
     if type(value) is np.ndarray:
         return convert_array(value) if is_supported(value.dtype) else value
     if type(value) in (list, tuple):
@@ -111,7 +111,7 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
 
 
 def keep_few(value: object) -> Any:
-    """Return `value` with each large NumPy array in it converted to a weft array."""
+    """Convert each large NumPy array in `value` to a weft array. Small arrays remain NumPy's."""
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
 
@@ -128,7 +128,7 @@ def from_host(value: object) -> Any:
 
 
 def keep_byte_order(value: object) -> Any:
-    """Convert like `from_host`, but keep arrays of non-native byte order unchanged."""
+    """Convert `value` as `from_host` does, but return arrays in non-native byte order unchanged."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
@@ -142,7 +142,9 @@ ALONE = _count_alone()
 
 
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a NumPy array that nothing else refers to. On the CPU, a large array's memory is reused, not copied.
+    """Convert a new NumPy array by `taken`. On the CPU, a large array is converted without a copy.
+
+    The caller must have the only reference to the array.
 
     Arrays that are not in C order keep their order.
     """
@@ -200,14 +202,14 @@ def call_numpy(
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return a ufunc's results: the arrays of `out` in place of those that were written to them."""
+    """Return the results of a ufunc call with `out`: the weft arrays in `out`, and the other results converted."""
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]
 
 
 def note_fallback(operation: str, *given: Any) -> None:
-    """Report an operation on the host if it reads arrays in a GPU's memory, which may be in lists."""
+    """Report an operation that runs on the host although arguments, or items of lists, are in a GPU's memory."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
     if far:
@@ -243,14 +245,14 @@ def place_of_out(function: Callable[..., Any]) -> int | None:
 
 
 def _named(function: Callable[..., Any], arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
-    """Convert the positional arguments from position `place` on to keyword arguments."""
+    """Convert the positional arguments from position `place` onward to keyword arguments."""
     if isinstance(function, np.ufunc) and function.nout > 1:
         return {"out": (*arguments[place:], *[None] * (function.nargs - len(arguments)))}
     return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
 
 
 def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Call a NumPy function on the host and notify the launch listeners, with the number of bytes of its arguments."""
+    """Call a NumPy function on the host, and report the call and its bytes to the launch listeners."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:

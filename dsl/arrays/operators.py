@@ -58,7 +58,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return a binary operator's method. The attribute `records` of the method describes it to `native_operators`."""
+    """Return the method of a binary operator. Its attribute `records` describes it to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     row = find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
@@ -80,7 +80,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 
 def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
-    """Record a binary operation after a memo miss. NumPy computes it for operands that weft does not support."""
+    """Record a binary operation that is not in the memo. NumPy computes it for operands that weft does not support."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
@@ -97,7 +97,7 @@ def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, 
 
 
 def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Return NumPy's result for an array and an operand that weft does not support, such as dates or objects.
+    """Compute a binary operation with NumPy if the second operand has a type that weft does not support, such as dates.
 
     Return NotImplemented for operands that no array accepts, or whose own type handles the operation.
     """
@@ -174,7 +174,7 @@ def _in_place(op: str) -> Any:
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Apply an in-place operator with an operand of a foreign type, through NumPy's protocol on a writable copy."""
+    """Apply an in-place operator with a foreign operand, by its ``__array_ufunc__`` on a copy of the array."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())
@@ -216,8 +216,10 @@ def _unary(op: str) -> Any:
 
 
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """Return a binary operator's method for 0-d results. NumPy computes it for evaluated values; otherwise it is
-    recorded."""
+    """Return the method of a binary operator of `Scalar`.
+
+    NumPy computes the operation if the operands are evaluated. Otherwise it is recorded.
+    """
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
     immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
 
@@ -258,7 +260,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """Compute ``base ** exponent`` with NumPy's shortcuts. Raises ValueError as `check_power` does."""
+    """Return ``base ** exponent``, with NumPy's shortcuts and the errors of `check_power`."""
     if not accepts(exponent):
         return by_numpy("power", PLAIN, base, exponent)
     found = _power_at_once(base, exponent)
@@ -290,7 +292,7 @@ _memoized_power = memoized(_record_power)
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
-    """Compute `power` of an array, immediately if it is small, otherwise by a recording memoized by call site."""
+    """Implement ``**`` of an array: compute it immediately if the array is small, otherwise record and memoize it."""
     values = self._values
     if values is not None and values.size <= IMMEDIATE[0]:
         short = _short_power(self, exponent)
@@ -316,7 +318,7 @@ def _rdivmod(self: Array, other: Any) -> Any:
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """Implement NumPy's ``__array_ufunc__``: call weft's ufunc."""
+    """Implement ``__array_ufunc__``: call weft's ufunc in place of NumPy's."""
     if method == "__call__" and options.keys() <= {"out"}:
         ours = UFUNCS.get(ufunc.__name__)
         known = ours is not None and ours.immediate.function is ufunc
@@ -337,7 +339,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to a NumPy array. Return `MISSED` if `out` is not a NumPy array of the same shape."""
+    """Copy a small result to the NumPy array `out`. Return `MISSED` if `out` has another type or shape."""
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED

@@ -39,7 +39,7 @@ class Part(Array):
         self._held = storage
 
     def _take(self) -> None:
-        """Record the part of the complex array."""
+        """Record the extraction of the part from the complex array."""
         self._held = record(map_(self._name, [expr_of(self._owner)]))._storage
         self._note()
 
@@ -48,7 +48,7 @@ class Part(Array):
         self._seen = owner, owner.expr, owner.buffer
 
     def _is_current(self) -> bool:
-        """Return whether nothing can have been written to the complex array since the part was recorded."""
+        """Return whether the complex array is certainly unchanged since the part was recorded."""
         owner = self._owner._storage
         storage, expr, buffer = self._seen
         if owner.buffer is None and owner.host is None:
@@ -58,13 +58,13 @@ class Part(Array):
         return getrefcount(self._owner) <= _ALONE[0] and getrefcount(owner) <= _ALONE[1]
 
     def _after_write(self) -> None:
-        """Write the part to the complex array."""
+        """Write this part's elements back to the complex array."""
         put_part(self._owner, self._name, wrap(self._held, self._view))
         self._note()
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of an array and its storage in `_is_current`, if only a part refers to the array."""
+    """Return the reference counts of an array and its storage if only a `Part` refers to them, for `_is_current`."""
 
     class Held:
         def __init__(self) -> None:
@@ -108,7 +108,7 @@ def put_part(array: Array, name: str, value: object) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a method of `Part` that makes a view of the complex array, and returns the part of this view."""
+    """Return a method of `Part` that applies view method `name` to the complex array, then takes the part."""
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
         return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
@@ -118,7 +118,7 @@ def _view_of(name: str) -> Any:
 
 
 def _attribute_of(name: str) -> property:
-    """Return an attribute of `Part` that is the part of a view of the complex array."""
+    """Return a property of `Part` that takes the part of the complex array's attribute `name`, such as ``T``."""
 
     def get(self: Part) -> Any:
         return getattr(getattr(self._owner, name), self._name)

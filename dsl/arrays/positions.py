@@ -23,8 +23,9 @@ MANY = 1 << 18
 
 @dataclass(slots=True)
 class Positions:
-    """Checked indices along one axis: non-negative integers on the host, or a weft array that may contain negative
-    indices.
+    """Checked indices along one axis, as non-negative integers on the host or as a weft array.
+
+    A weft array may contain negative indices.
 
     `place` is their position among the result's axes. `length` and `stride` are those of the indexed axis.
     """
@@ -80,12 +81,12 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
 
 
 def _in_memory(values: Array) -> np.ndarray | None:
-    """Return the indices if they are in host memory and few enough for NumPy to check, else None."""
+    """Return the indices as a NumPy array if they are on the host and few enough for NumPy to check, else None."""
     return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 
 def _bounds(values: Array) -> tuple[int, int]:
-    """Return the minimum and maximum of integers, computed on their device."""
+    """Return the minimum and maximum of an integer array, computed on its device."""
     node = expr_of(values)
     found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
     evaluate([each._storage for each in found], aside=True)
@@ -99,7 +100,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the flat memory positions that index arrays select, relative to the offset of the index's basic part."""
+    """Return the offsets, in elements, that index arrays add to the offset of an index's basic part."""
     on_host = [p for p in positions if p.numbers is not None]
     terms: list[Expr] = []
     if on_host:

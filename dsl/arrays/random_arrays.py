@@ -33,7 +33,7 @@ _OUTPUTS = ("_pcg64", "_pcg64dxsm", "_philox")
 def draw_array(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> Array | None:
-    """Return an array of many random numbers. Return None if NumPy has to draw them.
+    """Return an array of random numbers, or None if NumPy has to draw them.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...], dtype: 
 
 
 def note_draw(device: Any, name: str, nbytes: int) -> None:
-    """Report random numbers for a GPU that are drawn on the host."""
+    """Report that random numbers for a GPU are drawn on the host."""
     if runtime.is_gpu(device):
         runtime.report_fallback(device, f"random.{name}", nbytes, user_location(), draws=True)
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of a generator for weft arrays. `other` draws where NumPy has to draw."""
+    """Return a version of a generator's method that returns weft arrays. `other` draws what weft cannot draw."""
 
     @wraps(getattr(generator, name))
     def method(*arguments: Any, **options: Any) -> Any:
@@ -92,7 +92,7 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Return an array of random numbers that kernels compute. Return None if the draw may reject many words."""
+    """Record random numbers that kernels compute from each element's position. Return None if that is not possible."""
     width, count = _width_of(draw), prod(draw.shape)
     if width == 0 or not count:
         return None
@@ -127,7 +127,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the number of bits of a draw's words, or 0 if it is not a function of the position."""
+    """Return the bits of the random word that gives an element, or 0 if the word's position is not known in advance."""
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])
     return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)
@@ -138,7 +138,7 @@ def _word(value: int) -> Expr:
 
 
 def _bits_of(position: runtime.Position, step: Expr) -> Expr:
-    """Return the outputs after a number of steps."""
+    """Return the outputs of a generator after `step` steps from its current state."""
     device: Any = current_epoch().device
     low, high, *second = map(_word, position.words)
     if not (table := _table(device, position.engine)):
@@ -157,7 +157,7 @@ def _bits_of(position: runtime.Position, step: Expr) -> Expr:
 
 @lru_cache(maxsize=8)
 def _table(device: Any, engine: int) -> tuple[Array, ...]:
-    """Return the tables of an algorithm on the current device, or nothing if it has none."""
+    """Return the lookup table of a generator algorithm as a tuple of one array, or () if the algorithm needs none."""
     words = runtime.position_tables(engine)
     return (convert(words),) if words.size else ()
 

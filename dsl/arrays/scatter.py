@@ -54,7 +54,7 @@ _IN_CHUNKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether kernels for a device are written for GPUs."""
+    """Return whether a device runs kernels with GPU schedules."""
     return codegen.machine_of(device).is_gpu
 
 
@@ -84,7 +84,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
 
 
 def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
-    """Reduce values per index: block by block into partial results, then the remainder."""
+    """Reduce the values at each index. Blocks of values give partial results, which are then combined in order."""
     length = -(-value.size // chunks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
@@ -156,7 +156,7 @@ def _fold_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, 
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return the sum of the infinities and NaNs at each index, given their `counts`."""
+    """Return the sum at each index where infinities or NaNs occur, from their `counts`: inf, -inf or NaN."""
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
     some = [
@@ -176,7 +176,7 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with `value` written at indices. The last write to an index wins."""
+    """Return `previous` after writes of `value` at indices. For a repeated index, the last value remains."""
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
@@ -189,7 +189,7 @@ def scatter_assign(
 
 
 def _is_one(value: Expr) -> bool:
-    """Return whether all elements are equal because the expression is a constant or one broadcast element."""
+    """Return whether an expression is visibly uniform: a constant, or a broadcast of one element."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 

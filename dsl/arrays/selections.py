@@ -1,4 +1,4 @@
-"""Pending masked selections: ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise ``where``.
+"""Selections by mask that stay pending, so that ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise ``where``.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or at an assignment its value
 for all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -25,13 +25,13 @@ LIMIT = 10_000
 
 
 class _Take:
-    """Host function that computes the pending selections of one source line."""
+    """Host function that computes a source line's pending selections if they are needed after all."""
 
     def __init__(self, site: Any) -> None:
         self.site = site
 
     def __call__(self, out: np.ndarray, values: np.ndarray, test: np.ndarray) -> None:
-        """Select the elements. Later selections at this line are not kept pending."""
+        """Compute the selection, and keep no later selection of this source line pending."""
         _lines[self.site] = None
         out[...] = values[test]
 
@@ -41,7 +41,7 @@ _lines: dict[Any, _Take | None] = {}
 
 
 class _Latest:
-    """The latest mask used for a selection, and the source lines that used it."""
+    """The most recent mask of a selection, and the source lines that selected by it."""
 
     mask: Callable[[], Array | None] = staticmethod(lambda: None)
     sites: list[Any] = []
@@ -71,7 +71,7 @@ def _note(mask: Array, site: Any) -> None:
 
 
 def elements_of(array: Array) -> np.ndarray:
-    """Return the elements of an array on the host, for reading."""
+    """Return a NumPy array over the elements of an array on the host, for reading."""
     values = values_of(array)
     if values is None:
         return array.numpy()
@@ -80,7 +80,7 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return the array after ``array[mask] = value`` as an elementwise expression of all elements.
+    """Return the result of ``array[mask] = value`` as an elementwise expression, or None if `value` does not allow it.
 
     Return None unless `value` is elementwise in selections by the same mask.
     """

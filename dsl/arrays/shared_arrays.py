@@ -51,7 +51,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _lend_small(array: Array) -> np.ndarray | None:
-    """Share the memory of a small array that NumPy has allocated. Return None for other memory."""
+    """Return the NumPy array that holds a small array, and mark its memory as shared. Return None if there is none."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)
@@ -63,7 +63,7 @@ def _lend_small(array: Array) -> np.ndarray | None:
 
 
 def _over(array: Array, lender: np.ndarray) -> np.ndarray:
-    """Return a NumPy array over an array's memory, with the base `lender`."""
+    """Return a NumPy array over an array's memory. Its base is `lender`."""
     own = values_of(array)
     assert own is not None
     offset = 0 if array._view is None else array._view[2] * own.itemsize
@@ -74,13 +74,13 @@ def _over(array: Array, lender: np.ndarray) -> np.ndarray:
 
 
 def _is_busy() -> bool:
-    """Return whether this thread is within an operation, an evaluation or a garbage collection."""
+    """Return whether this thread is executing an operation, an evaluation or a garbage collection."""
     epoch = recording.epoch
     return recording.held or recording.interrupted is not None or (epoch is not None and bool(epoch.stage))
 
 
 def exported(array: Array) -> np.ndarray:
-    """Return a NumPy array over an array's memory, or a read-only copy if the array cannot share its memory."""
+    """Return a NumPy array over an array's memory, or a read-only copy if the memory cannot be shared."""
     values = shared_array(array)
     return array.numpy() if values is None else values
 
@@ -104,7 +104,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
 def export_dlpack(
     self: Array, *, stream: object = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """Implement ``__dlpack__``. The capsule shares an array's memory on the CPU; others are copied there."""
+    """Implement ``__dlpack__``. The capsule shares an array's memory on the CPU. GPU arrays are copied to the CPU."""
     if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:
         raise BufferError(f"arrays are exported to the CPU, {_CPU_DEVICE}, not to the device {dl_device}")
     values = None if copy else shared_array(self)
@@ -130,7 +130,7 @@ def import_memory(values: np.ndarray) -> Array | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Return a view of an array's memory with another dtype. `change` makes this view of a NumPy array.
+    """Return a view of an array's memory with another dtype. `change` makes the same view of a NumPy array.
 
     Return None if only a copy is possible.
     """
@@ -153,7 +153,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``. The memory stays shared, because users of the address hold no reference to it.
+    """Implement ``__array_interface__``. The memory stays shared, since nothing tells when the address is last used.
 
     Raises AttributeError for arrays that have no memory of the CPU, and for bfloat16.
     """
@@ -167,7 +167,7 @@ def interface(self: Array) -> dict[str, Any]:
 
 
 def pointer(self: Array) -> Any:
-    """Return NumPy's ``ctypes`` attribute. The memory stays shared, since its users have only the address."""
+    """Return an object like NumPy's ``ctypes`` attribute. The memory stays shared, as users have only its address."""
     values = shared_array(self)
     if values is None:
         return self.numpy().ctypes
@@ -190,7 +190,7 @@ def get_buffer(self: Array, flags: int, /) -> memoryview:
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
-    """Do nothing. Because this method exists, `numpy.frombuffer` keeps the buffer alive, not only the object."""
+    """Do nothing. The method exists because `numpy.frombuffer` keeps the buffer alive only if the type has it."""
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
@@ -210,7 +210,7 @@ _BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 
 
 
 def _fill_buffer(array: Any, view: int, flags: int) -> int:
-    """Fill a buffer structure in Python 3.11, whose classes have no ``__buffer__``. Return -1 on failure."""
+    """Fill a ``Py_buffer`` structure in Python 3.11, which does not support ``__buffer__``. Return -1 on failure."""
     try:
         return int(_GET(_requested(array, flags), view, flags))
     except BaseException as error:  # (an exception that leaves a callback is lost, and the result is undefined)
@@ -224,14 +224,17 @@ _failures: dict[tuple[int, int, int], BaseException] = {}
 
 
 def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
-    """Keep an error of an array's evaluation. All other errors mean that the array cannot be a buffer."""
+    """Keep an error of an array's evaluation, so that it can be raised after the request for a buffer.
+
+    All other errors only mean that the array cannot be a buffer.
+    """
     if not isinstance(error, (BufferError, ValueError, TypeError)):
         _failures.clear()
         _failures[id(array), id(frame), frame.f_lasti] = error.with_traceback(None)
 
 
 def _raise_failure(array: Array, frame: FrameType) -> None:
-    """Raise the error that was kept when the same operation requested a buffer, if there is one."""
+    """Raise the error that `_keep_failure` has kept for the same operation, if there is one."""
     kept = _failures.pop((id(array), id(frame), frame.f_lasti), None)
     if kept is not None:
         raise kept
@@ -245,7 +248,7 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda arr
 
 
 def install_buffer(*classes: type) -> None:
-    """Give classes the buffer protocol in Python 3.11. Later versions find ``__buffer__``."""
+    """Add the buffer protocol to classes in Python 3.11. Later versions use the method ``__buffer__``."""
     if sys.version_info >= (3, 12):
         return
     for kind in classes:

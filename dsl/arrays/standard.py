@@ -1,4 +1,4 @@
-"""The Python array API standard's namespace and methods.
+"""Namespace and methods of the Python array API standard.
 
 In: arrays of weft and of other libraries. Out: the namespace, its capabilities, and arrays on other devices. Invariant:
 dtypes and functions of dtypes are NumPy's.
@@ -47,7 +47,7 @@ def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """Convert another library's array to a weft array.
+    """Convert another library's array to a weft array by DLPack.
 
     Memory of the CPU is shared if the array is to be on the CPU, unless `copy` is true. GPU memory is used without a
     copy if the array has ``__cuda_array_interface__``.

@@ -42,7 +42,7 @@ from weft.fusion import constant, iota, map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method. The wrapper calls NumPy for small arrays, foreign arguments and unsupported dtypes."""
+    """Wrap a ufunc method so that NumPy computes small arrays, foreign arguments and unsupported dtypes."""
     folds = method.__name__ != "outer"
 
     @wraps(method)
@@ -62,7 +62,7 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _describe(row: OpDef) -> str:
-    """Return the docstring of an op's ufunc."""
+    """Return the docstring of the ufunc of an op."""
     like = f"As `numpy.{row.ufunc}`. " if row.ufunc else ""
     text = f"{row.doc}\n\n{like}Works element by element. Operands broadcast."
     if row.name not in UFUNC_EXAMPLES:
@@ -72,7 +72,7 @@ def _describe(row: OpDef) -> str:
 
 
 def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a method for replacement by native code. Its memo keys contain the ufunc's name."""
+    """Mark a ufunc method for replacement by native code, whose memo keys contain the ufunc's name."""
     method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
 
@@ -175,7 +175,7 @@ class UFunc:
             return call_numpy(theirs, operands, options)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
-        """Raise NumPy's error for an unknown casting rule, or for operands that it forbids to cast."""
+        """Raise NumPy's error for an unknown casting rule, or if the rule forbids to cast the operands."""
         if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
             raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
         theirs = getattr(np, self.row.ufunc or "", None)
@@ -207,7 +207,7 @@ class UFunc:
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis, like `numpy.ufunc.reduceat`. A GPU reduces slices in order; others are NumPy's."""
+        """Reduce slices of an axis, like `numpy.ufunc.reduceat`. On a GPU, a kernel does so for increasing indices."""
         if out is None and isinstance(array, Array) and array.ndim:
             segments = _reduce_segments(self.row.name, array, indices, axis, dtype)
             if segments is not None:
@@ -242,7 +242,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices on a GPU, or return None if NumPy has to.
+    """Reduce the slices between consecutive indices by a kernel on a GPU. Return None if NumPy has to do it.
 
     The indices increase, so that each element belongs to one slice at most.
     """

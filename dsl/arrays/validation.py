@@ -61,13 +61,13 @@ NO_VIEW = "Incompatible shape for in-place modification. Use `.reshape()` to mak
 
 
 def warn_of_lost_parts(source: np.dtype, target: np.dtype) -> None:
-    """Emit NumPy's warning for a cast from complex to real."""
+    """Emit NumPy's warning for a cast from complex to real, which discards the imaginary part."""
     if source.kind == "c" and target.kind not in "cb":
         warn_user("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
 
 
 def warn_deprecation(since: tuple[int, int], message: str) -> None:
-    """Emit a DeprecationWarning at the user's line if the installed NumPy is of version `since` or later."""
+    """Emit a DeprecationWarning at the user's line if the installed NumPy is version `since` or later."""
     if since <= NUMPY_VERSION:
         warn_user(message, DeprecationWarning)
 
@@ -93,7 +93,7 @@ def check_order(order: Any) -> str:
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:
-    """Return a shape from an int or a sequence of ints. Raises ValueError for negative lengths."""
+    """Convert an int or a sequence of ints to a shape. Raises ValueError for negative lengths."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     elif shape is None:

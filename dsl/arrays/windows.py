@@ -1,4 +1,4 @@
-"""Views of arrays, with a memo of basic indices.
+"""Views of arrays, a memo of the views that basic indices select, and array flags.
 
 In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
 a basic index depends only on the array's layout and its storage's shape. Also the flags, which describe a layout.
@@ -19,7 +19,7 @@ WINDOWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
-    """Return the memo key of an index of this array, or None if the index is not basic."""
+    """Return the memo key for a basic index of an array, or None if the index is not basic."""
     key: list[Any] = [array._view, array._storage.shape]
     return tuple(key) if _describe(index, key) else None
 
@@ -48,7 +48,7 @@ def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
 
 
 def recall_window(key: object) -> Any:
-    """Return the memoized view or element offset of an index, or ``...`` on a miss.
+    """Return the view or element offset that is memoized under a key, or ``...`` on a miss.
 
     None is the view of the whole storage.
     """
@@ -63,7 +63,7 @@ def remember_window(key: object, found: View | int | None) -> None:
 
 
 def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Decorate a function that returns views: memoize them by the array and the integers (or tuples) passed with it."""
+    """Decorate a function that returns a view of an array: memoize the view by the array's layout and the arguments."""
     name = function.__name__
 
     @wraps(function)
@@ -84,13 +84,13 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a value is an int or a tuple of ints. A bool does not count as an int."""
+    """Return whether a value is an int, but not a bool, or a tuple of such values."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
 
 
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Return another view of an array's storage, or an array over the whole storage if the view covers it in C order.
+    """Return an array over the storage of `array` with another shape, other strides and another offset.
 
     With axes, the view of a `Scalar` is a copy, since a scalar is immutable. Without axes, it is the scalar itself.
     """
@@ -173,7 +173,7 @@ class Flags(dict):
 
 
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only or writable. Views created afterwards inherit this state."""
+    """Make this array object read-only or writable. Views that are created later inherit the state."""
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     if write and type(self) is not ReadOnly:

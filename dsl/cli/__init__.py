@@ -77,13 +77,16 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return the arguments of a program that are options of ``weft run`` and do not occur in the program's source."""
+    """Return options of ``weft run`` that were probably meant for weft but follow the program's name.
+
+    An option counts if it is among the program's arguments and does not occur in its source text.
+    """
     source = program.source
     return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]
 
 
 def _report(options: Any) -> int:
-    """Print what ``weft info``, ``weft doctor`` or ``weft cache`` reports, and return the exit status."""
+    """Print the report of ``weft info``, ``weft doctor`` or ``weft cache``, and return the exit status."""
     from weft.dsl.cli import reports
 
     match options.command:

@@ -25,7 +25,7 @@ DENSE = 2  # instructions per byte from which on a kernel is limited by arithmet
 
 @dataclass(frozen=True)
 class Advice:
-    """A slow line of the program: its time, and sentences about it."""
+    """A slow line of the program: its time, and sentences of advice."""
 
     line: Line
     seconds: float
@@ -50,7 +50,7 @@ def advise(measured: Measured) -> list[Advice]:
 
 
 def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return the avoidable costs of a line."""
+    """Return sentences about the avoidable costs of a line, such as frequent reads and conversions to float64."""
     found = []
     if (reads := measured.reads[line]) >= OFTEN:
         found.append(
@@ -73,7 +73,7 @@ def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
 
 
 def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return what limits the speed of a line: Python, launches, memory or arithmetic."""
+    """Return sentences about what limits the speed of a line: Python, launches, memory or arithmetic."""
     host = measured.host.get(line, 0.0)
     own = [kernel for kernel in one.kernels if not kernel.note.name.endswith(" on the host")]
     launches = sum(len(kernel.times) for kernel in own)

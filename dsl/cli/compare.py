@@ -130,7 +130,7 @@ def _progress(text: str) -> None:
 
 @dataclass(frozen=True)
 class FirstRun:
-    """Facts about a program's run in a new process.
+    """Measurements of a program's first run in a new process, on weft.
 
     The times do not contain the startup of the interpreter and the imports of NumPy and weft.
     """
@@ -245,7 +245,7 @@ def _compiled() -> Iterator[None]:
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of the table of times, given times in seconds. `firsts` are those of first runs."""
+    """Return the lines of the table of times. All times are in seconds; `firsts` are times of runs in new processes."""
     numpy_cold, cold, new = firsts
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",

@@ -25,7 +25,7 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Judge:
-    """Comparison of a run with a reference run.
+    """Comparison of a program's results with those of a reference run under NumPy.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Judge:
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
-    """Return whether two arrays are equal up to the sign of each column or of each row."""
+    """Return whether two arrays differ only in the signs of whole columns or whole rows, up to the error `limit`."""
     for axis in range(wanted.ndim):
         signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
         if np.abs(wanted - signs * found).max() <= limit:

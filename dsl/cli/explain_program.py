@@ -40,7 +40,7 @@ class ShownPlan:
 
 @dataclass
 class Measured:
-    """The facts that the page shows about a program.
+    """Measurements of a program, for its page.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Measured:
 
     @property
     def file(self) -> str:
-        """The name of the main file in its code objects."""
+        """File name of the main program, as its code objects give it."""
         return {"-c": "<string>", "-m": ""}.get(self.program.option) or str(Path(self.program.text).absolute())
 
 
@@ -122,7 +122,7 @@ def measure(program: MainProgram) -> Measured | None:
 
 
 def _execute_and_end(program: MainProgram) -> int:
-    """Execute a program, then delete its global names. Results that nothing uses are then not computed."""
+    """Execute a program and delete its global names, so that unused results are never computed."""
     status, _ = execute(program)
     sys.modules["__main__"].__dict__.clear()
     return status
@@ -155,5 +155,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the members by which the launches of a plan's step are found."""
+    """Return the names of a kernel's operations. They are the key by which its launches are found."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

@@ -23,7 +23,7 @@ Line = tuple[str, int]
 
 
 class LineSampler:
-    """Sample the main thread in a ``with`` block.
+    """Sampler of the main thread's stack, active within a ``with`` block.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. Its time does not count as host time of the line that evaluates it."""
+        """Launch a kernel. If the launch has a source line, its time is excluded from the host times of all lines."""
         if threading.get_ident() != self._main or self._since:
             start()
             return
@@ -78,7 +78,7 @@ class LineSampler:
             self._since = 0.0
 
     def built(self, note: BuildNote) -> None:
-        """Ignore compilations, whose time is host time."""
+        """Ignore a compilation. The samples already count its time as host time."""
 
     def _sample_all(self) -> None:
         while not self._done.wait(PERIOD):

@@ -1,4 +1,4 @@
-"""Execution of a program as `__main__`, as the interpreter does.
+"""Execution of a program as `__main__`, in the same way as the Python interpreter.
 
 As a script, this file times a program under NumPy. Invariant: it imports nothing of weft and few modules. What is imported
 before a program's first run makes this run faster.
@@ -55,7 +55,7 @@ class MainProgram:
 
     @property
     def folder(self) -> str:
-        """The folder of the program's modules."""
+        """Folder from which the program imports its own modules."""
         path = os.path.realpath(self.text)
         return os.getcwd() if self.option else path if os.path.isdir(path) else os.path.dirname(path)
 

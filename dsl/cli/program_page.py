@@ -45,7 +45,7 @@ li { margin-bottom: 0.6rem; } li code { background: var(--soft); padding: 0 0.3r
 
 
 def program_page(measured: Measured) -> str:
-    """Return the page."""
+    """Return the HTML page of ``weft explain``."""
     name = escape(measured.program.text if measured.program.option != "-c" else "-c")
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
@@ -92,7 +92,7 @@ def _slowest(measured: Measured) -> str:
 
 
 def _program(measured: Measured) -> str:
-    """Return the tables of the program's files, with a legend."""
+    """Return the HTML tables of the program's source lines, with a legend."""
     lines = dict[tuple[str, int], SourceLine]()
     own, numbers = measured.profile.lines, measured.numbers
     for line in {**own, **measured.host}:
@@ -115,7 +115,7 @@ def _texts(measured: Measured) -> dict[str, list[str]]:
 
 
 def _plans(measured: Measured) -> str:
-    """Return the pictures of the plans that took the most time."""
+    """Return HTML with the diagrams of the plans that took the most time."""
     if not measured.plans:
         return "<p>No plan ran: every operation was small, or a library's.</p>"
     parts = [
@@ -130,7 +130,7 @@ def _plans(measured: Measured) -> str:
 
 
 def _kernels(measured: Measured) -> str:
-    """Return the table of the kernels, longest total time first."""
+    """Return the HTML table of the kernels, longest total time first."""
     numbers = [measured.numbers[kernel.device, kernel.note] for kernel in measured.profile.kernels][:SHOWN]
     head, *rows = measured.profile.rows()[: SHOWN + 1]
     if not rows:

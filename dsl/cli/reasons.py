@@ -21,7 +21,7 @@ _SMALL = 256 << 10  # bytes per kernel, below which launches cost more than kern
 
 
 class Counts(Protocol):
-    """Statistics of one run."""
+    """Protocol of the statistics of one run."""
 
     seconds: float
     settled: bool
@@ -31,8 +31,10 @@ class Counts(Protocol):
 
 
 def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) -> list[str]:
-    """Return the reasons for a program's speed, based on the statistics of a warm run, on the reads counted in
-    another run, and on NumPy's time."""
+    """Return sentences that explain why a program on weft is not faster than under NumPy.
+
+    `counts` are the statistics of a warm run. The program runs once more to count its reads of array values.
+    """
     if not counts.kernels:
         small = f"arrays have at most {IMMEDIATE[0]:,} elements, for which weft calls NumPy"
         return [f"no kernel ran: the {small}, or the program only calls library functions"]

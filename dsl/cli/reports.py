@@ -1,4 +1,4 @@
-"""``weft info``, ``weft doctor`` and ``weft cache``."""
+"""Reports of ``weft info``, ``weft doctor`` and ``weft cache``."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Assemble a kernel for every target and run one on every device. Return 1 if something fails."""
+    """Assemble a test kernel for every target and run one on every device. Return 1 if something fails, else 0."""
     broken, missing = 0, ""
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

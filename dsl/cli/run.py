@@ -51,7 +51,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Return whether a program and a device exist, and make the device the default. Otherwise print an error."""
+    """Make a device the default. Return False after printing an error if the program or the device does not exist."""
     if not program.option and not Path(program.text).exists():
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
         return False

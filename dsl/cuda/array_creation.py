@@ -1,4 +1,4 @@
-"""Creation of arrays on a device: `to_device`, `device_array` and related functions.
+"""Numba's functions that create arrays on a device: `to_device`, `device_array` and related functions.
 
 In: host arrays, shapes, or memory of other libraries. Out: an `Array`, or a `MemoryArray` for structured dtypes.
 Invariant: the result is in memory on the current device. Arithmetic on it is recorded as on any weft array.
@@ -88,12 +88,12 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether arrays of a dtype are for kernels only: records, dates and text."""
+    """Return whether only kernels use arrays of a dtype (records, dates, text), for which weft has no arithmetic."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
 class _Constructor(type):
-    """Metaclass of array constructors. ``isinstance`` with a constructor accepts the arrays that it makes."""
+    """Metaclass of Numba's array classes. Calling a class creates an array, which is an instance of the class."""
 
     makes: tuple[type, ...]
 
@@ -102,7 +102,7 @@ class _Constructor(type):
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays. Calling it calls `device_array`, and weft arrays count as its instances."""
+    """Numba's class of device arrays. A call creates an uninitialized array, and all weft arrays are instances."""
 
     makes = (Array, MemoryArray)
 
@@ -111,7 +111,7 @@ class DeviceNDArray(metaclass=_Constructor):
 
 
 class DeviceRecord(metaclass=_Constructor):
-    """Numba's class of single records. Calling it returns an uninitialized record on the current device."""
+    """Numba's class of single records on a device. A call creates an uninitialized record."""
 
     makes = (MemoryArray,)
 
@@ -144,12 +144,12 @@ def strides_like(ary: Any) -> tuple[int, ...]:
 
 
 def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a weft array over memory that both the device and the host access."""
+    """Return a weft array over memory that both the device and the host can access."""
     return wrap(*over_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
 def is_cuda_array(obj: object) -> bool:
-    """Return whether `obj` is a weft array or has ``__cuda_array_interface__``.
+    """Return whether `obj` is a weft array or another object with ``__cuda_array_interface__``.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def is_cuda_array(obj: object) -> bool:
 
 
 def as_cuda_array(obj: object, sync: bool = True) -> Any:
-    """Return a weft array over the memory of an object with ``__cuda_array_interface__``, without a copy.
+    """Return a weft array over the memory of an object that has ``__cuda_array_interface__``, without a copy.
 
     Raises TypeError for an object without the interface.
 
@@ -178,7 +178,9 @@ def as_cuda_array(obj: object, sync: bool = True) -> Any:
 
 
 def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Array:
-    """Return a weft array over the memory of a CUDA array interface. The array keeps `owner` alive.
+    """Return a weft array over the memory that a CUDA array interface describes.
+
+    The array keeps `owner` alive.
 
     With `sync`, wait for the stream that the interface names.
 

@@ -52,7 +52,7 @@ def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
 
 
 def bind(self: Array, stream: object = 0) -> Array:
-    """Return another array over the same storage. `stream` is ignored, since arrays may be used in any stream.
+    """Return another array over the same storage. `stream` is ignored, because arrays can be used in any stream.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def bind(self: Array, stream: object = 0) -> Array:
 
 
 def getitem(self: Array, item: object, stream: object = 0) -> Any:
-    """Return ``self[item]``.
+    """Return ``self[item]``, as the method of Numba's arrays does.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def getitem(self: Array, item: object, stream: object = 0) -> Any:
 
 
 def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
-    """Assign ``self[key] = value``.
+    """Assign ``self[key] = value``, as the method of Numba's arrays does.
 
     Examples
     --------
@@ -91,7 +91,7 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view with another dtype is an ordinary array, as it is in the CPU's memory."""
+    """Return whether a view in another dtype is an `Array`, as on the CPU. On a GPU, it is a `MemoryArray`."""
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
 
@@ -119,7 +119,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
 
 
 def _device_ctypes_pointer(self: Array) -> DeviceAddress:
-    """Address of the first element.
+    """Address of the first element in the device's memory.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _device_ctypes_pointer(self: Array) -> DeviceAddress:
 
 
 def _gpu_data(self: Array) -> Any:
-    """Address of the first element.
+    """Address of the first element in the device's memory, like `device_ctypes_pointer`.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def _gpu_data(self: Array) -> Any:
 
 
 def _stream(self: Array) -> int:
-    """Return 0, because arrays may be used in any stream.
+    """Return 0, the default stream, because arrays can be used in any stream.
 
     Examples
     --------
@@ -163,7 +163,10 @@ def _alloc_size(self: Array) -> int:
 
 
 def _interface(self: Any) -> dict[str, Any]:
-    """Return the CUDA array interface, version 3. Evaluates the array. Raises AttributeError on the CPU."""
+    """Return the dict of the CUDA array interface, version 3. Evaluates the array.
+
+    Raises AttributeError on the CPU.
+    """
     stream = self.device.exported_stream()
     if stream is None:
         raise AttributeError(f"__cuda_array_interface__ is for arrays on a GPU; this one is on {self.device.name}")
@@ -203,7 +206,10 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Return the elements as a weft array for arithmetic. Raises AttributeError for arrays of records."""
+    """Copy the elements to a weft array, which has the arithmetic that a `MemoryArray` lacks.
+
+    Raises AttributeError for arrays of records and for unknown names.
+    """
     if self.dtype.names is not None or not hasattr(Array, wanted):
         raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {wanted!r}")
     return self.copy()
@@ -223,7 +229,7 @@ def _operator(name: str) -> Any:
 
 
 def install() -> None:
-    """Attach the methods of this file to `Array`, and the shared methods to `MemoryArray`.
+    """Add Numba's methods to `Array`, and the methods that both classes share to `MemoryArray`.
 
     For operators and other attributes of `Array`, a `MemoryArray` copies its elements to an `Array`.
     """

@@ -1,4 +1,4 @@
-"""Devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
+"""Numba's interface to devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
 
 In: the runtime's devices. Out: `Device` and `Context`. Invariant: if the default device is a GPU, these are the
 machine's GPUs. Otherwise they are the default device alone, which answers queries like a GPU of its capability.
@@ -21,14 +21,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class MemoryInfo(NamedTuple):
-    """Free and total bytes of a device."""
+    """Free and total memory of a device, in bytes."""
 
     free: int
     total: int
 
 
 class Device:
-    """A device. ``with cuda.gpus[1]:`` makes it current.
+    """A device, under Numba's names. ``with cuda.gpus[1]:`` makes it the current one.
 
     Attributes
     ----------
@@ -74,21 +74,21 @@ class Device:
 
     @property
     def supports_float16(self) -> bool:
-        """Whether the device computes with float16."""
+        """Whether kernels on the device can compute with float16."""
         return self.compute_capability >= (5, 3)
 
     @property
     def supports_bfloat16(self) -> bool:
-        """Whether the device computes with bfloat16."""
+        """Whether kernels on the device can compute with bfloat16."""
         return self.compute_capability >= (8, 0)
 
     @property
     def supports_fp8(self) -> bool:
-        """Whether the device converts 8-bit floats."""
+        """Whether kernels on the device can convert 8-bit floats to and from other floats."""
         return self.compute_capability >= (8, 9)
 
     def get_device_identity(self) -> dict[str, int]:
-        """Return the PCI numbers that identify the device on this machine."""
+        """Return the PCI domain, bus and device numbers, which identify the device on this machine."""
         return {name.lower(): self._attributes[name] for name in ("PCI_DOMAIN_ID", "PCI_BUS_ID", "PCI_DEVICE_ID")}
 
     def get_primary_context(self) -> Context:
@@ -96,18 +96,18 @@ class Device:
         return Context(self)
 
     def reset(self) -> None:
-        """Wait for all work and release memory that no array holds. Arrays and kernels remain valid."""
+        """Wait for all work on the device and release cached memory. Arrays and kernels remain valid."""
         self.device.reset()
 
 
 class Deallocations:
-    """Cached memory of a device: the value of `Context.deallocations`."""
+    """Interface to a device's cached memory: the value of `Context.deallocations`."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
 
     def clear(self) -> None:
-        """Release memory that no array holds."""
+        """Release the cached memory, which no array holds."""
         self._device.reset()
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class Deallocations:
 
 
 class Context:
-    """A device's context: memory, streams and occupancy."""
+    """The context of a device: its memory, streams and occupancy queries."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -135,11 +135,11 @@ class Context:
         return Deallocations(self.device.device)
 
     def get_memory_info(self) -> MemoryInfo:
-        """Return the free and total bytes of the device."""
+        """Return the free and total memory of the device, in bytes."""
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle for another process to the memory of an array, given as its `gpu_data`."""
+        """Return a handle by which another process can open an array's memory. `memory` is the array's `gpu_data`."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(
@@ -152,11 +152,11 @@ class Context:
         self.device.__enter__()
 
     def pop(self) -> None:
-        """Undo the last `push`."""
+        """Make the device current that was current before the last `push`."""
         self.device.__exit__()
 
     def reset(self) -> None:
-        """Reset the device, as `Device.reset` does."""
+        """Wait for all work on the device and release cached memory, as `Device.reset` does."""
         self.device.reset()
 
     def synchronize(self) -> None:
@@ -195,7 +195,7 @@ class Context:
             return stream()
 
     def create_external_stream(self, ptr: int) -> Stream:
-        """Wrap an existing stream, as `cuda.external_stream` does."""
+        """Return a `Stream` for an existing CUDA stream, as `cuda.external_stream` does."""
         with self.device:
             return external_stream(ptr)
 
@@ -210,12 +210,12 @@ class Context:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """Return a context manager, as `cuda.defer_cleanup` does."""
+        """Return a context manager without effect, as `cuda.defer_cleanup` does."""
         return defer_cleanup()
 
 
 def _loaded(kernel: Any, device: runtime.Device) -> Any:
-    """Return the loaded function of a compiled kernel on this device."""
+    """Return the function of a compiled kernel on a device, and load the kernel there if necessary."""
     functions = getattr(kernel, "functions", None)
     if functions is None:
         return kernel
@@ -228,7 +228,7 @@ _faces: dict[runtime.Device, Device] = {}
 
 
 def face_of(device: runtime.Device) -> Device:
-    """Return the `Device` object of a runtime device."""
+    """Return the `Device` object, with Numba's interface, for a runtime device."""
     found = _faces.get(device)
     if found is None:
         found = _faces[device] = Device(device)
@@ -236,7 +236,7 @@ def face_of(device: runtime.Device) -> Device:
 
 
 class DeviceList:
-    """`cuda.gpus`: the devices by number."""
+    """The type of `cuda.gpus`: a list of devices by number."""
 
     @property
     def lst(self) -> list[Device]:
@@ -377,7 +377,7 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return the reason why no GPU is used. Return None if a GPU is used, or if the CPU was requested.
+    """Return the reason why no GPU is used, or None if a GPU is used or the CPU was requested.
 
     Examples
     --------
@@ -392,7 +392,7 @@ def cuda_error() -> str | None:
 
 
 def is_supported_version() -> bool:
-    """Return whether weft supports the CUDA driver. Always true.
+    """Return True, because weft supports every CUDA driver that it can load.
 
     Examples
     --------
@@ -403,7 +403,7 @@ def is_supported_version() -> bool:
 
 
 def is_float16_supported() -> bool:
-    """Return whether the current device computes with float16.
+    """Return whether kernels on the current device can compute with float16.
 
     Examples
     --------
@@ -414,7 +414,7 @@ def is_float16_supported() -> bool:
 
 
 def is_bfloat16_supported() -> bool:
-    """Return whether the current device computes with bfloat16.
+    """Return whether kernels on the current device can compute with bfloat16.
 
     Examples
     --------
@@ -425,7 +425,7 @@ def is_bfloat16_supported() -> bool:
 
 
 def is_fp8_supported() -> bool:
-    """Return whether the current device converts 8-bit floats.
+    """Return whether kernels on the current device can convert 8-bit floats to and from other floats.
 
     Examples
     --------
@@ -436,7 +436,7 @@ def is_fp8_supported() -> bool:
 
 
 def detect() -> bool:
-    """Print the devices. Return True, since there is always a device that runs kernels.
+    """Print the devices. Return True, because there is always a device that runs kernels.
 
     Examples
     --------
@@ -465,11 +465,10 @@ def detect() -> bool:
 
 
 class Runtime:
-    """`cuda.runtime`: the version of CUDA."""
+    """The type of `cuda.runtime`, which gives the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the driver's CUDA version. Without a driver, return the CUDA version of the newest PTX that weft
-        emits."""
+        """Return the driver's CUDA version. Without a driver, return that of the newest PTX version that weft emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 
@@ -500,7 +499,7 @@ def defer_cleanup() -> Iterator[None]:
 
 
 def profile_start() -> None:
-    """Start an attached profiler.
+    """Tell an attached profiler to start collecting data.
 
     Examples
     --------
@@ -511,7 +510,7 @@ def profile_start() -> None:
 
 
 def profile_stop() -> None:
-    """Stop an attached profiler.
+    """Tell an attached profiler to stop collecting data.
 
     Examples
     --------
@@ -523,7 +522,7 @@ def profile_stop() -> None:
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """Run an attached profiler within the ``with`` block.
+    """Let an attached profiler collect data within the ``with`` block.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from weft.runtime import HostKind, HostMemory, ReleasedBuffer, default_device
 
 
 class SharedArray(np.ndarray):
-    """A NumPy array whose memory the device accesses.
+    """A NumPy array whose memory both the host and the device access.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class SharedArray(np.ndarray):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA array interface of the memory, with the device's addresses."""
+        """The CUDA array interface of the memory, with its address on the device."""
         if self.device_view is None:
             raise AttributeError("only the whole of an array that the device sees has a __cuda_array_interface__")
         return self.device_view.__cuda_array_interface__
@@ -54,7 +54,7 @@ class SharedArray(np.ndarray):
 
 
 class _Exposed:
-    """Memory with NumPy's array interface. Arrays made from it keep the memory's owner alive."""
+    """Host memory with NumPy's array interface. Arrays over it keep the memory's owner alive."""
 
     def __init__(self, memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self._memory = memory
@@ -222,7 +222,7 @@ def _pin(arrays: tuple[np.ndarray, ...]) -> list[HostMemory]:
 
 
 def _release(held: list[HostMemory]) -> bool:
-    """Release the registrations of host memory. Return whether the device had any."""
+    """Unregister host memory from the device. Return False if nothing had to be unregistered."""
     owners = [memory.owner for memory in held if hasattr(memory.owner, "release")]
     for owner in owners:  # (arrays over the memory may still exist, and would keep it registered)
         owner.release()

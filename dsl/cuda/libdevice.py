@@ -34,7 +34,7 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
 
 
 def _gamma(x: Any) -> float:
-    """Compute the gamma function in Python. Poles and overflow do not raise errors, unlike `math.gamma`."""
+    """Compute the gamma function. At poles and on overflow, return NaN or infinity instead of raising an error."""
     if x == 0:
         return math.copysign(math.inf, x)
     if x == -math.inf or (x < 0 and x == math.floor(x)):

@@ -1,4 +1,4 @@
-"""Arrays of records, and reinterpretations of arrays in another dtype.
+"""Arrays that only kernels and copies use: arrays of records, and arrays seen in another dtype.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
 but which has no arithmetic. Invariant: it refers to the storage, not to its current memory. It and weft arrays over
@@ -25,7 +25,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class DeviceAddress(ctypes.c_void_p):
-    """The address of an array in a device's memory. Equal addresses are equal."""
+    """The address of an array in a device's memory. Objects with the same address compare equal."""
 
     def __init__(self, address: int, array: Any = None) -> None:
         super().__init__(address)
@@ -39,7 +39,9 @@ class DeviceAddress(ctypes.c_void_p):
 
 
 class MemoryArray:
-    """An array of any dtype over the bytes of a storage. A 0-d array of records is one record.
+    """An array of any dtype over the bytes of a storage, for kernels and copies. It has no arithmetic.
+
+    A 0-d array of records is a single record.
 
     Attributes
     ----------
@@ -64,7 +66,7 @@ class MemoryArray:
 
     @staticmethod
     def make(device: Device, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> MemoryArray:
-        """Return an uninitialized array."""
+        """Return an uninitialized array in new memory on a device."""
         nbytes = dtype.itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
         buffer = device.allocate(nbytes)
         buffer.unwritten = True
@@ -107,7 +109,7 @@ class MemoryArray:
 
     @property
     def device_ctypes_pointer(self) -> ctypes.c_void_p:
-        """Address of the first element."""
+        """Address of the first element in the device's memory."""
         return DeviceAddress(self.exclusive().address + self.offset, self)
 
     gpu_data = device_ctypes_pointer
@@ -118,7 +120,7 @@ class MemoryArray:
 
     @property
     def T(self) -> MemoryArray:
-        """View with the axes in reverse order."""
+        """View of the array with the axes in reverse order."""
         return self.transpose()
 
     def is_c_contiguous(self) -> bool:
@@ -143,11 +145,14 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array with this layout, for computing the layouts of views. Its memory is never accessed."""
+        """Return a NumPy array with the same layout, from which layouts of views are computed.
+
+        Its memory must not be accessed.
+        """
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """Return the `MemoryArray` with the layout of `view`, which is a view of `shadow`."""
+        """Return a view of this array. Its layout is that of `view`, a NumPy view of the array `shadow`."""
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
@@ -169,11 +174,11 @@ class MemoryArray:
         self._at(key).fill(value)
 
     def getitem(self, item: object, stream: object = 0) -> Any:
-        """Return ``self[item]``."""
+        """Return ``self[item]``, as the method of Numba's arrays does."""
         return self[item]
 
     def setitem(self, key: object, value: object, stream: object = 0) -> None:
-        """Assign ``self[key] = value``."""
+        """Assign ``self[key] = value``, as the method of Numba's arrays does."""
         self[key] = value
 
     def transpose(self, axes: Any = None) -> MemoryArray:
@@ -199,7 +204,7 @@ class MemoryArray:
         return self.reshape(-1, order=order)
 
     def view(self, dtype: Any) -> MemoryArray:
-        """Return the same memory in another dtype, like `numpy.ndarray.view`."""
+        """Return a view of the same memory in another dtype, like `numpy.ndarray.view`."""
         shadow = self._shadow()
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 
@@ -216,22 +221,24 @@ class MemoryArray:
     # -- copies ---------------------------------------------------------------------------------
 
     def realised(self) -> Buffer:
-        """Evaluate the storage and return its buffer, for reading."""
+        """Evaluate the storage, and return its buffer for reading."""
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return the storage's buffer, for writing. A buffer that other storages share is copied first."""
+        """Return the storage's buffer for writing. If other storages share the buffer, it is copied first."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """Return the offset of the first byte in use, and the offset after the last byte in use."""
+        """Return the range of bytes that the array occupies in the buffer: the first offset and the end."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
 
     def _fetch(self, buffer: Buffer, queue: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Copy the bytes in use to the host. Return them as a byte array, and as a view with this array's dtype and
-        layout."""
+        """Copy the bytes that the array occupies to the host.
+
+        Return them as an array of bytes, and as a view with this array's dtype and layout.
+        """
         low, high = self._span()
         raw = np.empty(high - low, BYTE)
         self.device.claim(buffer, queue)

@@ -1,4 +1,4 @@
-"""The submodules of `weft.cuda`, under their import names.
+"""Table of the submodules of `weft.cuda`, by import name.
 
 In: the files of this folder and of the kernel language. Out: `MODULES`, a map from names to modules. Invariant: a
 listed module is the one that weft itself uses, or a namespace with the same objects.
@@ -25,7 +25,7 @@ def _raise_driver_not_found() -> None:
 
 
 def get_libdevice() -> str | None:
-    """Return the path of libdevice's bitcode, or None."""
+    """Return the path of libdevice's bitcode file, or None if it is not installed."""
     found = find_libdevice()
     return None if found is None else str(found)
 

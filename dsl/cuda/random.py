@@ -83,13 +83,13 @@ def xoroshiro128p_jump(states: Any, index: Any) -> None:
 
 @device
 def uint64_to_unit_float64(x: Any) -> Any:
-    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1)."""
+    """Convert the upper 53 bits of a uint64 to a float64 in the interval [0, 1)."""
     return np.float64(x >> 11) * _UNIT
 
 
 @device
 def uint64_to_unit_float32(x: Any) -> Any:
-    """Convert a uint64 to a float32 in [0, 1], rounded from float64."""
+    """Convert a uint64 to a float32 in the interval [0, 1]. It is rounded from a float64."""
     return np.float32(np.float64(x >> 11) * _UNIT)
 
 
@@ -180,7 +180,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Return the first output of splitmix64 for a seed."""
+    """Return the first output of splitmix64 for a seed, as the seed of xoroshiro128+."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK
@@ -188,7 +188,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the states that result from the 128 single-bit states by a jump of 2**64 numbers. The shape is (128, 2).
+    """Return the images of the 128 single-bit states under a jump of 2**64 numbers, in an array of shape (128, 2).
 
     The first 64 states have a bit of s0 set, the others a bit of s1.
     """
@@ -209,7 +209,10 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear map to states, given the `images` of single bits. Each byte of a state takes one table lookup."""
+    """Apply a linear map over bits to generator states. `images` are the images of the single-bit states.
+
+    One table lookup maps each byte of a state.
+    """
     result = np.zeros_like(words)
     for place in range(16):
         table = np.zeros((1, 2), np.uint64)

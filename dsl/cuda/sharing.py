@@ -27,16 +27,16 @@ _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak re
 
 
 class HandleBytes(bytes):
-    """The bytes of a handle, also under the name of CUDA's structure."""
+    """The bytes of a CUDA IPC handle. Like CUDA's structure, it has an attribute `reserved`."""
 
     @property
     def reserved(self) -> bytes:
-        """The bytes."""
+        """The bytes of the handle."""
         return bytes(self)
 
 
 class IpcArrayHandle:
-    """A picklable handle of an array. Another process opens it with a ``with`` statement.
+    """A picklable handle to an array's memory. Another process opens it by a ``with`` statement.
 
     The process that made the handle must keep the array alive.
     """
@@ -72,7 +72,7 @@ class IpcArrayHandle:
         return {**self.__dict__, "_opened": None}
 
     def open(self) -> Any:
-        """Open the handle and return the array. Raises ValueError if the handle is already open."""
+        """Return the array over the shared memory. Raises ValueError if the handle is already open."""
         if self._opened is not None:
             raise ValueError("IpcHandle is already opened")
         device = get_device(self._device)
@@ -85,7 +85,7 @@ class IpcArrayHandle:
         return self._opened
 
     def close(self) -> None:
-        """Release the array. Raises ValueError if the handle is not open."""
+        """Close the handle and release the array. Raises ValueError if the handle is not open."""
         if self._opened is None:
             raise ValueError("this handle is not open")
         get_device(self._device).synchronize()  # the processes do not wait for each other's work
@@ -99,7 +99,7 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """Return a handle to this array's memory for another process. Moves the array to shareable memory.
+    """Return a handle by which another process can open this array. Moves the array to shareable memory.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
 
 
 def _move(storage: Storage, device: Device) -> bytes:
-    """Move a storage to shareable memory, and return its handle."""
+    """Move a storage to shareable memory, and return the bytes of its handle."""
     assert storage.buffer is not None
     fresh, handle = device.share(storage.buffer.nbytes)
     device.copy(storage.buffer, fresh, storage.buffer.nbytes)
@@ -139,7 +139,7 @@ def _move(storage: Storage, device: Device) -> bytes:
 
 @contextmanager
 def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
-    """Open an array from the bytes of `IpcArrayHandle.handle` for the duration of the ``with`` block.
+    """Open the array of another process within a ``with`` block. `handle` is the bytes of an `IpcArrayHandle`.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class Stream:
         self.queue.add_callback(call)
 
     def async_done(self) -> asyncio.Future[Stream]:
-        """Return an awaitable that completes with the stream once all earlier work has ended."""
+        """Return an awaitable that is done once all earlier work in the stream has ended. Its result is the stream."""
         import asyncio  # slow to import, and already loaded if there is an event loop
 
         loop = asyncio.get_running_loop()
@@ -119,7 +119,7 @@ class Stream:
 
 
 def as_queue(value: object) -> runtime.Stream | None:
-    """Convert a launch's stream argument to a runtime stream, or to None for the device's own stream.
+    """Convert a launch's stream argument to a runtime stream, or to None for the device's default stream.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the device's own stream, in which weft arrays are computed by default.
+    """Return the device's default stream, in which weft arrays are computed.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def per_thread_default_stream() -> Stream:
 
 
 def external_stream(ptr: int) -> Stream:
-    """Wrap a stream that other code created, given its handle. weft does not destroy the stream.
+    """Return a `Stream` for a CUDA stream that other code created, given its handle. weft does not destroy it.
 
     Examples
     --------
@@ -228,11 +228,11 @@ class Event:
         return self._event.query()
 
     def synchronize(self) -> None:
-        """Wait for all work before the event."""
+        """Wait until all work before the event has ended."""
         self._event.synchronize()
 
     def wait(self, stream: object = 0) -> None:
-        """Make later work in a stream wait for the event."""
+        """Make later work in a stream wait until the event has occurred."""
         queue = as_queue(stream)
         (default_device().create_stream(0) if queue is None else queue).wait(self._event)
 

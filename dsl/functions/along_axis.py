@@ -1,4 +1,4 @@
-"""Reads and writes at indices that differ from row to row: NumPy's `take_along_axis` and `put_along_axis`.
+"""NumPy's `take_along_axis` and `put_along_axis`: reads and writes with separate indices for each row.
 
 In: an array, integers with as many axes, and the axis of these indices. Out: gathered copies, or a new version of the
 storage. Invariant: indices are checked immediately (`positions.py`).
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Check the arguments. Return the array (flattened if `axis` is None), the indices and the axis.
+    """Check the arguments of both functions. Return the array (flattened if `axis` is None), the indices and the axis.
 
     Raises NumPy's errors.
     """
@@ -41,7 +41,7 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
-    """Take the elements at an array of indices along an axis, like `numpy.take_along_axis`.
+    """Take elements along an axis at separate indices for each row, like `numpy.take_along_axis`.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """Assign values at an array of indices along an axis, like `numpy.put_along_axis`.
+    """Assign values along an axis at separate indices for each row, like `numpy.put_along_axis`.
 
     Examples
     --------

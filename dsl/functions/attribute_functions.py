@@ -1,4 +1,4 @@
-"""Functions that return parts of arrays, cast them, and copy one array to another."""
+"""NumPy's `real`, `imag`, `astype` and `copyto`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bits of integers: `packbits` and `unpackbits`.
+"""NumPy's `packbits` and `unpackbits`.
 
 In: arrays of bools or integers. Out: recorded arrays of bytes. Invariant: NumPy handles arrays on the CPU, where its
 loops are fast, and says what is wrong with arguments.
@@ -28,7 +28,7 @@ def _is_ours(a: Any, kinds: str, bitorder: Any) -> bool:
 
 
 def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Pack truth values into the bits of bytes along an axis, like `numpy.packbits`.
+    """Pack truth values into bytes along an axis, one bit per value, like `numpy.packbits`.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") ->
 
 
 def unpackbits(a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
-    """Return the bits of bytes along an axis, like `numpy.unpackbits`.
+    """Unpack bytes into arrays of 0 and 1 along an axis, one element per bit, like `numpy.unpackbits`.
 
     Examples
     --------

@@ -35,7 +35,7 @@ MOST_TERMS = 64
 
 
 def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
-    """Compute central differences, one-sided at the ends, like `numpy.gradient`.
+    """Compute the gradient by central differences, one-sided at the ends, like `numpy.gradient`.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 
 
 def polyval(p: Any, x: Any) -> Any:
-    """Evaluate a polynomial, highest power first, by Horner's rule, like `numpy.polyval`.
+    """Evaluate a polynomial by Horner's rule, like `numpy.polyval`. The coefficient of the highest power comes first.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""NumPy functions that are written in Python, run on weft's functions.
+"""Copies of NumPy functions that are written in Python. The copies call weft's functions in place of NumPy's.
 
 In: a NumPy function whose code calls other NumPy functions. Out: a function with the same code that calls weft's
 functions, so that its operations are recorded. Invariant: results are those of NumPy's code on weft arrays; nothing
@@ -24,7 +24,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """The global names of a function, with weft's functions in place of NumPy's. A name is found on first use."""
+    """The global names of a copied NumPy function. On first use, a NumPy function is replaced by weft's."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
@@ -36,7 +36,7 @@ class _Names(dict[str, Any]):
 
 
 class _Namespace:
-    """A module of NumPy with weft's functions in place of NumPy's public functions."""
+    """Stand-in for a NumPy module in copied code, with weft's functions in place of NumPy's public ones."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -56,7 +56,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs `compose`'s copy for GPU arrays. For other arrays it calls NumPy, which is faster."""
+    """Return a function that calls `compose`'s copy for GPU arrays, and NumPy, which is faster, for other arrays."""
     composed = compose(function)
 
     @wraps(composed)
@@ -70,7 +70,7 @@ def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_index(theirs: Any) -> Any:
-    """Return an object such as `numpy.r_` or `numpy.mgrid`, whose index expressions make weft arrays."""
+    """Return a version of `numpy.r_`, `numpy.mgrid` or a similar object that makes weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)
@@ -85,7 +85,7 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 
 def _replaced(value: Any, names: _Names) -> Any:
-    """Return weft's counterpart of a value that NumPy's code refers to."""
+    """Return the object that takes the place of `value`, an object that NumPy's code refers to by a global name."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
         return _Namespace(value) if is_numpys and _is_namespace(value) else value

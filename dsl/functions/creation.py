@@ -1,4 +1,4 @@
-"""Creation of arrays."""
+"""NumPy's functions that create arrays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _HERE = nullcontext()
 
 
 def place(device: Device | str) -> AbstractContextManager[Any]:
-    """Return a context manager that makes `device` current, or does nothing if `device` is None."""
+    """Return a context manager that makes `device` the current one, or does nothing if `device` is None."""
     return _HERE if device is None else on_device(device)
 
 
@@ -88,7 +88,7 @@ def asarray(
 
 
 def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
-    """Return an array over the memory of an array or a buffer. Raises ValueError if that is not possible."""
+    """Return an array over the memory of an array or a buffer. Raises ValueError if that needs a copy."""
     home = default_device() if device is None else get_device(device)
     shared: Array | None = None
     if isinstance(values, Array):
@@ -102,13 +102,13 @@ def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any)
 
 
 def _converted(values: np.ndarray, order: str) -> Array:
-    """Convert a NumPy array. With order "K", axes lie in memory in the order of the NumPy array's axes."""
+    """Convert a NumPy array. With order "K", the weft array's axes have the same order in memory."""
     axes = memory_axes(values, order)
     return convert(values) if axes is None else turned_back(convert(values.transpose(axes)), axes)
 
 
 def settle_order(order: str, source: object) -> str:
-    """Return the order that "A" means for a copy of an array: "F" if the array lies in Fortran order only, else "C"."""
+    """Return the memory order of a copy. "A" becomes "F" if `source` is in Fortran order only, and otherwise "C"."""
     flags = getattr(source, "flags", None) if order == "A" else None
     if flags is None:
         return "C" if order == "A" else order
@@ -116,7 +116,7 @@ def settle_order(order: str, source: object) -> str:
 
 
 def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
-    """Return the axes of a new array, from the outermost in memory to the innermost. Return None for C order.
+    """Return the order of a new array's axes in memory, outermost first. Return None for C order.
 
     "A" and "K" request the order of the source.
     """
@@ -146,7 +146,7 @@ def set_stack(stack: Callable[[list[Array]], Array]) -> None:
 
 
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return the elements in the memory order that `order` requests. They are copied only if they lie in another order.
+    """Return an array in the requested memory order. It is copied only if it is in another order.
 
     "A" and "K" request the order of the source.
     """
@@ -332,7 +332,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call a creation function with the shape, the dtype, the memory order and the device of `prototype`."""
+    """Call a creation function with the shape, dtype, memory order and device of `prototype`, or with those given."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):

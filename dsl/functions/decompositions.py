@@ -1,4 +1,4 @@
-"""Factorizations and solutions of dense matrices.
+"""Decompositions of matrices and solution of linear equations.
 
 In: arrays. Out: results of NumPy, or of cuSOLVER on a GPU that has it. Invariant: errors are those of NumPy, raised by
 the call. cuSOLVER gets private copies, since it writes to its operands; recorded operations fuse with the copy.
@@ -32,7 +32,7 @@ LinAlgError = np.linalg.LinAlgError
 
 
 def _solver_of(*arrays: Any) -> Any | None:
-    """Return the library for these matrices, or None if NumPy computes the result, or raises the error."""
+    """Return the library (cuSOLVER) for operands on a GPU. Return None if NumPy has to compute, or raise an error."""
     kinds = [a for a in arrays if isinstance(a, Array)]
     if not kinds or len(kinds) < len(arrays) or any(a.ndim < 2 or not a.size for a in kinds):
         return None
@@ -46,13 +46,13 @@ def _is_square(a: Array) -> bool:
 
 
 def _common(*arrays: Array) -> np.dtype:
-    """Return the dtype of the computation: double precision, unless all arrays have single precision."""
+    """Return the dtype in which to compute: double precision, unless all arrays are single-precision floats."""
     kind = np.result_type(*(a.dtype for a in arrays))
     return kind if kind.char in "fdFD" else np.dtype(np.float64)
 
 
 class _Matrices:
-    """Matrices in memory of their own, one after another."""
+    """A stack of matrices in a private buffer, which a library may overwrite."""
 
     def __init__(self, home: Device, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.home, self.shape, self.dtype = home, shape, np.dtype(dtype)
@@ -60,16 +60,16 @@ class _Matrices:
         self.buffer: Buffer = home.allocate(max(prod(shape), 1) * self.dtype.itemsize)
 
     def at(self, number: int) -> int:
-        """Return the address of a matrix."""
+        """Return the address of matrix `number`."""
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array, after the library's last access to them."""
+        """Return the matrices as an array. The library must not access them afterwards."""
         return wrap(Storage(shape or self.shape, self.dtype, self.home, self.buffer))
 
 
 def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
-    """Return a private copy of matrices, or of their transposes, in C order."""
+    """Copy matrices, or their transposes if `turned`, to a private buffer in C order."""
     source = in_order((swapaxes(a, -1, -2) if turned else a).astype(dtype, copy=False), "C")
     source = source.copy() if source._view is not None else source
     made = _Matrices(a.device, source.shape, dtype)
@@ -78,7 +78,7 @@ def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
 
 
 def _run(matrices: _Matrices, call: Callable[[int], int], message: str) -> None:
-    """Call the library for each matrix. Raises LinAlgError if it reports a failure."""
+    """Call a library function for each matrix, given its number. Raises LinAlgError if one call reports a failure."""
     for number in range(matrices.count):
         if call(number):
             _fail(message)
@@ -108,7 +108,10 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
 
 
 def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer, list[int]]:
-    """Return LU factors of the transposes, their pivots, and for each matrix whether it is singular."""
+    """Compute the LU factors of the transposes of matrices.
+
+    Return the factors, the pivots and, for each matrix, a number that is nonzero if the matrix is singular.
+    """
     own, n = _copied(x, dtype), x.shape[-1]
     pivots = x.device.allocate(own.count * n * 8)
     parts = [Buffer(x.device, pivots.address + k * n * 8, n * 8, pivots) for k in range(own.count)]
@@ -116,7 +119,10 @@ def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer
 
 
 def _solved(solver: Any, x: Array, right: _Matrices, turned: bool) -> None:
-    """Replace the rows of `right` by solutions. Raises LinAlgError for a singular matrix."""
+    """Solve linear equations with the matrices `x`. Each row of `right` is a right side, replaced by the solution.
+
+    Raises LinAlgError for a singular matrix.
+    """
     own, pivots, failed = _factored(solver, x, right.dtype)
     n = x.shape[-1]
     if any(failed):
@@ -173,7 +179,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _signed_diagonal(solver: Any, x: Array) -> tuple[Array, Array]:
-    """Return the diagonals of the LU factors, and the signs of the permutations of rows."""
+    """Return the diagonals of the LU factors of matrices, and the signs (1 or -1) of their row permutations."""
     own, pivots, _ = _factored(solver, x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)
@@ -221,7 +227,7 @@ def slogdet(a: ArrayLike) -> Any:
 
 
 def _kind_of_result(name: str) -> Callable[..., Any]:
-    """Return the class of the named tuples that a function of NumPy returns."""
+    """Return the named tuple class of the results of a function in `numpy.linalg`."""
     return type(getattr(np.linalg, name)(np.eye(1)))
 
 

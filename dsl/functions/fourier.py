@@ -1,4 +1,4 @@
-"""One-dimensional Fourier transforms. Transforms over several axes are composed of them.
+"""NumPy's one-dimensional Fourier transforms, of which transforms over several axes are composed.
 
 In: arrays. Out: recorded calls of a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
 the CPU, results have the bits of NumPy's functions.
@@ -36,7 +36,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 @dataclass(frozen=True, slots=True)
 class HostTransform:
-    """A transform along an axis by NumPy, on all threads, as a call in a plan."""
+    """Host function of a plan that computes a Fourier transform along an axis, by NumPy on all threads."""
 
     kind: str
     n: int
@@ -44,7 +44,7 @@ class HostTransform:
     norm: str
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform blocks of rows."""
+        """Transform `values` into `out`, in blocks of rows on all threads."""
         function = partial(getattr(np.fft, self.kind), n=self.n, axis=self.axis, norm=self.norm)
         other = max((k for k in range(out.ndim) if k != self.axis), key=lambda k: out.shape[k], default=None)
         threads = codegen.resolve_target("host").threads
@@ -57,20 +57,20 @@ class HostTransform:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTransform:
-    """An unnormalized transform of contiguous rows by the device's library, as a call in a plan."""
+    """Library call of a plan that computes an unnormalized Fourier transform of contiguous rows on a GPU."""
 
     kind: str
     n: int
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform on the host, where a plan is interpreted."""
+        """Transform `values` into `out` on the host. Interpreted plans use this."""
         norm: Any = "forward" if self.kind[0] == "i" else "backward"
         getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
 
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: np.dtype
     ) -> None:
-        """Start the library's kernels. `operand` is a buffer and the byte offset of the first row."""
+        """Start the library's kernels on the device. `operand` is a buffer and the byte offset of the first row."""
         source, begin = operand
         double = dtype.char in "dD"
         device.fourier.transform(  # type: ignore[attr-defined]
@@ -78,12 +78,12 @@ class DeviceTransform:
         )
 
     def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
-        """Describe the call, for the explanation of a plan."""
+        """Return a description of the call for the explanation of a plan."""
         return f"by cuFFT, {prod(shape[:-1])} rows of {self.n}"
 
 
 def _library_of(device: Device) -> Any:
-    """Return the device's library of transforms, or None."""
+    """Return the device's library of Fourier transforms (cuFFT), or None if it has none."""
     found = device.fourier
     return found if found is not None and found.is_available() else None
 
@@ -122,7 +122,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
 
 
 def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
-    """Return the transform by the device's library. Operations before and after it are recorded, and fuse."""
+    """Record a Fourier transform by the device's library. Its scaling and conversions fuse with other operations."""
     rows, taken = moveaxis(x, axis, -1), n // 2 + 1 if kind == "irfft" else n
     have = rows.shape[-1]
     if have > taken:
@@ -166,7 +166,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
-    """Return the non-negative frequencies of the transform of real values along an axis, like `numpy.fft.rfft`.
+    """Return the discrete Fourier transform of real values, without the negative frequencies, like `numpy.fft.rfft`.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
 ) -> Any:
-    """Return the real values whose transform has these non-negative frequencies, like `numpy.fft.irfft`.
+    """Compute real values from their non-negative frequencies, like `numpy.fft.irfft`. This is the inverse of `rfft`.
 
     Examples
     --------

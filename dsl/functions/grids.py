@@ -1,4 +1,4 @@
-"""Arrays of indices and coordinates."""
+"""NumPy's `indices`, `fromfunction` and `meshgrid`."""
 
 from __future__ import annotations
 

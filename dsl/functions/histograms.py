@@ -48,20 +48,19 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: object) -> Any:
-    """Evaluate bins or bounds, which determine the edges, and return them as NumPy values."""
+    """Evaluate bins or bounds, and return them as NumPy values."""
     return to_host(value)
 
 
 def _is_ours(values: Any, kinds: str) -> bool:
-    """Return whether weft's kernels process `values`. This requires enough elements and a dtype of one of the given
-    kinds."""
+    """Return whether weft, and not NumPy, processes `values`: they are many, and their dtype has one of the kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
     return values.size > FEW or (values.size > 0 and is_gpu(values.device))
 
 
 def _extremes(*arrays: Array) -> list[Any]:
-    """Return the minimum and maximum of each array as NumPy scalars. All of them are evaluated together."""
+    """Return the minimum and maximum of each array as NumPy scalars, evaluated in one plan."""
     found = []
     for array in arrays:
         node = expr_of(array)
@@ -74,7 +73,7 @@ def _extremes(*arrays: Array) -> list[Any]:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """Count the occurrences of each non-negative integer in `x`, or sum their weights, like `numpy.bincount`.
+    """Count the occurrences of each non-negative integer in `x`, or add their weights, like `numpy.bincount`.
 
     Examples
     --------
@@ -108,7 +107,7 @@ def _are_weights(weights: Any, x: Array) -> bool:
 
 
 def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device) -> Expr:
-    """Return the number of occurrences of each index, or the sum of its weights in dtype `kind`."""
+    """Return, for each of `places` indices, how often it occurs in `place`, or the sum of its weights."""
     place = reshape(place, (place.size,))
     if weights is None:
         value = broadcast_to(constant(1, _INT64), place.shape)
@@ -129,7 +128,7 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
 def histogram(
     a: Any, bins: ArrayLike | str = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> Any:
-    """Count the values between edges, and return counts and edges, like `numpy.histogram`.
+    """Count the values in each bin. Return the counts and the bin edges, like `numpy.histogram`.
 
     Examples
     --------
@@ -161,7 +160,7 @@ def histogram(
 
 
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """Count the points in the cells of a grid, and return counts and edges of both axes, like `numpy.histogram2d`.
+    """Count the points in each cell of a grid. Return the counts and both axes' edges, like `numpy.histogram2d`.
 
     Examples
     --------
@@ -199,7 +198,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 
 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
-    """Return whether each value lies within the edges, and the index of its bin.
+    """Return a mask of the values that lie within the edges, and the index of each value's bin.
 
     A bin includes its lower edge. The last bin also includes its upper edge.
     """
@@ -226,7 +225,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
-    """Return the edges at `place` + `offset`: computed if NumPy's formula gives all edges exactly, otherwise loaded."""
+    """Return the edges at the indices ``place + offset``, by NumPy's formula if it is exact, otherwise by a load."""
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):
@@ -243,8 +242,7 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Find the index in the sorted array `a` at which each value of `v` would be inserted, like
-    `numpy.searchsorted`.
+    """Find where to insert values into a sorted array so that it remains sorted, like `numpy.searchsorted`.
 
     Examples
     --------
@@ -288,7 +286,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Return the number of elements of the sorted `marks` that precede each value, by binary search. NaNs sort last."""
+    """Return how many elements of the sorted `marks` precede each value, by binary search. NaNs sort last."""
     place, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:

@@ -1,4 +1,4 @@
-"""Functions that NumPy computes on the CPU, recorded as calls that run block by block on all threads.
+"""Recorded calls of NumPy functions that run on the CPU block by block, on all threads.
 
 In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
@@ -23,14 +23,14 @@ COUNTED = 256
 
 
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Return a recorded call of NumPy's maximum, minimum, `argmax` or `argmin` over axes."""
+    """Record a reduction by NumPy's maximum, minimum, `argmax` or `argmin` over axes."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
     return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Return a recorded call of NumPy's sort along an axis, or of NumPy's argsort if `numbered` is true."""
+    """Record a sort along an axis by NumPy or, if `numbered`, an argsort."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
@@ -59,7 +59,7 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
 
 
 def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
-    """Reduce all elements: first each block, on all threads, then the results of the blocks in order."""
+    """Reduce all elements: first the elements of each block, on all threads, then the results of the blocks."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)
     found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
@@ -105,7 +105,7 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return the function that reverses the order of a dtype's elements, but keeps NaNs last. It is its own inverse.
+    """Return the function that reverses the order of a dtype's values but keeps NaNs last. It is its own inverse.
 
     Return None if there is no such function, as for text.
     """

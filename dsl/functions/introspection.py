@@ -1,4 +1,4 @@
-"""Functions about arrays that need no elements: dtypes, shapes, memory and subscripts.
+"""Functions that answer questions about arrays without reading elements: dtypes, shapes and shared memory.
 
 In: arrays, numbers and dtypes. Out: NumPy's answers. Invariant: nothing is evaluated, and recording goes on. NumPy's
 function gets stand-ins, which have the shapes and dtypes of the arrays, but no memory of their own.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Return `value` with each weft array in it replaced by a NumPy array of zeros with one element of memory."""
+    """Replace each weft array in `value` by a NumPy array of zeros, of its shape and dtype, stored as one element."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -33,7 +33,7 @@ def stand_in(value: Any) -> Any:
 
 
 def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a NumPy function that reads no elements of weft arrays. Arrays of its result are weft arrays."""
+    """Wrap a NumPy function that needs only shapes and dtypes. It is called with stand-ins for weft arrays."""
 
     @wraps(function)
     def ask(*arguments: Any, **options: Any) -> Any:
@@ -124,7 +124,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements, or of those along axes, like `numpy.size`.
+    """Return the number of elements of an array, or the product of its lengths along axes, like `numpy.size`.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
 
 
 def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
-    """Return whether the bounds of two arrays in memory overlap, like `numpy.may_share_memory`.
+    """Return whether the address ranges of two arrays overlap, like `numpy.may_share_memory`.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return an evaluated array as a NumPy array over its memory."""
+    """Return a NumPy array that has the address range of an evaluated array, for comparisons of memory."""
     values = values_of(array)
     buffer = array._storage.buffer
     return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values
@@ -198,7 +198,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """The broadcast of arrays, like `numpy.broadcast`. Its shape needs no elements; iteration evaluates the arrays.
+    """The broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
 
     Examples
     --------
@@ -220,16 +220,16 @@ class broadcast(metaclass=_BroadcastMeta):
 
     @property
     def index(self) -> int:
-        """Number of elements that iteration has passed."""
+        """Number of elements that the iteration has returned so far."""
         return self._elements.index if "_elements" in self.__dict__ else 0
 
     @property
     def iters(self) -> tuple[Any, ...]:
-        """Iterators over the broadcast operands."""
+        """Iterators over the elements of the broadcast operands, one per operand."""
         return self._elements.iters
 
     def reset(self) -> None:
-        """Begin the iteration again."""
+        """Restart the iteration at the first element."""
         self._elements.reset()
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Joins, splits, rolls and differences of arrays, without evaluation.
+"""NumPy's functions that join, split, roll and difference arrays, without evaluation.
 
 Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """
@@ -89,7 +89,7 @@ def concatenate(
 
 
 def _join_many(found: Sequence[Array], place: int, kind: np.dtype) -> Array:
-    """Concatenate more arrays than one plan should write: by NumPy in host memory, otherwise in groups."""
+    """Concatenate very many arrays: by NumPy on the CPU, and group by group on a GPU, so that plans stay small."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
     evaluate([a._storage for a in found if a._home is None])
     device = found[0].device
@@ -172,7 +172,7 @@ def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting:
 
 
 def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays row by row. A deprecated name of `vstack`.
+    """Join arrays row by row. Deprecated alias of `vstack`.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def dstack(tup: Sequence[ArrayLike]) -> Array:
 
 @memoized
 def column_stack(tup: Sequence[ArrayLike]) -> Array:
-    """Join vectors and matrices as columns.
+    """Join arrays along the second axis. Vectors become columns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The libraries that compute NumPy's functions of linear algebra and Fourier transforms, by device.
+"""Table of the libraries that compute functions of `numpy.linalg` and `numpy.fft` on each kind of device.
 
 The table is the source of a section of `docs/functions.md`. A test holds it to what the functions do.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The library that computes a function on each kind of device.
+    """Libraries that compute a function on a CPU and on a CUDA device.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ TABLE: dict[str, dict[str, Service]] = {
 
 
 def describe_libraries() -> str:
-    """Return the table as Markdown."""
+    """Return the table of libraries as Markdown."""
     lines = ["| function | CPU | CUDA, with nvmath-python |", "| --- | --- | --- |"]
     for module, services in TABLE.items():
         for name, service in sorted(services.items()):
@@ -65,7 +65,7 @@ def describe_libraries() -> str:
 
 
 def names_of(module: str) -> set[str]:
-    """Return the names of the functions of a module of NumPy."""
+    """Return the names of the public functions of `numpy.linalg` or `numpy.fft`."""
     namespace = {"numpy.linalg": np.linalg, "numpy.fft": np.fft}[module]
     return {name for name in namespace.__all__ if not isinstance(getattr(namespace, name), type)} - {"test"}
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
-    """Return the product of broadcast operands, summed over axes.
+    """Multiply broadcast operands and sum the product over axes.
 
     16-bit floats are summed in float32 and rounded once.
     """
@@ -122,7 +122,7 @@ def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
 
 
 def _into_dot_output(found: Array, out: Any) -> Any:
-    """Write a product to `out`. Raises NumPy's ValueError unless `out` is a C-contiguous array of the product's dtype."""
+    """Write a product to `out`. Raises NumPy's ValueError unless `out` is C-contiguous and has the product's dtype."""
     flags = out.flags
     if out.ndim != found.ndim or out.dtype != found.dtype or not (flags["C_CONTIGUOUS"] and flags["WRITEABLE"]):
         raise ValueError(
@@ -139,7 +139,7 @@ def _show(shape: tuple[int, ...]) -> str:
 
 @memoized
 def vdot(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the dot product of the flattened arrays, the first conjugated.
+    """Return the dot product of two flattened arrays. The first array is conjugated.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Any:
 
 @memoized
 def inner(a: ArrayLike, b: Any) -> Any:
-    """Return the sum of products over the last axes.
+    """Return the inner product over the last axes of two arrays.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def inner(a: ArrayLike, b: Any) -> Any:
 
 @memoized
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
-    """Return the outer product of two vectors.
+    """Return the outer product of two vectors: the products of all pairs of elements.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
 
 @memoized
 def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
-    """Return the sum of products over pairs of axes, like `numpy.tensordot`.
+    """Return the sum of products over pairs of axes of two arrays, like `numpy.tensordot`.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def _einsum_call(subscripts: str) -> Any:
 
 @memoized
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-    """Return the sum of products given by subscripts, like `numpy.einsum`.
+    """Return the sum of products that Einstein summation subscripts describe, like `numpy.einsum`.
 
     Examples
     --------
@@ -292,7 +292,7 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
 def _contract_all(
     terms: tuple[str, ...], result: str, found: list[Array], kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract any number of operands, two at a time. Return None if NumPy has to compute the result."""
+    """Contract the operands of an einsum, two at a time. Return None if NumPy has to compute the result."""
     rest, arrays = list(terms), list(found)
     sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
     while True:
@@ -309,12 +309,12 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return the letters that the result or a later contraction uses."""
+    """Return which of the subscripts `letters` occur in the result or in an operand that is not contracted yet."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return the positions of the operands to contract next.
+    """Return the positions of the two operands to contract next, or (0,) for a single operand.
 
     The pair has the smallest result relative to its operands, and among such pairs the least arithmetic.
     """
@@ -334,7 +334,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract one or two operands, as a sum of products or a matrix product."""
+    """Contract one or two operands, by a fused sum of products or by BLAS. Return None if neither is possible."""
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return fused
@@ -369,7 +369,7 @@ def _contract_pair(
 
 
 def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Array | None:
-    """Contract one or two operands as a sum of products. Return None if BLAS is faster."""
+    """Contract one or two operands as a sum of products. Return None if BLAS is faster or lengths do not match."""
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):
@@ -392,7 +392,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
 
 
 def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
-    """Return a view of an array with one axis for each of `letters`. The string `term` names the array's own axes."""
+    """Return a view of an array with one axis for each of `letters`. `term` has the letters of the array's axes."""
     _, strides, offset = layout(array)
     steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
     shape = tuple(sizes[c] if c in steps else 1 for c in letters)
@@ -400,7 +400,7 @@ def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array
 
 
 def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
-    """Return the letters of each operand and of the result. The axes of an ellipsis get letters of their own."""
+    """Return the subscripts of each operand and of the result, with letters in place of each ellipsis."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
@@ -417,7 +417,7 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the shape of the result, determined by NumPy from arrays with one element per letter."""
+    """Return the shape of an einsum's result. NumPy checks the subscripts on small arrays, and raises its errors."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
     np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks more)

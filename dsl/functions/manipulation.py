@@ -1,4 +1,4 @@
-"""Shape manipulation without evaluation. Each function returns a view in the cases in which NumPy's function does."""
+"""NumPy's functions that change the shapes of arrays. Each returns a view whenever NumPy's function does."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
 
 
 def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the strides of a view with another shape, or None if it would need a copy.
+    """Return the strides of a view of an array with another shape, or None if that needs a copy.
 
     Axes that can be merged in memory are merged. Each merged axis must then split into whole axes of the new shape.
     """
@@ -176,7 +176,7 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis back to the position before another axis, as a view.
+    """Move an axis backward until it is before another axis, as a view.
 
     Examples
     --------
@@ -344,7 +344,7 @@ def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """Reverse the columns.
+    """Reverse the order of the columns.
 
     Examples
     --------
@@ -356,7 +356,7 @@ def fliplr(m: ArrayLike) -> Array:
 
 
 def flipud(m: ArrayLike) -> Array:
-    """Reverse the rows.
+    """Reverse the order of the rows.
 
     Examples
     --------
@@ -400,7 +400,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
 
 @memoized
 def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
-    """Repeat each element a number of times.
+    """Repeat each element `repeats` times.
 
     Examples
     --------
@@ -425,7 +425,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
 
 @memoized
 def tile(A: Any, reps: Any) -> Array:
-    """Repeat the whole array a number of times along each axis.
+    """Repeat a whole array `reps` times along each axis.
 
     Examples
     --------
@@ -445,7 +445,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a read-only view whose last axis is a diagonal of two axes.
+    """Return a diagonal of the plane of two axes, as a read-only view. It is the last axis of the view.
 
     Examples
     --------
@@ -465,7 +465,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def sliding_window_view(
     x: ArrayLike, window_shape: Any, axis: ShapeLike | None = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
-    """Return a read-only view of all sliding windows over some axes. The axes of the windows come last."""
+    """Return a read-only view of all windows with a given shape. The axes of the windows come last."""
     array = asarray(x)
     lengths = as_shape(window_shape)
     if axis is None and len(lengths) != array.ndim:
@@ -522,7 +522,7 @@ def as_strided(
     *,
     check_bounds: bool | None = None,
 ) -> Array:
-    """Return a view with other strides, in bytes. Raises ValueError if it leaves the memory of the array."""
+    """Return a view with another shape and strides in bytes. Raises ValueError if it exceeds the array's memory."""
     array = asarray(x)
     own, steps, begin = layout(array)
     wanted = own if shape is None else as_shape(shape)

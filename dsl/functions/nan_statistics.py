@@ -32,8 +32,10 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _is_ours(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
-    """Return whether weft computes the statistic. This requires real floats of at least 32 bits and only common
-    options."""
+    """Return whether weft, and not NumPy, computes the statistic.
+
+    This requires real floats of at least 32 bits and only common options.
+    """
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
 
@@ -61,7 +63,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Array) -> tuple[Array, Array]:
-    """Return the elements with NaNs replaced by 0, and a mask that is true where an element is not NaN."""
+    """Return the elements with 0 in place of NaNs, and a mask of the elements that are not NaN."""
     there = values == values
     return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 
@@ -145,7 +147,10 @@ nanprod = _nan_fold("multiply", 1.0, "nanprod")
 
 
 def _nan_extreme(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
-    """Reduce an array. Small arrays of 16-bit floats are left to NumPy, which warns if all elements are NaN."""
+    """Return the maximum or minimum of the elements that are not NaN.
+
+    Small arrays of 16-bit floats are left to NumPy, which warns if all elements are NaN.
+    """
     if isinstance(a, Array) and a.dtype.char == "e" and a.size <= IMMEDIATE[0] and values_of(a) is not None:
         rare = {"initial": initial} if initial is not None else {}
         return call_numpy(

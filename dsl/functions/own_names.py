@@ -1,4 +1,4 @@
-"""The functions that weft implements under NumPy's names. A function's module loads on first use.
+"""Table of the functions that weft implements under NumPy's names. Their modules load on first use.
 
 In: a name, or a NumPy function. Out: weft's function. Invariant: a name is in this table, or it is NumPy's.
 """
@@ -113,14 +113,14 @@ _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
-    """Mapping from the names of a NumPy module to weft's functions: ops of the op table, and functions of this folder."""
+    """Mapping from names of a NumPy module to weft's implementations: ops, and functions of `dsl.functions`."""
 
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
         self._found: dict[str, Any] = dict(ops)
-        self.replaced: dict[str, Any] = {}  # what others have taken the place of
-        self.at_once: list[str] = []  # functions that NumPy's do where arrays are small, of those that are loaded
-        # make native code that records such functions again, and that runs them immediately for small arrays
+        self.replaced: dict[str, Any] = {}  # functions that others have replaced
+        self.at_once: list[str] = []  # loaded functions that call NumPy's for small arguments
+        # makers of native code: for memoized recording, and for calls of NumPy's functions on small arrays
         self.recorder: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
         self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None
         self._origin: dict[str, tuple[str, str]] = {}
@@ -149,7 +149,7 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def _quickened(self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that calls NumPy's function for small arguments."""
+        """Return a function that calls NumPy's function `theirs` for small arguments, and `found` for others."""
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
         if name in _MADE_LIKE:
@@ -167,7 +167,7 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions by equivalent ones in this mapping, in the public modules and in scripts."""
+        """Replace functions by equivalent ones in this mapping, in `weft` and `weft.dsl`, and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -190,7 +190,7 @@ class OwnNames(Mapping[str, Any]):
 
 
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `own`, or NumPy's function for foreign arguments and unsupported dtypes."""
+    """Return a function that calls NumPy for foreign arguments and unsupported dtypes, and `own` for all others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -205,7 +205,7 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a creation function that uses NumPy for small arrays in host memory, and `own` otherwise."""
+    """Return a creation function that calls NumPy's function for small results, and `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -221,7 +221,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function such as `zeros_like` that uses NumPy for small arrays in host memory, and `own` otherwise."""
+    """Return a function like `zeros_like` that calls NumPy's function for small results, and `own` otherwise."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -236,7 +236,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return the number of elements that a creation function would make, or -1 for uncommon arguments."""
+    """Return the number of elements of an array that a creation function would make, or -1 for uncommon arguments."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1
@@ -256,7 +256,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return the mapping and the name of each NumPy function that weft implements."""
+    """Return a dict that gives, for each NumPy function that weft implements, the `OwnNames` and its key there."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

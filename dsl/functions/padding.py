@@ -1,4 +1,4 @@
-"""NumPy's `diag`, and NumPy's `pad` with constants or with copies of the array's elements."""
+"""NumPy's `pad` and `diag`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: object, ndim: int) -> list[list[int]]:
-    """Return the padding before and after each axis. `given` is a number, pairs, or a dict keyed by axis."""
+    """Return pairs: the padding before and after each axis. `given` is a number, pairs, or a dict by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
         for axis, width in given.items():
@@ -48,7 +48,7 @@ _BORDERS: dict[str, Any] = {
 
 
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """Pad an array with copies of its elements, one axis at a time. `border` selects the elements to copy."""
+    """Pad an array with copies of its own elements, axis by axis. `border` gives the indices of the copied elements."""
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype)
@@ -112,7 +112,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
 
 @memoized
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """Return a diagonal of a matrix as a view, or a matrix with a given diagonal.
+    """Return a diagonal of a matrix as a view, or the matrix that has a vector as its diagonal.
 
     Examples
     --------

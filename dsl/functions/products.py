@@ -1,4 +1,4 @@
-"""Matrix products by BLAS, and the choice between BLAS and kernels.
+"""Immediate matrix products by BLAS, and the choice between BLAS and fused kernels.
 
 In: matrices and vectors. Out: their product, computed immediately if both are in host memory, at any size, since no
 other operation would fuse with it.
@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Return whether a matrix product is computed in a fused kernel, as a sum of products, rather than by BLAS."""
+    """Return whether a fused kernel computes a matrix product, as a sum of products, instead of BLAS."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
@@ -34,12 +34,12 @@ def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: in
 
 
 def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
-    """Compute the product of two matrices into `out`."""
+    """Write the product of the matrices `a` and `b` to `out`."""
     np.matmul(a, b, out=out)
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Return the product of matrices or vectors in host memory.
+    """Multiply matrices or vectors in host memory immediately.
 
     Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if they
     or the product are small, since more small operations probably follow. While listeners are registered, products
@@ -72,7 +72,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return the operands as NumPy arrays, or None if one stays pending. Small pending operands are evaluated."""
+    """Return the operands as NumPy arrays, or None if one is not in host memory. Small ones are evaluated."""
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
     if pending:

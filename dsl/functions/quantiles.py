@@ -77,7 +77,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
-    """Make weft's version of a NumPy quantile function. `q` ranges from 0 to `whole`, which is 1 or 100."""
+    """Return weft's version of a NumPy quantile function. `q` ranges from 0 to `whole`, which is 1 or 100."""
 
     def found(
         a: Any,
@@ -119,7 +119,7 @@ def _is_ours(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Merge the given axes of an array into one, move it to the end, and sort along it."""
+    """Return the elements along the given axes as sorted rows: the axes are merged into one, which comes last."""
     axes = normalize_axes(axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
@@ -127,12 +127,12 @@ def _rows(a: Array, axis: Any) -> Array:
 
 
 def _count(rows: Array) -> Any:
-    """Count the elements of each row that are not NaN."""
+    """Return the number of elements in each row that are not NaN."""
     return sum_(rows == rows, axis=-1, dtype=np.int64)
 
 
 def _at(rows: Array, places: Any) -> Array:
-    """Return the elements of each row at indices, which are clipped to the row."""
+    """Return the elements of each row at indices. Indices outside of the row are clipped."""
     inside = np.clip(places, 0, rows.shape[-1] - 1).astype(np.int64)
     if isinstance(inside, Array):
         kept = rows.shape[:-1]
@@ -141,7 +141,7 @@ def _at(rows: Array, places: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the result, with NaN for each row whose last element is NaN."""
+    """Return the quantiles of sorted rows, replaced by NaN for each row that contains a NaN, which comes last."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -151,7 +151,7 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the last `more` axes, those of `q`, to the front of the result, and apply `keepdims` and `out`."""
+    """Move the axes of `q`, the last `more` axes of the result, to the front. Then apply `keepdims` and `out`."""
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
@@ -167,7 +167,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Compute quantiles. If `weak`, q is a Python scalar, which does not widen the dtype."""
+    """Return quantiles of an array on a GPU. If `weak`, `q` is a Python scalar, and does not affect the dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):
@@ -187,7 +187,7 @@ def _find(
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
-    """Return the indices that a method without interpolation selects in a sorted row of `n` elements."""
+    """Return the indices of the quantiles in a sorted row of `n` elements, by a method without interpolation."""
     rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
     if rounding is not None:
         return rounding((n - 1) * q)
@@ -199,7 +199,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """Return the indices of the two elements to interpolate in a row of `n`, and the second element's weight."""
+    """Return the indices of the two elements of a sorted row to interpolate, and the weight of the second."""
     if method == "linear":
         place = (n - 1) * q
     elif method == "midpoint":
@@ -220,8 +220,7 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
-    """Interpolate linearly between `a` and `b`, starting from the nearer of the two. `kind` is the dtype of the
-    weights."""
+    """Interpolate linearly between `a` and `b`. The weight of `b` is `share`, cast to the dtype `kind` if given."""
 
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)

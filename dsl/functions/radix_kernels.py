@@ -93,7 +93,7 @@ def _kernel(function: Any) -> KernelDispatcher:
 
 @cache
 def digit_of(order: BitOrder) -> Any:
-    """Return a device function that extracts the digit at a bit offset."""
+    """Return a device function that extracts the digit at a bit offset of an element's key."""
     wide = np.uint64 if order.word.itemsize == 8 else np.uint32
     sign = wide(1 << (8 * order.word.itemsize - 1))
     low = wide(int(sign) - 1)
@@ -121,7 +121,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Add a warp's elements to its digit counters. Return how many earlier elements of the warp have the same digit."""
+    """Add each lane's digit to the warp's digit counters. Return the count of the same digit earlier in the warp."""
     peers = match_any_sync(FULL, digit)
     before = np.uint32(popc(peers & lanemask_lt()))
     place = warp * DIGITS + digit
@@ -135,7 +135,7 @@ def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
 
 @device
 def sum_before(sums: Any, value: Any) -> Any:
-    """Return the exclusive prefix sum of `value` over the block. `sums` is shared memory, one element per warp."""
+    """Return the sum of `value` over the preceding threads of the block. `sums` has one element for each warp."""
     warp = np.uint32(threadIdx.x) // np.uint32(32)
     total = value
     for step in (1, 2, 4, 8, 16):
@@ -160,7 +160,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Return the number of elements in the tile with this thread's digit, which is the thread's index."""
+    """Return how many elements of the tile have this thread's digit. A thread's digit is its index in the block."""
     total = np.uint32(0)
     for k in range(WARPS):
         total += counters[k * DIGITS + threadIdx.x]
@@ -169,8 +169,11 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def place_warps(counters: Any, first: Any) -> None:
-    """Replace each warp's count of this thread's digit by the sorted tile index of the warp's first element with that
-    digit."""
+    """Replace the warps' counts of this thread's digit by positions in the sorted tile.
+
+    The position of a warp is that of the warp's first element with the digit. `first` is the position of the first
+    warp.
+    """
     place = first
     for k in range(WARPS):
         count = counters[k * DIGITS + threadIdx.x]
@@ -180,7 +183,7 @@ def place_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel in which each block sorts as many adjacent rows as fit in ``THREADS * items`` elements.
+    """Return a kernel in which each block sorts whole adjacent rows, as many as ``THREADS * items`` elements hold.
 
     The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements in `turns`
     passes, one per digit and, for several rows, a last one by row. With `carries`, indices move with the elements. With
@@ -243,7 +246,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
 
 @cache
 def make_clear() -> KernelDispatcher:
-    """Return a kernel ``(words,)`` that sets words to zero."""
+    """Return a kernel ``(words,)`` that sets all words to zero."""
 
     def clear(words: Any) -> None:
         place = blockIdx.x * THREADS + threadIdx.x
@@ -255,7 +258,7 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, chunks)`` that adds digit counts to ``counts[row, turn * DIGITS + digit]``.
+    """Return a kernel ``(source, counts, chunks)`` that counts digits in ``counts[row, turn * DIGITS + digit]``.
 
     A row has `chunks` blocks, each of which counts `SPAN` elements.
     """
@@ -284,7 +287,7 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 @cache
 def make_find_turns(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(counts, moving, n)`` that determines which passes move elements.
+    """Return a kernel ``(counts, moving, n)`` that determines which radix passes move elements.
 
     It has one block per row, and sets ``moving[turn]`` to 1 if the row's elements differ in digit `turn`.
     """
@@ -302,7 +305,7 @@ def make_find_turns(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, turn: Any) -> Any:
-    """Return how many elements in the preceding tiles of the same row have this thread's digit."""
+    """Return the number of elements with this thread's digit in the preceding tiles of the same row."""
     seen = np.uint32(0)
     other = tile
     looking = within > 0
@@ -318,13 +321,13 @@ def look_back(descriptors: Any, tile: Any, within: Any, turn: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish the count of this thread's digit in a tile's look-back descriptor."""
+    """Publish a tile's count of this thread's digit in the tile's look-back descriptor."""
     atomic.exch(descriptors, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 
 @cache
 def parts_of_sweep(order: BitOrder, items: int) -> tuple[Any, ...]:
-    """Return the device functions that begin a pass over a tile.
+    """Return the device functions for the first part of a radix pass over a tile.
 
     They count the passes that move elements, load the tile, and rank its elements within each warp.
     """
@@ -380,7 +383,7 @@ def parts_of_sweep(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions that sort a tile in shared memory and write it to the row, with one offset per digit."""
+    """Return the device functions for the second part of a radix pass: sort a tile in shared memory, and write it."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device
@@ -418,7 +421,7 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
 @device
 def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
-    """Return the number of the next tile in a pass.
+    """Return the number of the next tile that no block has started in this radix pass.
 
     Tiles are numbered in the order in which blocks start them. Thus a block waits only for tiles that have started.
     """
@@ -432,7 +435,7 @@ def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, turn: Any
 ) -> Any:
-    """Return the offset that converts sorted tile indices to sorted row indices, for this thread's digit.
+    """Return the difference between the positions of this thread's digit in the sorted row and in the sorted tile.
 
     Publish the tile's counts, and store the sorted tile index of each warp's first element per digit in `counters`.
     """

@@ -1,4 +1,4 @@
-"""Sorting on a GPU: the kernels of a sort and their memory.
+"""Radix sort on a GPU: the sequence of kernels and their memory.
 
 In: rows of elements in device memory. Out: the sorted elements, or their indices in sorted order. Invariant: sorts
 are stable, NaNs come last in both orders, and zeros of either sign are equal, as in NumPy.
@@ -33,12 +33,12 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the number of elements per thread in a tile. The tile fits in the shared memory of every GPU."""
+    """Return how many elements of a tile each thread sorts. A tile fits in the shared memory of every GPU."""
     return 8 if order.word.itemsize == 8 else 16
 
 
 def block_items(order: BitOrder, n: int, numbered: bool) -> int:
-    """Return the number of elements per thread if a block sorts a whole row, or 0 if the rows are too long.
+    """Return how many elements each thread sorts if one block sorts a row, or 0 if rows are too long for a block.
 
     Sorts that also move indices allow fewer elements per thread, since the indices occupy registers.
     """
@@ -50,7 +50,7 @@ def block_items(order: BitOrder, n: int, numbered: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The cost of a sort: tiles per row (1 if a block sorts a whole row), number of kernels, and bytes moved."""
+    """Cost of a sort: the tiles per row (1 if a block sorts whole rows), the number of kernels and the bytes moved."""
 
     tiles: int
     kernels: int
@@ -58,7 +58,7 @@ class Sizes:
 
 
 def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
-    """Return the cost of sorting `rows` of `n` elements."""
+    """Return the cost of sorting `rows` rows of `n` elements each."""
     order = order_of(dtype, False)
     size, count = dtype.itemsize, rows * n
     result = 8 if numbered else size
@@ -72,7 +72,7 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
 
 
 class Rows:
-    """A sort of `rows` rows of `n` elements from `source` to `out`.
+    """A sort of contiguous rows in device memory, from the buffer `source` to the buffer `out`.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Rows:
         self.numbered = numbered
 
     def run(self) -> None:
-        """Start the kernels."""
+        """Start the kernels of the sort."""
         items = block_items(self.order, self.n, self.numbered)
         if items:
             self._within_blocks(items)
@@ -109,7 +109,7 @@ class Rows:
             self._by_tiles(tile_items(self.order))
 
     def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
-        """Return a part of a buffer as a kernel argument."""
+        """Return an array over part of a buffer, as a kernel argument."""
         nbytes = dtype.itemsize * prod(shape)
         part = Buffer(self.device, buffer.address + start, nbytes, buffer)
         return wrap(Storage(shape, dtype, self.device, part))
@@ -143,7 +143,7 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, turn)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the buffers for elements between passes, for their indices, and for the result.
+        """Return the arrays that the radix passes read and write: elements, their indices, and the result.
 
         A buffer that no pass needs is an alias of the result's buffer.
         """
@@ -163,7 +163,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RadixSort:
-    """A sort along the last axis, as a call in a plan. The result is the sorted elements, or their original indices.
+    """Library call of a plan that sorts rows on a GPU. It returns the sorted elements or, if `numbered`, their indices.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort with NumPy, on the host."""
+        """Sort `values` into `out` with NumPy, on the host. Interpreted plans use this."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )
@@ -184,12 +184,12 @@ class RadixSort:
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any
     ) -> None:
-        """Start the kernels on contiguous rows. `operand` is a buffer and the byte offset of the first row."""
+        """Start the kernels of the sort. `operand` is a buffer and the byte offset of the first row."""
         rows, n = prod(shape[:-1]), shape[-1]
         Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
 
     def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
-        """Describe the kernels, for the explanation of a plan."""
+        """Return a description of the kernels for the explanation of a plan."""
         sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
         how = (
             "rows within blocks"

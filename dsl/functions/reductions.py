@@ -39,7 +39,7 @@ _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
 def fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
-    """Return the dtype in which NumPy reduces by default."""
+    """Return the dtype that NumPy uses by default to reduce elements of `dtype` with an op."""
     if op in ("add", "multiply"):
         if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
             return np.dtype(np.int64)
@@ -51,7 +51,7 @@ def fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """Return the dtype in which NumPy reduces if a call gives `out` but no `dtype`."""
+    """Return the dtype that NumPy uses for a reduction with `out` but without `dtype`."""
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
@@ -73,7 +73,7 @@ def reduce(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Reduce `values` with op `op` over `axis`."""
+    """Reduce `values` along axes with an op."""
     axis, keep = settled(axis), keepdims is not _NO_VALUE and bool(keepdims)
     where_from = start()
     node = expr_of(as_array(values))
@@ -143,7 +143,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 def accumulate(
     op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Output | None = None
 ) -> Any:
-    """Compute a scan of an array with op `op` along an axis."""
+    """Compute the scan of an array along an axis with an op."""
     axis = settled(axis)
     location = start()
     node = expr_of(as_array(values))
@@ -168,7 +168,7 @@ def accumulate(
 
 
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
-    """Return the maximum or minimum of complex numbers, or its position among the elements of the axes, for a GPU.
+    """Record a reduction of complex numbers on a GPU by maximum, minimum, argmax or argmin.
 
     Complex numbers are ordered by their real parts, then by their imaginary parts. The first NaN is an extreme.
     """
@@ -205,7 +205,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def _named(name: str, function: Any) -> Any:
-    """Name a function, give it its docstring, and memoize its recorded results."""
+    """Finish a generated function: set its name and docstring, and memoize it by call site."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
     return memoized(function)
@@ -391,7 +391,7 @@ def std(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the standard deviation: the square root of the variance.
+    """Return the standard deviation, which is the square root of the variance.
 
     Examples
     --------
@@ -421,7 +421,7 @@ def std(
 
 
 def _place_out(op: str, node: Expr, out: Output | None) -> Any:
-    """Return indices as a new array, or write them to `out` if its dtype casts safely to int64."""
+    """Return the result of argmax or argmin as a new array or in `out`, whose dtype must cast safely to int64."""
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
     return _deliver(op, node, out, casting="unsafe")
@@ -481,7 +481,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
 
 @memoized
 def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, keepdims: bool = False) -> Any:
-    """Return the maximum minus the minimum.
+    """Return the maximum minus the minimum ("peak to peak").
 
     Examples
     --------
@@ -504,7 +504,7 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the weighted mean.
+    """Return the weighted mean along axes.
 
     Examples
     --------
@@ -524,7 +524,7 @@ def average(
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """Return a weighted mean and the sum of the weights. Raises ZeroDivisionError if the sum is 0."""
+    """Return the weighted mean and the sum of the weights. Raises ZeroDivisionError if the weights add up to 0."""
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

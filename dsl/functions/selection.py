@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @memoized
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
-    """Return `x` where the condition holds and `y` elsewhere.
+    """Return elements of `x` where the condition is true, and elements of `y` where it is false.
 
     With only a condition, return the indices where it holds.
 
@@ -56,7 +56,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _within(bound: Any, dtype: np.dtype) -> Any:
-    """Clip a Python integer bound to the range of an integer dtype. The clipped bound has the same effect."""
+    """Clip a Python integer to the range of an integer dtype. As a bound of `clip`, it has the same effect."""
     if type(bound) is not int or dtype.kind not in "iu":
         return bound
     limits = np.iinfo(dtype)
@@ -64,7 +64,7 @@ def _within(bound: Any, dtype: np.dtype) -> Any:
 
 
 def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
-    """Return the lower and upper bound, which are passed as `a_min` and `a_max` or as `min` and `max`."""
+    """Return the bounds of `clip`. Callers pass them as `a_min` and `a_max`, or as `min` and `max`."""
     if a_min is ... and a_max is ...:
         return (None if min is ... else min), (None if max is ... else max)
     if min is not ... or max is not ...:
@@ -86,7 +86,9 @@ def clip(
     a_max: Any = ...,
     **options: Any,
 ) -> Any:
-    """Limit elements to an interval. The bounds have the names of the array API standard, or NumPy's.
+    """Limit elements to an interval, like `numpy.clip`.
+
+    The bounds have the names of the array API standard (`min`, `max`) or of NumPy (`a_min`, `a_max`).
 
     Examples
     --------
@@ -166,7 +168,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Take each element from the first choice whose condition holds there, like `numpy.select`.
+    """Return elements of the first choice whose condition is true there, like `numpy.select`.
 
     Examples
     --------
@@ -267,7 +269,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
-    """Return the elements where a condition holds, like `numpy.extract`.
+    """Return the elements at which a condition is true, like `numpy.extract`.
 
     Examples
     --------
@@ -280,7 +282,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
 
 
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
-    """Return the slices along an axis where a condition holds, like `numpy.compress`.
+    """Return the slices at which a 1-D condition is true along an axis, like `numpy.compress`.
 
     Examples
     --------
@@ -298,7 +300,7 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
 
 
 def _positions(test: Any) -> Any:
-    """Return the indices where a 1-D condition holds."""
+    """Return the indices at which a 1-D condition is true."""
     return nonzero(test)[0]
 
 
@@ -339,7 +341,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return a copy of an array with slices along an axis deleted, like `numpy.delete`.
+    """Return a copy of an array without the slices at given indices along an axis, like `numpy.delete`.
 
     Examples
     --------
@@ -356,7 +358,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Take each element from the choice that an index array names, like `numpy.choose`.
+    """Return elements of several choices, selected by an index array, like `numpy.choose`.
 
     Examples
     --------
@@ -381,7 +383,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
 
 
 def _as_stored(values: Any, dtype: np.dtype) -> Array:
-    """Return values as a 1-D array of the dtype of their destination. Raises NumPy's TypeError for an unsafe cast."""
+    """Convert values to a 1-D array of their destination's dtype. Raises NumPy's TypeError for an unsafe cast."""
     if not isinstance(values, (Array, np.ndarray, np.generic)):
         return convert(np.asarray(values, dtype).ravel())
     # (NumPy casts scalars by any rule)
@@ -391,7 +393,7 @@ def _as_stored(values: Any, dtype: np.dtype) -> Array:
 
 
 def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
-    """Assign values, repeated as needed, at the elements that a mask selects, like `numpy.place`.
+    """Assign successive values to the elements that a mask selects, like `numpy.place`. Values repeat as needed.
 
     Examples
     --------
@@ -418,7 +420,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 
 
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
-    """Assign the elements of `values` at the same positions where a mask is true, like `numpy.putmask`.
+    """Assign to each element that a mask selects the element of `values` at the same position, like `numpy.putmask`.
 
     Examples
     --------

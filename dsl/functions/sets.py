@@ -1,4 +1,4 @@
-"""Unique values and set operations. A GPU computes them from sorted values.
+"""NumPy's `unique` and set operations. On a GPU, they sort the values first.
 
 In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
@@ -87,7 +87,7 @@ def unique(
 
 
 def _sorts_faster(ar: Any) -> bool:
-    """Return whether sorting finds unique integers faster than NumPy's hash table."""
+    """Return whether sorting finds the unique integers of an array faster than NumPy's hash table does."""
     dtype = getattr(ar, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize > 1 and ar.size >= LEAST_SORTED
 
@@ -99,8 +99,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
-    """Return whether kernels can find the unique slices along an axis. Kernels support short slices of real
-    elements."""
+    """Return whether kernels can find the unique slices along an axis: the slices are short and their elements real."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -108,7 +107,7 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Return the sorted values or rows, and their original indices. The indices are None if not computed."""
+    """Sort values or rows. Return them with their original indices, which are None if not computed."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:
@@ -121,7 +120,7 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
 
 
 def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
-    """Return, for each element of the original array, the index of its value among the unique values."""
+    """Return, for each element of the array, the index of its value among the unique values."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
     node = scatter(
@@ -175,7 +174,7 @@ def unique_values(x: ArrayLike) -> Any:
 
 
 def _like(function: Any, found: tuple[Any, ...]) -> Any:
-    """Return results in the named tuple type that a NumPy function returns."""
+    """Convert results to the named tuple class of a NumPy function, such as `numpy.unique_all`."""
     return type(function(np.zeros(1)))(*found)
 
 
@@ -183,7 +182,7 @@ def _like(function: Any, found: tuple[Any, ...]) -> Any:
 
 
 def _are_ours(*arrays: Any) -> bool:
-    """Return whether kernels can sort all of these arrays, which must be on the same GPU."""
+    """Return whether kernels can sort all of these arrays: they are on one GPU and have supported dtypes."""
     if not all(is_sorted_here(a, None, "biuf") for a in arrays):
         return False
     return all(a.device is arrays[0].device for a in arrays)
@@ -197,7 +196,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Test whether each element is in another array, like `numpy.isin`, by binary search.
+    """Test whether each element occurs in another array, like `numpy.isin`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ufuncs composed of other functions: those with several outputs, `spacing`, and products of vectors.
+"""Ufuncs composed of array functions: ufuncs with several outputs, `spacing`, and products of vectors.
 
 In: operands, and outputs by place or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and says
 what is wrong with operands that do not fit.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ComposedUfunc:
-    """A ufunc that is composed of functions of whole arrays. Other attributes are those of NumPy's ufunc."""
+    """A ufunc implemented by functions of whole arrays. Other attributes are those of NumPy's ufunc."""
 
     def __init__(self, compute: Callable[..., Any]) -> None:
         self.__name__ = compute.__name__.strip("_")
@@ -38,7 +38,7 @@ class ComposedUfunc:
         self._compute = compute
 
     def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-        """Apply the function to operands. Outputs may follow them."""
+        """Compute the ufunc of operands. Output arrays may follow the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:
             axis, options = options["axis"], {}
@@ -74,7 +74,7 @@ class ComposedUfunc:
 
 
 def _as_floats(value: object, ufunc: np.ufunc) -> Any:
-    """Return an operand in the dtype of a ufunc's loop, or None if there is no loop for real numbers."""
+    """Cast an operand to the dtype of the ufunc's loop for it. Return None for complex and other dtypes."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":
         return None
@@ -83,7 +83,7 @@ def _as_floats(value: object, ufunc: np.ufunc) -> Any:
 
 
 def _divmod(x: Any, y: Any) -> Any:
-    """Return the quotients of a floor division, and the remainders, like `numpy.divmod`.
+    """Return the quotients and remainders of a floor division, like `numpy.divmod`.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def _divmod(x: Any, y: Any) -> Any:
 
 
 def _modf(x: Any) -> Any:
-    """Return the fractional and the integral parts, which have the sign of the argument, like `numpy.modf`.
+    """Return the fractional and integral parts of numbers, like `numpy.modf`. Both have the sign of the number.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def _modf(x: Any) -> Any:
 
 
 def _frexp(x: Any) -> Any:
-    """Return the mantissas, with magnitudes in [0.5, 1), and the exponents of 2, like `numpy.frexp`.
+    """Return mantissas, with magnitudes in [0.5, 1), and exponents of 2, like `numpy.frexp`.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def _spacing(x: Any) -> Any:
 
 
 def _vecdot(x1: Any, x2: Any) -> Any:
-    """Return the dot products of vectors, the first conjugated, like `numpy.vecdot`.
+    """Return the dot products of vectors, like `numpy.vecdot`. The first operand is conjugated.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def _matvec(x1: Any, x2: Any) -> Any:
 
 
 def _vecmat(x1: Any, x2: Any) -> Any:
-    """Return the products of conjugated vectors and matrices, like `numpy.vecmat`.
+    """Return the products of vectors and matrices, like `numpy.vecmat`. The vectors are conjugated.
 
     Examples
     --------

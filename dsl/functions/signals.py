@@ -59,12 +59,12 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
 
 
 def _is_slid(x: Array, y: Array, mode: str) -> bool:
-    """Return whether a convolution is computed by sliding windows. It is on a GPU; on a CPU, NumPy is faster."""
+    """Return whether kernels compute a convolution by sliding windows, as on a GPU. NumPy is faster on a CPU."""
     return x.ndim == y.ndim == 1 and bool(x.size and y.size) and mode in _MODES and is_gpu(x.device)
 
 
 def _slide(x: Any, window: Any, mode: int) -> Any:
-    """Return the sums of products of `window` with each part of `x` of the same length."""
+    """Return the dot products of `window` with each section of `x` of the same length."""
     kind = np.result_type(x.dtype, window.dtype)
     n = window.size
     before, after = ((0, 0), (n // 2, n - 1 - n // 2), (n - 1, n - 1))[mode]

@@ -1,4 +1,4 @@
-"""Sorting with NumPy's interface. GPUs use radix sort kernels.
+"""NumPy's sorting functions, by radix sort kernels on a GPU and by NumPy on the CPU.
 
 In: arrays. Out: recorded arrays. Invariant: sorts are stable on a GPU for every requested kind, and NaNs come last.
 NumPy handles arrays in host memory, with the widest vectors of the machine.
@@ -32,8 +32,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether the array is on a GPU and kernels can sort it along an axis. An axis of None flattens the
-    array."""
+    """Return whether kernels sort an array along an axis: it is on a GPU and has a supported length and dtype."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -50,7 +49,7 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 
 
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
-    """Return the elements sorted along the last axis or, if `numbered`, the indices that sort them."""
+    """Record a sort along the last axis. The result is the sorted elements or, if `numbered`, their indices."""
     if dtype_kind(node.dtype) == "c":
         # NaNs divide complex numbers into four classes, which have the same order in both directions. Within a class,
         # the real part is compared first.
@@ -68,7 +67,7 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
 
 
 def packed(node: Expr) -> Expr:
-    """Return an expression whose elements are contiguous. Views with gaps or negative strides are copied."""
+    """Return an expression with contiguous elements. Views with gaps or negative strides are copied."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
@@ -82,7 +81,7 @@ def _along_rows(node: Expr, places: Expr) -> Expr:
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
-    """Return the indices that sort by the last key, then by the key before it, and so on."""
+    """Return the indices that sort by several keys, of which the last is compared first."""
     places = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
         nearer = _ordered(_along_rows(key, places), descending, True, location)
@@ -91,7 +90,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
-    """Return an array sorted along an axis, or the indices that sort it. An axis of None flattens the array first."""
+    """Sort along an axis (None: the flattened array). If `numbered`, return the indices that sort the array."""
     location = start()
     flat = ravel(a) if axis is None else a
     which = 0 if axis is None else normalize_axis(axis, a.ndim)
@@ -104,7 +103,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 
 def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
-    """Sort with the device's kernels or NumPy. If `numbered`, return the indices that sort the array."""
+    """Sort an array by kernels or by NumPy. If `numbered`, return the indices that sort the array."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
@@ -131,7 +130,7 @@ def sort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
-    """Sort along an axis, like `numpy.sort`. The option `descending` is defined by the array API standard.
+    """Sort along an axis, like `numpy.sort`. The array API standard defines the option `descending`.
 
     A GPU uses a stable radix sort. NaNs come last in both orders.
 
@@ -152,7 +151,9 @@ def argsort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
-    """Return the indices that sort along an axis, like `numpy.argsort`. The array API standard defines `descending`.
+    """Return the indices that sort along an axis, like `numpy.argsort`.
+
+    The array API standard defines the option `descending`.
 
     A GPU uses a stable radix sort. NaNs come last in both orders.
 
@@ -165,7 +166,7 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the indices that sort by the last key, then by the key before it, and so on, like `numpy.lexsort`.
+    """Return the indices that sort by several keys, like `numpy.lexsort`. The last key is compared first.
 
     Examples
     --------
@@ -185,7 +186,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Partition elements around those at `kth`, like `numpy.partition`. On a GPU the result is fully sorted.
+    """Move the `kth` elements to their positions in sorted order, like `numpy.partition`. A GPU sorts completely.
 
     Examples
     --------
@@ -199,8 +200,9 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return the indices that partition elements around `kth`, like `numpy.argpartition`. On a GPU, they sort the
-    array.
+    """Return the indices that partition an array around its `kth` elements, like `numpy.argpartition`.
+
+    On a GPU, the indices sort the array.
 
     Examples
     --------

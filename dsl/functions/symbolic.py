@@ -1,4 +1,4 @@
-"""sympy expressions as fused array functions: `weft.lambdify`."""
+"""`weft.lambdify`: fused array functions from sympy expressions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SymbolicFunction:
         return f"<weft function of {', '.join(map(str, self.symbols))}: {self.expression}>"
 
     def __call__(self, *values: Any) -> Any:
-        """Evaluate the expression for arrays and scalars, which broadcast against each other."""
+        """Evaluate the expression for arrays and scalars, which are broadcast against each other."""
         if len(values) != len(self.symbols):
             raise TypeError(
                 f"a function of {counted(len(self.symbols), 'symbol')}, but {counted(len(values), 'argument')} given"
@@ -70,7 +70,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Split an argument into one value for each of its symbols."""
+        """Return the values of the symbols for which an argument stands, one for each symbol."""
         entries = self.entries[number]
         if entries is None:
             return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]
@@ -83,7 +83,7 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Arrange results in the structure of the expression.
+        """Arrange results as in the expression: as a list or tuple, as a matrix, or as a single result.
 
         Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
         """
@@ -96,8 +96,7 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to steps: arguments, constants, and functions with operands. Operations on constants are
-    folded."""
+    """Convert a program to steps: arguments, constants, and calls of functions. Operations on constants are folded."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":
@@ -117,7 +116,7 @@ def _function_of(name: str) -> Any:
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
-    """Apply a function to Python scalars. The result is a Python scalar, which does not widen the dtype of arrays."""
+    """Apply a function to Python scalars, and return a Python scalar, which does not affect the dtype of arrays."""
     row = find_op(function.__name__)
     theirs = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert theirs is not None

@@ -1,4 +1,4 @@
-"""Triangles of matrices."""
+"""NumPy's `tril`, `triu` and `tri`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _whole(*numbers: Any) -> list[int]:
-    """Convert numbers of rows and offsets of diagonals to integers, with one warning if some are not integers."""
+    """Convert sizes and diagonal offsets to integers. Emit NumPy's deprecation warning if some are not integers."""
     try:
         return [index(number) for number in numbers]
     except TypeError:
@@ -50,7 +50,7 @@ def _triangle(values: Any, k: int, lower: bool) -> Array:
 
 @memoized
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """Return the lower triangle of a matrix, with zeros above it.
+    """Return the lower triangle of a matrix. Elements above it are zero.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 @memoized
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """Return the upper triangle of a matrix, with zeros below it.
+    """Return the upper triangle of a matrix. Elements below it are zero.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
-    """Return a matrix with ones at and below a diagonal.
+    """Return a matrix with ones on and below a diagonal, and zeros above it.
 
     Examples
     --------

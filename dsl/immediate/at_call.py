@@ -85,7 +85,7 @@ class Way(NamedTuple):
 
 @cache
 def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
-    """Return the `Way` to execute `op` immediately: with `operator` if given, otherwise with NumPy's ufunc."""
+    """Return the `Way` to execute `op` immediately: by `operator` if it is given, otherwise by NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
@@ -101,12 +101,12 @@ def _loops_of(op: str) -> dict[int, Any]:
 
 
 def plainly(function: Callable[..., Any]) -> Way:
-    """Return a `Way` that executes a NumPy function whose results equal weft's for all common dtypes."""
+    """Return the `Way` for a NumPy function whose results equal weft's for all common dtypes."""
     return Way(function, COMMON, {}, None)
 
 
 def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> Any:
-    """Apply an op to the operands immediately. Return `MISSED` if that is not possible.
+    """Execute an op immediately, without recording it. Return `MISSED` if the operands do not allow this.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
-    """Apply the compiled loop of an op to NumPy arrays and scalars. Return `MISSED` if there is no loop."""
+    """Apply an op's compiled loop to NumPy arrays and scalars. Return `MISSED` if there is no loop for their dtypes."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
@@ -168,7 +168,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's compiled loop for operand types, and a cast for each operand. Return None if there is no loop."""
+    """Return the compiled loop of an op for operand types, and a cast per operand, or None if there is no loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -195,7 +195,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
-    """Apply an op immediately on the default device, even if no operand is a weft array."""
+    """Execute an op immediately on the default device, as `attempt` does, even if no operand is a weft array."""
     home = default_device()
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
@@ -205,12 +205,12 @@ _quicken: list[Callable[[int], None]] = []
 
 
 def set_quicken(quicken: Callable[[int], None]) -> None:
-    """Register the function that installs native code. Its argument is the number of calls executed in Python."""
+    """Register the function that installs native code. It is called with the number of calls executed in Python."""
     _quicken[:] = [quicken]
 
 
 def _note() -> None:
-    """Count a call executed in Python. After many calls, install native code."""
+    """Count a small operation executed in Python, and install native code after many of them."""
     number = next(_calls)
     if not number % BETWEEN:
         _quicken[0](number)
@@ -255,7 +255,7 @@ _COPIED = 4096
 
 
 def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert a NumPy result to weft arrays. Views of the arrays in `given` share their storages."""
+    """Convert a NumPy result to weft arrays. Views of arrays in `given` share the storages of their weft arrays."""
     kind = type(result)
     if kind is np.ndarray:
         if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
@@ -280,14 +280,14 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
 
 
 def finish(result: object, home: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result to weft arrays, as `hand_out` does. Views of operands share their storages."""
+    """Convert a NumPy function's result as `hand_out` does. Views of `operands` share the operands' storages."""
     flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
     found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
     return hand_out(result, home, found)
 
 
 def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
-    """Return an argument as a NumPy value, or `MISSED` if it is not small.
+    """Return an argument with NumPy arrays in place of weft arrays, or `MISSED` if it is not small.
 
     Small pending arrays are evaluated. The arrays are appended to `found`. An array is small if it has at most `left`
     elements.
@@ -325,7 +325,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
 
 
 def _is_common(dtype: Any) -> bool:
-    """Return whether NumPy and weft give the same results for this dtype."""
+    """Return whether a dtype is one for which NumPy and weft give the same results."""
     try:
         return bool((COMMON >> np.dtype(dtype).num) & 1)
     except TypeError:
@@ -385,7 +385,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Reduce a medium-sized array to a scalar on the host. Return None if a kernel has to reduce it."""
+    """Reduce all elements of a medium-sized array on the host. Return None if a kernel has to do it."""
     if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
@@ -395,7 +395,7 @@ def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether a call has one argument and optionally an integer, and no option except an integer `axis`."""
+    """Return whether a call has one argument, at most one integer after it, and no option but an integer `axis`."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )
@@ -422,7 +422,7 @@ def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> C
 
 
 def show(array: Array, key: Any) -> Any:
-    """Return ``array[key]`` for a basic index of an array in host memory, otherwise `MISSED`."""
+    """Return ``array[key]`` for a basic index of an array in host memory, otherwise return `MISSED`."""
     values = values_of(array)
     if values is None or not _is_basic(key):
         return MISSED
@@ -441,7 +441,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: object) -> Any:
-    """Return a NumPy view of an array's memory as a weft array over the same storage.
+    """Return a weft array over the storage of `array` for `result`, a NumPy view of the array's memory.
 
     Results that are not NumPy arrays are returned unchanged.
     """
@@ -460,7 +460,7 @@ def seen(array: Array, result: object) -> Any:
 
 
 def put(array: Array, key: Any, value: Any) -> bool:
-    """Assign elements of an array in host memory immediately. Return False if that is not possible."""
+    """Execute ``array[key] = value`` immediately, in host memory. Return False if that is not possible."""
     limit, kind = IMMEDIATE[0], type(value)
     if not limit or type(array) is not Array:
         return False
@@ -517,7 +517,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def pick(array: Array, key: object) -> Any:
-    """Return ``array[key]`` for an index array that selects few elements, otherwise `MISSED`."""
+    """Return ``array[key]`` for an index array that selects few elements, otherwise return `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
@@ -545,7 +545,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
 
 
 def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
-    """Assign the elements that a mask selects, in host memory. Return False if that is not possible.
+    """Execute ``array[mask] = value`` immediately, in host memory. Return False if that is not possible.
 
     A pending mask or value is evaluated first.
     """
@@ -572,13 +572,13 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU has no memory yet, because its array is constant or uninitialized."""
+    """Return whether a storage on the CPU has no memory yet, because its elements are one constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Return whether NumPy casts an assigned value as weft does.
+    """Return whether NumPy's cast of an assigned value to `dtype` gives the same result as weft's.
 
     Casts from floats to integers differ, since weft saturates.
     """
@@ -587,7 +587,7 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Return a new small array in host memory, made by a NumPy function. Return None if it would not be small."""
+    """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
     home = default_device()
     if size > IMMEDIATE[0] or not home.small_on_host:
         return None

@@ -1,4 +1,4 @@
-"""The callers of small operations: a program that ``weft run`` redirects, or a library that it uses.
+"""Detection of the callers of small operations: a program that ``weft run`` redirects, or one of its libraries.
 
 In: the frame that executes an operation. Out: whether it belongs to a library. A library computes with NumPy, whose
 operations on small arrays cost least if no weft array takes part. So new small arrays are NumPy's there. Invariant: no
@@ -30,7 +30,7 @@ def expect(is_program: Callable[[FrameType], bool] | None) -> None:
 
 
 def is_library(depth: int = 1, between: str = "") -> bool:
-    """Return whether the caller, `depth` frames up, belongs to a library. Modules that use weft do not count.
+    """Return whether the frame `depth` levels up the stack belongs to a library that does not use weft.
 
     Frames of the module `between` stand for their callers.
     """
@@ -52,7 +52,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module is weft's own or imports anything from weft."""
+    """Return whether a module, given by its global names, belongs to weft or imports from it."""
     for value in tuple(names.values()):
         kind = type(value)
         if _is_wefts(vars(kind).get("__module__")) or (issubclass(kind, ModuleType) and _is_wefts(value.__name__)):

@@ -43,7 +43,7 @@ def values_of(array: Any) -> np.ndarray | None:
 
 
 def _look(array: Any) -> np.ndarray | None:
-    """Return a NumPy view of an array whose storage is in host memory, otherwise None."""
+    """Return a new NumPy view of an array whose storage is in host memory, otherwise None."""
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
     if (root := storage.host) is not None or storage.device.name != "cpu":
@@ -86,7 +86,7 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return the shape, strides and offset of a NumPy view within a storage, counted in elements.
+    """Return the shape, strides and offset, in elements, that describe a NumPy array as a view of a storage.
 
     Return None if the view is the whole storage.
     """
@@ -99,7 +99,7 @@ def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tupl
 
 
 def adopt(values: np.ndarray, device: Device) -> Storage:
-    """Return a storage whose memory is that of a C-contiguous NumPy array."""
+    """Return a storage over the memory of a C-contiguous NumPy array."""
     if device.name != "cpu":
         made = Storage(values.shape, values.dtype, device)
         made.host = values
@@ -110,7 +110,7 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def make_storage(array: Any) -> Storage:
-    """Return a new storage for an array that immediate execution has made. Other code may have its memory."""
+    """Return a storage for an array that immediate execution created without one."""
     values, device = array._values, array._home
     if not array._lent:
         return adopt(values, device)
@@ -120,7 +120,7 @@ def make_storage(array: Any) -> Storage:
 
 
 def over_own_memory(array: Any, seen: np.ndarray) -> np.ndarray:
-    """Return a NumPy view of an array over the memory of the array's new storage.
+    """Return a NumPy view of the same elements as `seen`, but over the memory of the array's new storage.
 
     (Other code may have the array's NumPy array. A view of that one would keep the memory shared.)
     """
@@ -132,8 +132,10 @@ def over_own_memory(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def settled_values(array: Any) -> np.ndarray | None:
-    """Return the elements as `values_of` does. A pending small array is evaluated first if it ends a run of small
-    operations."""
+    """Return a NumPy array over the elements of a weft array, as `values_of` does, or None.
+
+    A pending small array is evaluated first if it ends a run of small operations.
+    """
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():
         return values_of(array)
@@ -141,7 +143,7 @@ def settled_values(array: Any) -> np.ndarray | None:
 
 
 def is_free(array: Any) -> bool:
-    """Return whether an array's memory may be overwritten: no recorded operation or exported view needs it."""
+    """Return whether an array's memory may be overwritten because no recorded operation or exported view needs it."""
     if array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
     if array._storage.buffer is None:
@@ -150,7 +152,7 @@ def is_free(array: Any) -> bool:
 
 
 def keep_written(array: Any, values: np.ndarray) -> None:
-    """Copy `values`, a NumPy view that was written to, back to its array if the array is no longer in host memory.
+    """Copy `values`, a NumPy view that was written to, to its array if the array has left host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """
@@ -159,7 +161,7 @@ def keep_written(array: Any, values: np.ndarray) -> None:
 
 
 def _count_unshared() -> int:
-    """Return the reference count that `is_free` sees for a buffer that only its storage refers to."""
+    """Return the reference count of a buffer that only its storage refers to, as `is_free` measures it."""
 
     class Held:
         _storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Tables of inner loops of ops, which native code calls.
+"""Tables of the ufunc inner loops that native code calls.
 
 In: a dtype, and an op's ufunc, which is NumPy's or compiled. Out: a table of words for each op: the number of operands,
 then an entry for each dtype's type number. Invariant: an entry is empty, or its loop gives the same bits as the op.
@@ -22,14 +22,14 @@ _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
 def note_numpys(name: str, ufunc: np.ufunc, types: int) -> None:
-    """Enter NumPy's inner loops in an op's table, for the dtypes whose type numbers are set bits of `types`."""
+    """Store a NumPy ufunc's inner loops in the table of op `name`, for the dtypes in the bit mask `types`."""
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
             note_loop(name, ufunc, dtype)
 
 
 def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
-    """Enter the inner loop of a ufunc for one dtype in an op's table."""
+    """Store a ufunc's inner loop for one dtype in the table of op `name`."""
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)
     if found is None or found[2].num > MOST:
@@ -44,5 +44,5 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
 
 @cache
 def loops_of(op: str) -> array[int]:
-    """Return the table of an op's inner loops. It is empty until `note_numpys` and `note_loop` fill it."""
+    """Return the table of an op's inner loops, which `note_numpys` and `note_loop` fill."""
     return array("q", [0] * 128)

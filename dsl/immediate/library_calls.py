@@ -1,4 +1,4 @@
-"""NumPy's functions that a library calls with small weft arrays.
+"""Immediate execution of NumPy functions that a library calls with small weft arrays.
 
 In: a NumPy function and its arguments. Out: the result of NumPy's function, or `MISSED` if an array is not small or not
 in host memory. Invariant: arrays in the result that share memory with an argument are weft arrays over the same
@@ -26,7 +26,7 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 
 
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a NumPy function on small arrays. Return `MISSED` if an array is not small, or if it may be written."""
+    """Call a NumPy function on small weft arrays. Return `MISSED` if an array is not small or may be written to."""
     if not _UNUSUAL.isdisjoint(options) or len(arguments) > _most_arguments(function):
         return MISSED
     return _call(function, arguments, options)
@@ -34,13 +34,13 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the maximum number of arguments with which a NumPy function writes to none of them."""
+    """Return the largest number of positional arguments for which a NumPy function does not write to any of them."""
     place = place_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if place is None else place
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a method of a ufunc of any library on small arrays. Return `MISSED` as `call_for_library` does."""
+    """Call a ufunc's method on small weft arrays. Return `MISSED` if an array is not small or may be written to."""
     if method == "at" or not _UNUSUAL.isdisjoint(options):
         return MISSED
     return _call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
@@ -65,7 +65,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
 
 
 def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Return an argument with NumPy arrays instead of weft arrays, or `MISSED` if a weft array is not small."""
+    """Replace the weft arrays in an argument by NumPy arrays. Return `MISSED` if one of them is not small."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
         if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
@@ -87,7 +87,7 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Return a result with weft arrays instead of the NumPy arrays that share memory with an argument."""
+    """Replace the arrays in a result that share memory with an argument by weft arrays. Other arrays remain NumPy's."""
     kind = type(result)
     if kind in PLAIN:
         return result

@@ -76,7 +76,7 @@ def put_elements_first(following: Builtin) -> Builtin:
 
 @cache
 def element_text() -> str:
-    """Return the LLVM IR of the function for ``call(array, key)`` and ``call(array, key, value)``."""
+    """Return the LLVM IR of the builtin, which is called as ``call(array, key)`` or ``call(array, key, value)``."""
     at = {f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer) for name, k in slots_of(kind).items()}
     return _Element(at).text()
 
@@ -117,7 +117,7 @@ class _Element(OperandText):
         return t.end()
 
     def _place(self, values: str) -> str:
-        """Emit the address of the element at a key, which is an integer or a tuple with an integer per axis."""
+        """Emit the address of the element at the given key, which is an integer or a tuple of one integer per axis."""
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
         kind = self._type(key)
@@ -147,7 +147,7 @@ class _Element(OperandText):
         return t.new(f"getelementptr i8, ptr {self._word(values, DATA)}, i64 {t.load(self._offset, 0)}")
 
     def _integer(self, name: str, thing: str) -> str:
-        """Emit the value of a Python int or an int64. Other types branch to ``give.up``."""
+        """Emit code that loads the value of a Python int or a NumPy int64. Other types branch to ``give.up``."""
         t, known = self._t, self._known
         kind = self._type(thing)
         t.branch(f"icmp eq ptr {kind}, {known['int']}", f"{name}.int", f"{name}.other")
@@ -175,7 +175,7 @@ class _Element(OperandText):
         t.do(f"ret ptr {made}")
 
     def _copy(self, name: str, place: str, target: str) -> None:
-        """Copy the bytes of an element, then branch to ``made`` after a read or to ``written`` after a write."""
+        """Emit a copy of an element's bytes, then a branch to ``made`` after a read or to ``written`` after a write."""
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")

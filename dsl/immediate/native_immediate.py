@@ -48,7 +48,7 @@ from weft.runtime import (
 def make_immediate(
     mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
 ) -> Builtin:
-    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` otherwise.
+    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` for all other arguments.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def make_immediate(
 
 
 def plain_signature(function: Callable[..., Any]) -> Signature:
-    """Return a function's signature in the form that Python parses from a builtin's docstring.
+    """Return a function's signature in the form that `inspect` reads from a builtin's docstring.
 
     The signature has no annotations. Defaults that have no literal become None.
     """
@@ -109,7 +109,7 @@ _replacement = Replacement(f"{__name__}.quicken", immediate_text, 4_000)
 
 
 def quicken_after(calls: int) -> None:
-    """Install native code for small operations if that is due after so many calls in Python."""
+    """Install native code for small operations once the number of calls in Python is large enough."""
     if _replacement.is_due(calls):
         quicken()
 
@@ -134,7 +134,7 @@ def quicken() -> None:
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
-    """Return whether Python can call a method's native code as an operator.
+    """Return whether an operator can use the native code of this special method.
 
     This is the case for indexing, and for binary operators whose reflected form is native too.
     """
@@ -145,7 +145,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the mode in which the function of this name runs natively, or None if it remains in Python."""
+    """Return the `Mode` of the native code for a NumPy function, or None if the function stays in Python."""
     if name in GROWING | WARNING and name not in _PLAIN:
         return None
     kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))

@@ -97,7 +97,7 @@ SHARED: dict[str, Any] = {
 
 @cache
 def immediate_text() -> str:
-    """Return the LLVM IR of ``call(self, ...)``.
+    """Return the LLVM IR of the builtin's function, ``call(self, ...)``.
 
     It references no external symbols and contains no constants in memory.
     """
@@ -215,7 +215,10 @@ class _Immediate(ResultText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_plainly(self) -> tuple[str, str]:
-        """Emit the start of a plain call. Return the index of the first operand and the number of keyword arguments."""
+        """Emit the entry for the modes in which the arguments of the call are the operands.
+
+        Return the index of the first operand and the number of keyword arguments.
+        """
         t, known = self._t, self._known
         t.label("wrapped")
         t.branch("icmp sgt i64 %count, 1", "wrapped.some", "slow")
@@ -301,7 +304,7 @@ class _Immediate(ResultText):
         self._take_result(result)
 
     def _take_result(self, result: str) -> None:
-        """Convert a function's result to a weft array and return it."""
+        """Emit code that converts a function's result to a weft array and returns it."""
         t, known = self._t, self._known
         kind = self._type(result)
         t.branch(f"icmp eq ptr {kind}, {known['ndarray']}", "made.array", "made.other")
@@ -351,7 +354,7 @@ class _Immediate(ResultText):
         self._hand_out(result)
 
     def _open_out(self) -> None:
-        """Load the last operand as the destination of the result, then branch to ``call`` if it is writable."""
+        """Emit code that takes the last operand as `out`, then branches to ``call`` if its memory may be written."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
@@ -368,7 +371,7 @@ class _Immediate(ResultText):
         t.label("taken.free")
 
     def _finish(self, result: str) -> None:
-        """Call Python to convert results that are tuples or views of operands."""
+        """Emit a call of Python's `finish` for a result that is a tuple or a view of an operand."""
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -384,7 +387,10 @@ class _Immediate(ResultText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Load the array, the NumPy array over its elements (a new reference) and the key from the arguments."""
+        """Emit code that loads the arguments of an index operation.
+
+        Return the array, the NumPy array over its elements (a new reference) and the key.
+        """
         t, known = self._t, self._known
         t.label(name)
         t.branch(f"icmp eq i64 %count, {count}", f"{name}.count", "slow")
@@ -438,7 +444,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Create the storage of a new array, as `host_values.adopt` does, then branch to ``show.new``."""
+        """Emit code that creates the storage of a new array, as `host_values.adopt` does, then goes to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         home, values = self._field(first, "Array._home"), self._field(first, "Array._values")
@@ -519,7 +525,7 @@ class _Immediate(ResultText):
         self._return(known["None"])
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
-        """Return the value to assign: an array of one of `types`, or a scalar that the array's dtype can hold."""
+        """Emit code that loads the assigned value: an array of one of `types`, or a scalar that fits the dtype."""
         t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)

@@ -84,7 +84,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return a builtin that calls an op's inner loop for small arrays, and `following` otherwise.
+    """Return a builtin that calls an op's inner loop directly for small arrays, and `following` for all other operands.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def loop_text(raised: int) -> str:
-    """Return the LLVM IR of ``call(...)``."""
+    """Return the LLVM IR of the builtin. The bits `raised` are the floating-point flags for which NumPy would warn."""
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -169,7 +169,7 @@ class _Loop(OperandText):
         return t.end()
 
     def _find_table(self) -> None:
-        """Load the op's table of loops and its operands."""
+        """Emit code that loads the op's table of inner loops and the operands."""
         t, known = self._t, self._known
         own = known["loops"]
         t.do(
@@ -207,7 +207,7 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Load the NumPy arrays of the operands (null for scalars).
+        """Emit code that loads the NumPy arrays of the operands (null for scalars).
 
         The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
         same shape.
@@ -266,7 +266,7 @@ class _Loop(OperandText):
         )
 
     def _take_numbers(self) -> None:
-        """Convert scalars to the arrays' dtype: float64, complex128 or int64."""
+        """Emit the conversion of scalar operands to the arrays' dtype: float64, complex128 or int64."""
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
@@ -301,7 +301,7 @@ class _Loop(OperandText):
         t.end_loop("number", reached=True)
 
     def _take_steps(self) -> tuple[str, str]:
-        """Load the addresses and strides of the operands. Return the numbers of rows and columns."""
+        """Emit code that loads the operands' addresses and strides. Return the numbers of rows and columns."""
         t = self._t
         size = self._size("size", self._first)
         few = t.new(f"icmp sle i64 {size}, {self._limit}")
@@ -355,12 +355,12 @@ class _Loop(OperandText):
         return rows, columns
 
     def _size_of_step(self, step: str) -> str:
-        """Return the absolute value of a stride."""
+        """Emit the absolute value of a stride."""
         back = self._t.new(f"icmp slt i64 {step}, 0")
         return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
     def _run(self, rows: str, columns: str) -> None:
-        """Call the loop for each row, and return the result."""
+        """Emit calls of the inner loop, one per row, and the return of the result."""
         t = self._t
         t.branch(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "in.place", "result")
         t.label("in.place")
@@ -410,7 +410,7 @@ class _Loop(OperandText):
         self._return_array(result)
 
     def _new_values(self, name: str, axes: str, lengths: str) -> str:
-        """Create a NumPy array of the result's dtype."""
+        """Emit the creation of a NumPy array of the result's dtype."""
         t, known = self._t, self._known
         dtype = self._share(t.load(self._entry, RESULT, "ptr"))  # (NumPy steals the reference)
         count = t.new(f"trunc i64 {axes} to i32")
@@ -428,7 +428,7 @@ class _Loop(OperandText):
         t.do(f"call void {loop}(ptr {self._args}, ptr {self._dims}, ptr {self._steps}, ptr {data})")
 
     def _check_flags(self, name: str, result: str) -> None:
-        """Continue if the loop raised no floating-point flag. Otherwise discard the result and branch to ``wrong``."""
+        """Emit a check of the floating-point flags. If one is set, discard the result and branch to ``wrong``."""
         t, known = self._t, self._known
         raised = t.new(f"call i32 {known['flags']}(i32 {self._raised})")
         t.branch(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
@@ -439,7 +439,7 @@ class _Loop(OperandText):
         t.label(name)
 
     def _return_array(self, result: str) -> None:
-        """Wrap a NumPy array in a weft array and return it. A library gets the NumPy array itself."""
+        """Emit the return of a result as a weft array. A library gets the NumPy array itself."""
         t, known = self._t, self._known
         self._looked()
         name = f"array.{result[1:]}"
@@ -457,7 +457,7 @@ class _Loop(OperandText):
         t.do(f"ret ptr {array}")
 
     def _multiply(self) -> None:
-        """Return the product of two vectors or matrices."""
+        """Emit the product of two vectors or matrices, and its return."""
         t = self._t
         t.label("product")
         arrays = [t.load(self._arrays, k, "ptr") for k in range(2)]
@@ -509,7 +509,7 @@ class _Loop(OperandText):
         self._return_array(made)
 
     def _inner_product(self, n: str, left: str, right: str) -> None:
-        """Return the inner product of two vectors of `n` elements as a scalar."""
+        """Emit the inner product of two vectors of `n` elements, and its return as a scalar."""
         t, known = self._t, self._known
         t.label("inner")
         # (NumPy's dot copies an array with a negative or zero stride)

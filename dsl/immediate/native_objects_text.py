@@ -1,4 +1,4 @@
-"""LLVM IR shared by native code that reads Python and NumPy objects.
+"""Emission of LLVM IR that reads and writes fields of Python and NumPy objects.
 
 In: LLVM IR under construction, with its named words and the offsets of slots. Out: code that reads and writes fields,
 and branches.
@@ -43,19 +43,19 @@ class ObjectText:
         return self._word(thing, TYPE)
 
     def _check(self, value: str, name: str, otherwise: str) -> None:
-        """Branch to `otherwise` if a pointer is null."""
+        """Emit a branch to `otherwise` for a null pointer, and to the label `name` for other pointers."""
         self._t.branch(f"icmp eq ptr {value}, null", otherwise, name)
         self._t.label(name)
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
-        """Branch to `otherwise` if an attribute is unset or None."""
+        """Emit a branch to `otherwise` if an attribute is unset or None, and to the label `name` if it has a value."""
         t = self._t
         unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
         t.branch(f"or i1 {unset}, {none}", otherwise, name)
         t.label(name)
 
     def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
-        """Branch to the label that `places` gives for an object's type. Unlisted types branch to ``slow``."""
+        """Emit a branch on an object's type `kind`. `places` maps types to labels; others branch to ``slow``."""
         for k, (name, label) in enumerate(places.items()):
             behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
@@ -63,7 +63,7 @@ class ObjectText:
                 self._t.label(behind)
 
     def _share(self, value: str) -> str:
-        """Take a new reference to an object."""
+        """Emit an increment of an object's reference count, and return the object."""
         self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
         return value
 
@@ -93,7 +93,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Continue if each item of a tuple is an int, a slice, or of a type in `table`. Else branch to `otherwise`."""
+        """Emit a branch to `otherwise` unless each item of a tuple is an int, a slice, or of a type in `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, COUNT, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {ITEMS}")
@@ -101,7 +101,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Branch to `on` if a type is int, slice, or in `table`, else to `otherwise`."""
+        """Emit a branch to `on` if a type is int, slice, or in `table`, and to `otherwise` for other types."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.branch(f"or i1 {whole}, {part}", on, name)

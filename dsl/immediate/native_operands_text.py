@@ -1,4 +1,4 @@
-"""LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples and lists of these.
+"""Emission of LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples and lists of these.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -77,7 +77,7 @@ class OperandText(ObjectText):
     _total: str
 
     def _take_all(self) -> None:
-        """Convert each operand to a NumPy array or a plain object, and take a reference to it."""
+        """Emit the conversion of each operand to a NumPy array or a plain object, with a new reference to it."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
         t.label("take.begin")
@@ -130,7 +130,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
 
     def _open(self, name: str, at: str) -> tuple[str, str]:
-        """Load an argument and its type. Unpack `out` if it is a tuple, as in NumPy's ``__array_ufunc__`` protocol."""
+        """Emit code that loads an argument and its type. A tuple given as `out` to ``__array_ufunc__`` is unpacked."""
         t, known = self._t, self._known
         packed = t.load("%given", at, "ptr")
         kind = self._type(packed)
@@ -151,7 +151,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """Copy a tuple or list, with NumPy arrays instead of weft arrays."""
+        """Emit a copy of a tuple or list in which NumPy arrays replace the weft arrays."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -198,8 +198,10 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit code that gets the NumPy array of a weft array. It branches to ``give.up`` if the array has none, or if the operands'
-        devices differ."""
+        """Emit code that loads the NumPy array over a weft array's elements.
+
+        It branches to ``give.up`` if there is no such array, or if the operands are on different devices.
+        """
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")
@@ -236,7 +238,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """Look up the ufunc of an ``__array_ufunc__`` call in the table, then branch to ``protocol.way``.
+        """Emit a lookup of the ufunc of an ``__array_ufunc__`` call in the table, then a branch to ``protocol.way``.
 
         Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
         is not in the table.
@@ -255,7 +257,7 @@ class OperandText(ObjectText):
         return listed
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
-        """Continue if memory is writable and has no other references, otherwise branch to ``give.up``."""
+        """Emit a branch to ``give.up`` unless an array's memory is writable and nothing else refers to it."""
         t = self._t
         writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
         t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
@@ -273,8 +275,9 @@ class OperandText(ObjectText):
         t.label(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Branch to ``small`` if an array is small, has a dtype in `types`, and broadcasts with the previous operand to
-        few elements.
+        """Emit the check of an array operand, with a branch to ``small`` if it passes.
+
+        The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
         """
         t = self._t
         number = t.new(f"sext i32 {self._word(self._word(values, DTYPE), NUMBER, 'i32')} to i64")
@@ -325,8 +328,9 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Branch to ``few`` for a reduction of a whole contiguous array of 1-byte elements, for which a larger limit
-        holds (`small_work.limit_of`).
+        """Emit a branch to ``few`` for reductions with the larger limit of `small_work.limit_of`.
+
+        These are reductions of a whole contiguous array of 1-byte elements.
         """
         t = self._t
         t.store("0", self._many, 0)
@@ -353,7 +357,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Branch to ``small`` if BLAS computes a small product of a large operand (`products.multiply`)."""
+        """Emit a branch to ``small`` if BLAS computes the product, which is small although an operand is large."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")
@@ -378,7 +382,7 @@ class OperandText(ObjectText):
         self._all_hold(f"{name}.wanted", wanted, f"{name}.small")
 
     def _note_type(self, number: str) -> None:
-        """Record whether the operands' dtypes differ."""
+        """Emit code that records whether the operands' dtypes differ."""
         t = self._t
         earlier = t.load(self._first_type, 0)
         t.store(number, self._first_type, 0)
@@ -386,7 +390,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
-        """Replace NumPy's loop by the compiled one for a dtype. Branch to ``give.up`` if it is not compiled yet."""
+        """Emit code that selects the op's compiled loop for a dtype, or branches to ``give.up`` without a loop."""
         t, known = self._t, self._known
         as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
         self._check(as_object, f"{name}.boxed", "give.up")
@@ -400,7 +404,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{name}.alike")
 
     def _broadcast(self, name: str, one: str, other: str) -> None:
-        """Branch to ``small`` if two shapes broadcast to few elements."""
+        """Emit a branch to ``small`` if two shapes broadcast to few elements."""
         t = self._t
         counts = [self._axes(one), self._axes(other)]
         lengths = [self._word(each, LENGTHS) for each in (one, other)]
@@ -424,14 +428,14 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")
 
     def _fill(self, array: str, values: str) -> None:
-        """Set the fields of a new array that owns the NumPy array `values`."""
+        """Emit code that sets the fields of a new weft array over the memory of the NumPy array `values`."""
         self._set(array, "Array._values", values)
         for name, value in (("_home", self._t.load(self._home, 0, "ptr")), ("_view", self._known["None"])):
             self._share(value)
             self._set(array, f"Array.{name}", value)
 
     def _ask_caller(self, name: str, library: str, own: str, failed: str) -> None:
-        """Branch to `library` if a library executes the operation, otherwise to `own`.
+        """Emit a branch on the caller of the operation: to `library` for a library, to `own` for the program.
 
         Python decides about a module that is not in the table. If it raises an error, branch to `failed`.
         """
@@ -452,6 +456,6 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {judged}, {known['True']}", library, own)
 
     def _looked(self) -> None:
-        """Count a read of values on the host."""
+        """Emit an increment of the counter of reads of values on the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

@@ -1,4 +1,4 @@
-"""LLVM IR that returns the result of a NumPy function.
+"""Emission of LLVM IR that returns the result of a NumPy function as a weft array.
 
 In: an ndarray or another object. Out: code that returns a weft array, or the ndarray itself if a library executes the
 operation.
@@ -18,7 +18,7 @@ class ResultText(IndexText):
     _result: str  # address of a stack slot
 
     def _hand_out(self, result: str) -> None:
-        """Return an ndarray as a weft array, or unchanged if it is new and a library executes the operation.
+        """Emit the return of an ndarray: unchanged if it is new and a library is the caller, otherwise as a weft array.
 
         A new array in C order is wrapped here; Python's `hand_out` converts all others.
         """
@@ -52,7 +52,7 @@ class ResultText(IndexText):
         self._return(array)
 
     def _is_plain(self, name: str, kind: str) -> None:
-        """Branch to ``plain`` if a type is that of a scalar or None, otherwise to ``finish``."""
+        """Emit a branch to ``plain`` for the type of a scalar or None, and to ``finish`` for other types."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")

@@ -1,4 +1,4 @@
-"""Size limits of immediate execution. Below them, NumPy takes about as long as weft takes to record an operation.
+"""Size limits of immediate execution. Below them, NumPy takes about as long as weft takes to record the operation.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately.
@@ -21,12 +21,12 @@ from weft.runtime import IMMEDIATE
 
 
 def is_few(size: float) -> bool:
-    """Return whether the square of an array's size is within the limit of immediate execution."""
+    """Return whether two arrays of this size can be broadcast within the limit of immediate execution."""
     return size * size <= IMMEDIATE[0]
 
 
 def most_bools(op: str) -> int:
-    """Return the number of bools that an op processes in the time that one element of another dtype takes."""
+    """Return the factor by which an op's size limit is larger for bools, because NumPy processes them faster."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -37,7 +37,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of argument elements for which a call is executed immediately."""
+    """Return the maximum number of elements in the arguments of a call that is executed immediately."""
     if name == "einsum":
         # (kernels add up in another order)
         return IMMEDIATE[0] if einsum_products(arguments, summed=False) <= IMMEDIATE[0] else GROWN
@@ -59,7 +59,7 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def einsum_products(arguments: Any, summed: bool = True) -> float:
-    """Return the number of products that `numpy.einsum` computes if it contracts all operands in one loop.
+    """Return the number of products of elements that `numpy.einsum` computes if it uses a single loop.
 
     Return infinity for arguments other than subscripts and arrays, and for sums of products unless `summed`.
     """
@@ -86,7 +86,7 @@ _ARRAYS = {Array, np.ndarray}
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether a reduction reads memory in order: a whole contiguous array, or long contiguous rows."""
+    """Return whether a reduction reads memory sequentially: a whole contiguous array, or long contiguous rows."""
     axes = (*axes, *options.values())
     if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
         return values.flags.c_contiguous
@@ -101,7 +101,7 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """Return the maximum number of elements to copy immediately from several arrays together.
+    """Return the maximum total number of elements to copy immediately from arrays, as in a concatenation.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused`.
     """
@@ -114,13 +114,13 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
 
 
 def most_picked(array: Array, key: object) -> int:
-    """Return the maximum number of elements to gather immediately, or to search with a mask."""
+    """Return the maximum number of elements for which a gather or a search by mask is executed immediately."""
     searched = type(key) is not Array or key.dtype.kind == "b"
     return most_moved(array) if searched else most_moved_alone([array])
 
 
 def most_moved(array: Array) -> int:
-    """Return the maximum number of elements of an array to copy immediately. A pending array has a lower limit."""
+    """Return the maximum number of elements of an array to copy immediately. The limit is lower for a pending array."""
     here = array.device.name == "cpu" and values_of(array) is not None
     return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
 
@@ -147,7 +147,7 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
 def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
-    """Return whether a function of arrays with these shapes is small enough for immediate execution."""
+    """Return whether a function is executed immediately for arguments of these shapes."""
     if name in BROADCASTING:
         return all(stays_small(one, other, limit) for one, other in pairwise(shapes))
     if name in _PRODUCTS and len(shapes) == 2 and all(shapes):
@@ -156,7 +156,7 @@ def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to few elements. Incompatible shapes count as few."""
+    """Return whether two shapes broadcast to at most `limit` elements. No error is raised for incompatible shapes."""
     size = 1
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0
@@ -175,7 +175,7 @@ MOST_WHOLE = 8
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements on the host. Return None if the bits of the result could differ from a kernel's."""
+    """Reduce all elements of an array on the host. Return None if a kernel could give other bits."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
@@ -198,7 +198,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def dot_whole(x: Any, y: Any) -> Any:
-    """Return the dot product of two medium-sized float vectors in memory, or None for other operands."""
+    """Return the dot product of two medium-sized float vectors in host memory, or None for other operands."""
     if not IMMEDIATE[0] < x.size <= MOST_WHOLE * IMMEDIATE[0] or x.dtype.char not in "fd":
         return None
     left, right = (values_of(each) if type(each) is Array else each for each in (x, y))

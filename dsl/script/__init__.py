@@ -1,1 +1,1 @@
-"""NumPy's namespace on weft, for libraries and for scripts under `weft run`."""
+"""The `numpy` namespace that libraries and scripts under ``weft run`` see, implemented by weft."""

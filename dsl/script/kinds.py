@@ -1,4 +1,4 @@
-"""Memory effects, accepted arguments and result conversions of NumPy's functions."""
+"""Properties of NumPy's functions that decide how a script calls them: their effects on memory and their results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryEffect(IntEnum):
 
 
 def is_computed(name: str, kind: MemoryEffect) -> bool:
-    """Return whether a function computes elements, and few more of them than its arguments have.
+    """Return whether a function computes elements, and returns few more of them than its arguments have.
 
     Such functions leave NumPy's arrays to NumPy up to tier 0's limit.
     """

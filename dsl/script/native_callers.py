@@ -1,4 +1,4 @@
-"""Native code that depends on whether its caller is a library or the program: imports, and `Array.__class__`.
+"""Native code for imports and for `Array.__class__`, whose results depend on whether a library is the caller.
 
 In: the Python functions that answer. Out: builtins that answer from the table of modules (`callers`), and call the
 Python functions for modules that are not in it. Invariant: a builtin has no frame, so that tracebacks do not show it.
@@ -32,7 +32,7 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the getter of `Array.__class__`: `numpy.ndarray` for libraries, the type for others.
+    """Return the getter of `Array.__class__`: the class is `numpy.ndarray` for libraries, and the real type for others.
 
     It calls `slow` for unknown callers. Raises CompileError.
     """
@@ -47,7 +47,7 @@ def _make(kind: int, first: Any, slow: Callable[..., Any], name: str) -> Callabl
 
 @cache
 def _text() -> str:
-    """Return the LLVM IR of ``call(self, ...)``."""
+    """Return the LLVM IR of the builtin, a function ``call(self, ...)``."""
     t = Text()
     known = t.begin_builtin(NAME, (*_FUNCTIONS, *_WORDS))
     first, slow, callers = known["first"], known["slow"], known["callers"]

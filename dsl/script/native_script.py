@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`. It adds little overhead to a call of NumPy's function.
+"""Native version of `script_function.choose`, with little overhead over a direct call of NumPy's function.
 
 In: NumPy's function, and the Python function that chooses. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
@@ -105,7 +105,7 @@ def make_native(
 
 @cache
 def native_text() -> str:
-    """Return the LLVM IR of ``call(self, ...)``."""
+    """Return the LLVM IR of the builtin, a function ``call(self, ...)``."""
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     numbers = {name: k for k, name in enumerate(Text().begin_builtin(NAME, names))}
     words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_COMMON)}

@@ -27,14 +27,14 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the stand-in. A class that a program derives from it is a subclass of NumPy's own class."""
+        """Create the stand-in for `numpy.ndarray`. Classes derived from the stand-in derive from `numpy.ndarray`."""
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
         real = tuple(np.ndarray if type(base) is mcls else base for base in bases)
         return types.new_class(name, real, options, lambda names: names.update(members))
 
     def __getattribute__(cls, name: str) -> Any:
-        """Return a method of NumPy's class, such as ``ndarray.sum``, as a function of any array."""
+        """Return an attribute of the stand-in. Methods such as ``ndarray.sum`` accept NumPy arrays and weft arrays."""
         found = type.__getattribute__(cls, name)
         # (NumPy compares its protocols by identity)
         ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None
@@ -103,7 +103,7 @@ not_foreign(ndarray)
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
-    """Return the functions that weft implements in a NumPy module, by name."""
+    """Return weft's own implementations of the functions of a NumPy module, by name."""
     return OWN_IN.get(module, {})
 
 
@@ -141,7 +141,7 @@ _WRAPPED_TYPES = frozenset(
 
 
 def wrap_name(found: object) -> Any:
-    """Return weft's version of a member of a NumPy module: functions are wrapped, and arrays are converted."""
+    """Return weft's version of a member of a NumPy module. Functions are wrapped, and arrays become weft arrays."""
     if isinstance(found, types.ModuleType):
         return submodule(found.__name__) if found.__name__.startswith("numpy") else found
     if isinstance(found, type):
@@ -163,13 +163,13 @@ _PLAIN = {"numpy": _SETTINGS | {"asmatrix", "bmat"}, "numpy.ma": frozenset({"arr
 
 
 def plain_names(module: str) -> frozenset[str]:
-    """Return the names of a NumPy module that programs on weft see unchanged."""
+    """Return the names of a NumPy module that keep NumPy's own meaning in a program on weft."""
     return _PLAIN.get(module, _SETTINGS)
 
 
 @cache
 def submodule(name: str) -> NumpyModule:
-    """Return `numpy` or one of its submodules, with functions that take and return weft arrays."""
+    """Return weft's version of `numpy` or one of its submodules, given by name."""
     module = import_module(name)
     own = own_names_of(name)
     plain = (

@@ -49,7 +49,7 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return `numpy.ndarray` if the frame `depth` frames up belongs to a library of the program, otherwise the type.
+    """Return the class of an array that a caller sees: `numpy.ndarray` in a library of the program, otherwise the type.
 
     Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
     array by `numpy.asarray`.
@@ -118,7 +118,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading() -> bool:
-    """Return whether a module is being imported. Native code may need names that the module does not have yet."""
+    """Return whether an import is in progress, during which modules may lack names that native code needs."""
     specs = [getattr(module, "__dict__", {}).get("__spec__") for module in list(sys.modules.values())]
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
@@ -147,7 +147,7 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import NumPy for a caller that may be the program."""
+    """Import a module, as ``__import__`` does. If it is NumPy and the caller is the program, return weft's version."""
     frame = sys._getframe(1)
     if not str(name).startswith("numpy"):
         return _import(name, globals, locals, fromlist, level)
@@ -182,7 +182,7 @@ def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: 
 
 
 class _InChild:
-    """An object that redirects imports in the process that unpickles it."""
+    """Marker object whose unpickling redirects NumPy imports in a child process."""
 
     def __reduce__(self) -> Any:
         return redirect, tuple(_folders)
@@ -206,7 +206,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Within the ``with`` block, run a program on weft or on NumPy. Restore modules and `sys` afterwards."""
+    """Run a ``with`` block in which programs use weft or NumPy. Restore modules and `sys` at its end."""
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
     _folders.clear()
@@ -226,7 +226,10 @@ def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
 
 
 def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
-    """Execute a file on weft or on NumPy, and return its global names. Its functions keep using the chosen library."""
+    """Execute a Python file on weft or on NumPy, and return its global names.
+
+    Functions defined by the file keep using the same library.
+    """
     path = path.resolve()
     if to_weft:
         array.show_class(_getters[-1])

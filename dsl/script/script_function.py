@@ -68,7 +68,7 @@ def _are_small(values: Iterable[Any], most: int = 0) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Return the number of elements in nested sequences. An array in them counts as one element."""
+    """Return the number of elements of nested sequences, from their first items. An array counts as one element."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
@@ -97,7 +97,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stack_few(function: Callable[..., Any], values: Any) -> Any:
-    """Stack a list or tuple that contains small weft arrays into one array. Return `MISSED` if that array would not be small."""
+    """Stack a list or tuple that contains small weft arrays. Return `MISSED` if the result is not small."""
     found: list[tuple[np.ndarray, Array]] = []
     given = take_host(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
     if given is MISSED or sum(each.size for each, _ in found) > IMMEDIATE[0]:
@@ -131,7 +131,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return an estimate of the number of elements: the product of all integers and lengths among the arguments."""
+    """Estimate the number of elements of a new array: the product of all integers and sizes among the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -281,13 +281,13 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 
 def quicken_after(calls: int) -> None:
-    """Install native code for script functions if that is due after so many calls in Python."""
+    """Install native code for script functions once the number of calls in Python is large enough."""
     if import_module("weft.dsl.script.native_script").replacement.is_due(calls):
         quicken()
 
 
 def quicken() -> None:
-    """Install native code for script functions, and for small operations."""
+    """Install the native code of script functions and of small operations."""
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
@@ -302,7 +302,7 @@ def quicken() -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Replace weft's functions in scripts by equivalent ones, given as a mapping from old to new."""
+    """Replace weft's functions in scripts by equivalent ones. `new` maps old functions to new ones."""
     for made in _made:
         made.own = new.get(made.own, made.own)
         _quicken(made)

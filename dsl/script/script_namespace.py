@@ -1,4 +1,4 @@
-"""The `numpy` namespace that a script sees under weft. It has `ScriptFunction` objects and wrapped random generators.
+"""The `numpy` namespace that a script sees under weft: `ScriptFunction` objects and wrapped random generators.
 
 In: a NumPy module. Out: a module with the same names. Invariant: small arrays are NumPy's own.
 """
@@ -53,7 +53,7 @@ def script_module(name: str) -> types.ModuleType:
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return weft's version of a member of a NumPy module for scripts."""
+    """Return the object that a script sees under a name of a NumPy module. `theirs` is NumPy's object."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":
@@ -74,7 +74,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
 
 
 class Indexed:
-    """`numpy.mgrid` and similar objects, whose large arrays become weft arrays."""
+    """Wrapper of `numpy.mgrid` and similar objects. Large arrays that it creates are weft arrays."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
@@ -92,7 +92,7 @@ class Indexed:
 
 
 def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the number of numbers that a generator's method draws if its last argument is `size`, else infinity."""
+    """Return how many random numbers a generator's method draws, or infinity if `size` is not its last argument."""
     size = options.get("size", arguments[-1] if arguments else 1)
     if type(size) is int:
         return size
@@ -100,7 +100,7 @@ def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
 
 
 def _drawing(base: type, name: str) -> Any:
-    """Return a generator method that converts large results to weft arrays if a script, not a library, calls it."""
+    """Return a version of a generator's method for scripts. If a script calls it, a large result is a weft array."""
     draw = getattr(base, name)
     least = runtime.LEAST
     has_native = base is np.random.Generator and name in runtime.DRAWN
@@ -134,7 +134,7 @@ def _drawing(base: type, name: str) -> Any:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of a NumPy generator class for scripts. `isinstance` also accepts NumPy's own generators."""
+    """Return a subclass of a NumPy generator class for scripts. NumPy's own generators count as instances of it."""
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:

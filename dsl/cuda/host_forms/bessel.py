@@ -37,7 +37,7 @@ TWO_OVER_PI, ROOT_HALF = 0.6366197723675814, 0.7071067811865476
 
 
 def _sum(series: tuple[float, ...], u: float) -> Any:
-    """Evaluate a polynomial by Horner's rule, highest power first."""
+    """Evaluate a polynomial by Horner's rule. The coefficient of the highest power comes first."""
     total = 0.0
     for c in series:
         total = total * u + c
@@ -45,7 +45,7 @@ def _sum(series: tuple[float, ...], u: float) -> Any:
 
 
 def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """Return sqrt(2 / (pi*x)) times P and Q, the functions of the asymptotic expansion, for x >= 8."""
+    """Return the functions P and Q of the asymptotic expansion at x >= 8, multiplied by sqrt(2 / (pi*x))."""
     w = 8 / x
     u = 2 * (w * w) - 1
     size = np.sqrt(TWO_OVER_PI / x)
@@ -171,7 +171,7 @@ def yn(n: int, x: float) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the float32 version of a float64 function of an order n and an argument x. The result is rounded once."""
+    """Return the float32 version of a float64 function of an order and a number. The result is rounded once."""
 
     def apply(n: int, x: float) -> Any:
         return np.float32(function(n, np.float64(x)))
@@ -180,7 +180,7 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: int, x: float) -> Any:
-    """Return (x/2)**n / n!, which equals Jn(x) if x*x is negligible."""
+    """Return (x/2)**n / n!, the first term of the power series of Jn(x). It suffices if x*x is negligible."""
     result = np.float64(1.0)
     k = np.int32(1)
     while k <= n and result > 0:
@@ -200,7 +200,7 @@ def _recurrence(n: int, x: float, first: float, second: float) -> Any:
 
 
 def _downwards(n: int, x: float, first: float, second: float) -> Any:
-    """Compute Jn(x) for n >= x > 0 by downward recurrence, scaled to match J0(x) or J1(x)."""
+    """Compute Jn(x) for n >= x > 0 by downward recurrence, normalized by the known J0(x) or J1(x)."""
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
     while k > 0:

@@ -1,4 +1,4 @@
-"""Polynomial coefficients for bessel.py, highest power first. The variable is in [-1, 1]."""
+"""Polynomial coefficients of the Bessel functions in bessel.py, highest power first, for a variable in [-1, 1]."""
 
 from __future__ import annotations
 

@@ -20,7 +20,10 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float to an integer of dtype `held`, saturated to [`least`, `greatest`]."""
+    """Return a function that rounds a float by `rounding` and converts it to an integer of dtype `held`.
+
+    The result is saturated to [`least`, `greatest`]. NaN becomes `at_nan`.
+    """
     kind, low, high = type(least), float(least), float(greatest)
     not_a_number = held(at_nan)
 
@@ -66,22 +69,22 @@ def low_word(x: np.float64) -> np.int32:
 
 
 def from_words(high: int, low: int) -> np.float64:
-    """Return the float64 made of an upper and a lower 32-bit word."""
+    """Return the float64 with the given upper and lower 32 bits."""
     return ((np.int64(high) << 32) | np.int64(np.uint32(low))).view(np.float64)
 
 
 def to_half(x: float) -> np.int16:
-    """Return the bits of the nearest float16."""
+    """Convert a float to the nearest float16, and return its bits."""
     return np.float16(x).view(np.int16)
 
 
 def from_half(bits: np.integer) -> np.float32:
-    """Return the value of the float16 with these bits."""
+    """Convert the bits of a float16 to a float32."""
     return np.float32(bits.view(np.float16))
 
 
 def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
-    """Return a function that reinterprets a signed integer as unsigned and converts it to the nearest float."""
+    """Return a function that reads an integer's bits as an unsigned number, and converts it to the nearest float."""
 
     def apply(x: Any) -> Any:
         return kind(unsigned(x))
@@ -90,7 +93,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float, rounded by `choose`.
+    """Return a function that converts an integer to a float, in the rounding direction that `choose` implements.
 
     `parts` returns the nearest float and its error.
     """
@@ -106,7 +109,7 @@ def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[...,
 
 
 def split_exponent(x: np.float64) -> tuple[np.float64, np.int32]:
-    """Compute `frexp`: a fraction in [0.5, 1) and an exponent of 2.
+    """Compute `frexp`: split a float64 into a fraction in [0.5, 1) and an exponent of 2.
 
     Zero, infinity and NaN return themselves and the exponent 0.
     """
@@ -147,7 +150,7 @@ def scale_single(x: float, n: int) -> np.float32:
 
 
 def exponent_of(x: float) -> np.int32:
-    """Compute `ilogb`: the exponent of 2. Zero and NaN return the minimum int, infinity the maximum int."""
+    """Compute `ilogb`: the exponent of 2 as an int32. Zero and NaN give the least int32, and infinity the greatest."""
     result = GREATEST_INT
     if x == 0 or x != x:
         result = LEAST_INT
@@ -158,7 +161,7 @@ def exponent_of(x: float) -> np.int32:
 
 
 def float_exponent(x: float) -> float:
-    """Compute `logb`: the exponent of 2 as a float. Zero returns -inf, infinity returns inf."""
+    """Compute `logb`: the exponent of 2 as a float. Zero gives -inf, and infinity gives inf."""
     result = abs(np.float64(x))
     if x == 0:
         result = np.float64(-np.inf)
@@ -169,7 +172,7 @@ def float_exponent(x: float) -> float:
 
 
 def split_whole(x: float) -> tuple[float, float]:
-    """Compute `modf`: the fractional and the integral part, both with the sign of x."""
+    """Compute `modf`: the fractional and integral parts of x. Both have the sign of x."""
     whole = np.trunc(x)
     rest = x - whole
     if np.isinf(x):
@@ -178,8 +181,9 @@ def split_whole(x: float) -> tuple[float, float]:
 
 
 def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
-    """Compute `remquo`: the exact value of x - n*y, and the low 3 bits of n with its sign. n is the integer nearest to
-    x / y.
+    """Compute `remquo`: the remainder of x / y and the low 3 bits of the quotient.
+
+    The remainder is the exact value of x - n*y, where n is the integer nearest to x / y. The bits of n have its sign.
 
     It starts from the exact remainder by 8*y, so that each bit of n takes one exact subtraction.
     """
@@ -213,7 +217,7 @@ def remainder_quotient_single(x: float, y: float) -> tuple[np.float32, np.int32]
 
 
 def nearest_remainder(x: float, y: float) -> float:
-    """Compute `remainder`: the exact value of x - n*y, where n is the integer nearest to x / y."""
+    """Compute `remainder`: the exact value of x - n*y, in which n is the integer nearest to x / y."""
     rest, _ = remainder_quotient(np.float64(x), np.float64(y))
     return rest
 

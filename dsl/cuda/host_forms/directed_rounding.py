@@ -66,7 +66,7 @@ def add_error(x: float, y: float) -> tuple[float, float]:
 
 
 def _scaled_error(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of x*y + z - r. Operands must be scaled so that no term overflows or underflows."""
+    """Return a number with the sign of x*y + z - r. The operands must be scaled to avoid overflow and underflow."""
     p = x * y
     low = fma(x, y, -p)
     close = fma(x, y, z)
@@ -80,7 +80,7 @@ def _scaled_error(x: float, y: float, z: float, r: float) -> float:
 
 
 def fma_sign(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of x*y + z - r, where r is the rounded value of x*y + z."""
+    """Return a number with the sign of the rounding error x*y + z - r. Here r is the rounded value of x*y + z."""
     p = abs(x * y)
     q = abs(z)
     e = 0.0
@@ -223,7 +223,10 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand that rounds the result of `error` with `choose`."""
+    """Return a function of one operand, in the rounding direction that `choose` implements.
+
+    `error` computes the result rounded to nearest and its error.
+    """
 
     def apply(x: float) -> float:
         r, e = error(x)
@@ -233,7 +236,10 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands that rounds the result of `error` with `choose`."""
+    """Return a function of two operands, in the rounding direction that `choose` implements.
+
+    `error` computes the result rounded to nearest and its error.
+    """
 
     def apply(x: float, y: float) -> float:
         r, e = error(x, y)
@@ -243,7 +249,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: object) -> Callable[..., Any]:
-    """Return the function ``one / x``, rounded with `choose`."""
+    """Return a function that computes ``one / x``, in the rounding direction that `choose` implements."""
 
     def apply(x: float) -> float:
         r, e = divide(one, x)
@@ -253,7 +259,10 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: o
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return the function x + y, or x - y if `sign` is -1. A zero sum rounded down is -0 if a term has a sign bit."""
+    """Return a function that computes x + y, or x - y if `sign` is -1, in the rounding direction of `choose`.
+
+    A zero sum rounded down is -0 if a term has a sign bit.
+    """
     below = choose is down
 
     def apply(x: float, y: float) -> float:
@@ -268,7 +277,10 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function x * y + z. The sign of a zero result is as in `sum_of`."""
+    """Return a function that computes x * y + z, in the rounding direction of `choose`.
+
+    A zero result has the sign that `sum_of` gives it.
+    """
     below = choose is down
 
     def apply(x: float, y: float, z: float) -> float:

@@ -27,7 +27,7 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function with two results."""
+    """Return a float32 version of a float64 function with two results, computed in float64 and rounded once."""
 
     def apply(x: float) -> Any:
         first, second = function(np.float64(x))
@@ -47,7 +47,7 @@ def integer_power(x: float, n: int) -> float:
 
 
 def integer_power_single(x: float, n: int) -> np.float32:
-    """Compute x**n of a float32."""
+    """Compute x**n for a float32 x and an integer n."""
     return np.float32(np.power(np.float64(x), np.float64(n)))
 
 
@@ -91,7 +91,7 @@ def reciprocal_length_4(x: float, y: float, z: float, w: float) -> float:
 
 
 def sin_cos(x: float) -> tuple[float, float]:
-    """Compute the sine and cosine."""
+    """Compute the sine and cosine of x."""
     return np.sin(x), np.cos(x)
 
 

@@ -34,7 +34,7 @@ def _exp_of_square(x: float, sign: int) -> Any:
 
 
 def inverse_erf(y: float) -> Any:
-    """Return the inverse error function: the x with erf(x) = y, within 4 ulp.
+    """Compute the inverse error function of y, within 4 ulp: the x for which erf(x) = y.
 
     It takes two steps of Halley's method on erf, from the first terms of the inverse series. From |y| = 1/2 on, it
     solves erfc(x) = 1 - |y| instead, where the difference is exact.
@@ -59,7 +59,7 @@ def inverse_erf(y: float) -> Any:
 
 
 def _inverse_tail(p: float) -> Any:
-    """Return the x with erfc(x) = p for 0 < p <= 1/2.
+    """Compute the inverse of erfc for 0 < p <= 1/2: the x for which erfc(x) = p.
 
     Halley's method starts from the estimate of Hastings (1955).
     """
@@ -79,7 +79,7 @@ def _inverse_tail(p: float) -> Any:
 
 
 def inverse_erfc(p: float) -> Any:
-    """Return the inverse complementary error function: the x with erfc(x) = p, within 4 ulp."""
+    """Compute the inverse complementary error function of p, within 4 ulp: the x for which erfc(x) = p."""
     x = p * np.nan
     if p == 0:
         x = 1 / abs(p)
@@ -127,5 +127,5 @@ def normal_cdf(x: float) -> Any:
 
 
 def inverse_normal_cdf(p: float) -> Any:
-    """Return the inverse of the standard normal distribution function at p, within 5 ulp."""
+    """Compute the inverse of the standard normal distribution function at p, within 5 ulp."""
     return -ROOT_2 * inverse_erfc(2 * p)

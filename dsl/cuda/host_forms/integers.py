@@ -76,7 +76,7 @@ def reverse_bits_wide(x: int) -> np.int64:
 
 
 def select_bytes(x: int, y: int, selector: int) -> np.int32:
-    """Select four of the eight bytes of `y` and `x`, like PTX's `prmt`.
+    """Select four of the eight bytes of `y` and `x`, like the PTX instruction `prmt`.
 
     The low 3 bits of each nibble of the selector number a byte.
     """
@@ -90,12 +90,12 @@ def select_bytes(x: int, y: int, selector: int) -> np.int32:
 
 
 def multiply_24(x: int, y: int) -> int:
-    """Return the product of the lower 24 bits of two signed integers."""
+    """Return the product of two signed integers, of which only the lower 24 bits are used."""
     return ((x << 8) >> 8) * ((y << 8) >> 8)
 
 
 def multiply_24_unsigned(x: int, y: int) -> np.int32:
-    """Return the product of the lower 24 bits of two unsigned integers."""
+    """Return the product of two unsigned integers, of which only the lower 24 bits are used."""
     return np.int32((np.uint32(x) & 0xFFFFFF) * (np.uint32(y) & 0xFFFFFF))
 
 
@@ -129,37 +129,37 @@ def multiply_high_wide(x: int, y: int) -> Any:
 
 
 def halved_sum(x: int, y: int) -> np.int32:
-    """Compute (x + y) >> 1 without overflow."""
+    """Compute (x + y) >> 1 of signed integers without overflow."""
     return np.int32((np.int64(x) + np.int64(y)) >> 1)
 
 
 def halved_sum_rounded(x: int, y: int) -> np.int32:
-    """Compute (x + y + 1) >> 1 without overflow."""
+    """Compute (x + y + 1) >> 1 of signed integers without overflow."""
     return np.int32((np.int64(x) + np.int64(y) + 1) >> 1)
 
 
 def halved_sum_unsigned(x: int, y: int) -> np.int32:
-    """Compute (x + y) >> 1 of unsigned numbers without overflow."""
+    """Compute (x + y) >> 1 of unsigned integers without overflow."""
     return np.int32((np.int64(np.uint32(x)) + np.int64(np.uint32(y))) >> 1)
 
 
 def halved_sum_rounded_unsigned(x: int, y: int) -> np.int32:
-    """Compute (x + y + 1) >> 1 of unsigned numbers without overflow."""
+    """Compute (x + y + 1) >> 1 of unsigned integers without overflow."""
     return np.int32((np.int64(np.uint32(x)) + np.int64(np.uint32(y)) + 1) >> 1)
 
 
 def absolute_difference(x: int, y: int, z: int) -> int:
-    """Compute abs(x - y) + z."""
+    """Compute abs(x - y) + z of signed integers."""
     return (x - y if x > y else y - x) + z
 
 
 def absolute_difference_unsigned(x: int, y: int, z: int) -> int:
-    """Compute abs(x - y) + z of unsigned numbers."""
+    """Compute abs(x - y) + z of unsigned integers."""
     return (x - y if np.uint32(x) > np.uint32(y) else y - x) + z
 
 
 def extreme_unsigned(choose: Callable[..., Any], unsigned: Any, signed: Any) -> Callable[..., Any]:
-    """Return a function that computes the minimum or the maximum of two unsigned numbers."""
+    """Return a function that applies `choose`, a minimum or maximum, to the bits of integers as unsigned numbers."""
 
     def apply(x: int, y: int) -> Any:
         return signed(choose(unsigned(x), unsigned(y)))
