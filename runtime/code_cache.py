@@ -1,4 +1,4 @@
-"""The in-memory cache of loaded functions. It is bounded, and threads that need the same function share one build.
+"""A bounded cache of loaded functions in memory. Threads that need the same function wait for one build.
 
 In: a key, and a function that builds its value. Out: the value, built outside the lock. Invariant: a thread that
 waits for another thread's build continues when the build ends, even if it fails. A forked child does not wait for
@@ -18,7 +18,7 @@ _caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 
 
 class CodeCache:
-    """A least-recently-used cache of at most `limit` functions. It holds no lock during a build."""
+    """A cache of at most `limit` functions, which evicts the least recently used. It holds no lock during a build."""
 
     def __init__(self, limit: int = 4096) -> None:
         self._limit = limit
@@ -30,7 +30,7 @@ class CodeCache:
         _caches.add(self)
 
     def forget_builds(self) -> None:
-        """Reset the lock and the unfinished builds in a forked child, since the threads that held them are gone."""
+        """Reset the lock and the unfinished builds in a forked child, where the threads that held them do not exist."""
         self._lock = threading.RLock()
         self._building.clear()
 
@@ -38,7 +38,7 @@ class CodeCache:
         return len(self._found)
 
     def get(self, key: Any) -> Any | None:
-        """Return the cached function, or None if it is not cached."""
+        """Return the function cached for `key`, or None."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)
@@ -46,7 +46,7 @@ class CodeCache:
             return None
 
     def get_or_build(self, key: Any, build: Callable[[], Any]) -> Any:
-        """Return the cached function of `key`. If it is not cached, call `build` and cache the result.
+        """Return the function cached for `key`. If there is none, call `build` and cache its result.
 
         If a build fails, the next caller tries it again.
         """

@@ -159,7 +159,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: Any) -> Kind | None:
-        """Return the kind of a variable to which `value` is assigned. A second array makes the kind an `ArrayKind`.
+        """Return the kind of a variable to which `value` is assigned.
 
         A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.
         """
