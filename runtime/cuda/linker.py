@@ -53,7 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return the cubin of PTX for an architecture, from the disk cache or newly assembled.
+    """Return the cubin assembled from PTX for an architecture, from the disk cache if it is stored there.
 
     Raises CompileError as `assemble` does.
     """
