@@ -1,4 +1,4 @@
-"""The live arrays of a device, and the out-of-memory error that lists these arrays.
+"""Reports of the live buffers of a device, and the out-of-memory error that lists the largest of them.
 
 In: a device's name. Out: its live buffers, largest first, with the user's line that created each buffer. Only the line
 is recorded in advance. The garbage collector's list of objects is searched on demand.
@@ -22,7 +22,7 @@ def counted(count: int, thing: str, things: str = "") -> str:
 
 
 def show_place(place: object) -> str:
-    """Return a source location as ``file.py:12``, or "" for None.
+    """Return a source location as text such as ``file.py:12``. Return "" for None.
 
     A location is a code object and an instruction offset. If the code is weft's, those of the user's call follow.
     """
@@ -33,7 +33,7 @@ def show_place(place: object) -> str:
 
 
 def source_line(place: Any) -> tuple[str, int]:
-    """Return the file and the line of a source location. If the code is weft's, they are those of the user's call."""
+    """Return the file and line of a source location. For code of weft, return those of the user's call."""
     code, offset = place[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno
@@ -45,7 +45,7 @@ def show_file(path: str) -> str:
 
 
 def show_cell(path: str) -> str:
-    """Return the label of a notebook cell, such as ``Cell In[3]``, for its file name. Return "" for other files."""
+    """Return the label of a notebook cell, such as ``Cell In[3]``, for its file name, or "" for other files."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())
@@ -65,5 +65,5 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
 def out_of_memory(
     device: str, requested: int, held: int, total: int | None = None, limit: int | None = None
 ) -> OutOfMemoryError:
-    """Return the error for a request that has failed. It lists the largest live arrays."""
+    """Return the error for a failed request for memory. It lists the largest live buffers."""
     return OutOfMemoryError(device, requested, held, total, limit, largest_buffers(device))

@@ -1,4 +1,4 @@
-"""Functions that a second process runs for this one.
+"""Calls of functions in a second process, which works for this process in the background.
 
 In: the name of a function, and its arguments. Out: a `Request`, which later has the result. Invariant: no call waits
 for the second process, which has one request at a time.
@@ -32,7 +32,7 @@ DELAY = 1
 
 
 class Request:
-    """A request to run a function in the second process.
+    """A request to call a function in the second process.
 
     Attributes
     ----------
@@ -50,20 +50,20 @@ class Request:
         self._then = then
 
     def is_over(self) -> bool:
-        """Return whether the request has been answered, or will never be."""
+        """Return whether the request was answered or lost. Answers that have arrived are received first."""
         if self.state == "waiting":
             exchange()
         return self.state != "waiting"
 
     def settle(self, state: str, result: object = None) -> None:
-        """Set the state and the result. If the function has succeeded, call `then` with the result."""
+        """Set the state and the result. If the state is "done", call `then` with the result."""
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
             self._then(result)
 
 
 class _Second:
-    """The second process and its requests."""
+    """The second process, and the requests that wait for it."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started
@@ -76,14 +76,14 @@ class _Second:
 
     @classmethod
     def settle(cls, state: str, result: object = None) -> None:
-        """Settle the request that was sent."""
+        """Set the state and the result of the request that was sent to the process."""
         if cls.sent is not None:
             request, cls.sent = cls.sent, None
             request.settle(state, result)
 
     @classmethod
     def lose(cls) -> None:
-        """Settle all requests, because no process will answer them."""
+        """Mark all requests as lost, because no process can be started to answer them."""
         cls.settle("lost")
         for queue in cls.queues:
             while queue:
@@ -93,7 +93,7 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a call of a function in the second process. Return None if there is none, or it has too much to do.
+    """Request a call of a function in the second process. Return None if there is no process or too many requests wait.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def submit(
 
 
 def waiting() -> int:
-    """Return the number of requests that have not been answered."""
+    """Return the number of requests that wait for an answer."""
     exchange()
     return sum(map(len, _Second.queues)) + (_Second.sent is not None)
 
@@ -145,7 +145,7 @@ def _start(urgent: bool = True) -> bool:
 
 
 def exchange() -> None:
-    """Receive the answers that have arrived, and send the next request if the process is ready for it."""
+    """Receive answers from the second process, and send it the next request if it is ready."""
     if _Second.process is None:
         return
     with _Second.lock:
@@ -169,7 +169,7 @@ def exchange() -> None:
 
 
 def _replace(process: WorkerProcess) -> None:
-    """Start another process if there are requests, after the process has ended."""
+    """Start a new second process after the previous one has ended, if requests are waiting."""
     process.close()
     _Second.process, _Second.ready = None, False
     if not _Second.left:
@@ -200,7 +200,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def main() -> None:
-    """Answer requests until the process that started this one has ended."""
+    """Run the second process: answer requests until the process that started it has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(10_000)

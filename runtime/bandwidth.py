@@ -1,4 +1,4 @@
-"""The memory bandwidth of a device, measured once per process."""
+"""The memory bandwidth of a device, which is measured once per process."""
 
 from __future__ import annotations
 

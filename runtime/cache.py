@@ -36,7 +36,7 @@ HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, thei
 
 
 def encode(code: ObjectCode) -> bytes:
-    """Return object code serialized to bytes."""
+    """Serialize object code to bytes, as stored in the disk cache."""
     fields = {k: v for k, v in asdict(code).items() if k != "code"}
     text = json.dumps(fields, sort_keys=True).encode()
     return struct.pack("<Q", len(text)) + text + code.code
@@ -52,7 +52,7 @@ def decode(payload: bytes) -> ObjectCode:
 
 
 class DiskCache:
-    """A folder of cache entries, whose total size is limited to `limit` bytes."""
+    """A disk cache: a folder of entries, whose total size is limited to `limit` bytes."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
@@ -88,11 +88,11 @@ class DiskCache:
             warn_user(text, CacheWarning)
 
     def get(self, key: bytes) -> ObjectCode | None:
-        """Return the entry of `key`, or None if there is no entry."""
+        """Return the object code stored for `key`, or None if there is none."""
         return self.find(hashlib.sha256(key).hexdigest())
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the entry whose key has this SHA-256 digest, in hexadecimal digits.
+        """Return the object code for the key whose SHA-256 digest is `digest`, in hexadecimal digits.
 
         Return None if there is no entry.
         """
@@ -143,7 +143,7 @@ class DiskCache:
             self._warn(f"cannot remove the cache entry {path}: {error}")
 
     def put(self, key: bytes, code: ObjectCode) -> None:
-        """Store an entry.
+        """Store object code for a key.
 
         It is no error if another process has stored the entry in the meantime, since the bytes are the same.
         """
@@ -184,7 +184,7 @@ class DiskCache:
         return sorted(found)
 
     def _evict(self) -> None:
-        """Remove the least recently used entries if the cache is too large.
+        """Remove the least recently used entries if the total size exceeds the limit.
 
         More entries than necessary are removed, so that evictions are rare.
         """
@@ -200,7 +200,7 @@ class DiskCache:
         self._sweep(time.time() - ABANDONED)
 
     def _sweep(self, before: float) -> None:
-        """Remove unfinished temporary files that were last written before the time `before`."""
+        """Remove temporary files of unfinished writes that were last modified before the time `before`."""
         for path in self.folder.glob("new-*"):
             try:
                 if path.stat().st_mtime < before:
@@ -209,7 +209,7 @@ class DiskCache:
                 continue  # finished, or swept by another process
 
     def info(self) -> dict[str, Any]:
-        """Return the cache's folder, number of entries, size in bytes, and size limit."""
+        """Return the cache's folder, number of entries, size in bytes, and limit of the size."""
         entries = self._entries() if self.usable else []
         return {
             "folder": str(self.folder),
@@ -236,7 +236,7 @@ def _versions() -> str:
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package, as given in the name of its metadata folder.
+    """Return the version of an installed package, read from the name of its ``.dist-info`` folder.
 
     Loading importlib.metadata would take 20 ms.
     """
@@ -257,7 +257,7 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """Return the bytes of a cache key.
+    """Return the cache key for compiling a kernel's `text` for `target`.
 
     The key consists of the kernel's text, the target, and the versions of the code generator.
     """
@@ -301,7 +301,7 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 
 def disk_cache() -> DiskCache | None:
-    """Return the cache for the current settings, or None if it is disabled."""
+    """Return the disk cache that the settings configure, or None if they disable it."""
     if not setting("cache"):
         return None
     where = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")

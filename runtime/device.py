@@ -1,4 +1,4 @@
-"""The protocol of devices, and the types that its methods use."""
+"""The protocol that all devices implement, and the types of its arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class Buffer:
-    """Memory on a device. It is freed with the last reference to the buffer.
+    """A block of memory on a device. It is freed when the last reference to the buffer is deleted.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class Buffer:
 
 
 class ReleasedBuffer(Buffer):
-    """A buffer whose memory was released while arrays still refer to it. Its address raises ValueError."""
+    """A buffer whose memory was released although arrays still use it. Its address raises ValueError."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ class ReleasedBuffer(Buffer):
 
     @property
     def address(self) -> int:  # type: ignore[override]
-        """Raise ValueError."""
+        """Raise ValueError, since the memory was released."""
         raise ValueError(
             "the memory of this array was released at the end of the block of cuda.mapped: copy it within the block"
         )
@@ -82,7 +82,7 @@ class ReleasedBuffer(Buffer):
 
 @dataclass(slots=True)
 class Requests:
-    """Blocks of memory that each run of a plan requests together.
+    """The buffers that a plan allocates together in each run.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Requests:
 
 
 class OptionalServices(Protocol):
-    """The part of the device protocol that only some devices implement. The defaults are for all other devices.
+    """The methods of the device protocol that only some devices implement. All others inherit these defaults.
 
     Attributes
     ----------
@@ -121,11 +121,11 @@ class OptionalServices(Protocol):
     fourier: Any = None
 
     def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements of `buffer` as a writable array, without a copy. See `memory_on_host`."""
+        """Return the leading elements of a buffer as a writable array, without a copy. See `memory_on_host`."""
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare the kernels of a plan, which later runs start together. By default, `launch` starts each kernel."""
+        """Prepare the kernels of a plan, which are then started together. None means that `launch` starts each."""
         return None
 
     def prepare_grid(
@@ -136,24 +136,27 @@ class OptionalServices(Protocol):
         shared_bytes: int,
         count: int,
     ) -> Any:
-        """Prepare an explicit kernel of `count` arguments for repeated launches. By default, `launch_grid` starts it."""
+        """Prepare an explicit kernel with `count` arguments for repeated launches.
+
+        None means that `launch_grid` starts each launch.
+        """
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices by a library of the device. Return False if the host has to multiply them."""
+        """Multiply matrices by a library of the device. Return False if the device cannot do this."""
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the GPU that owns an address. Return None if it is this device or no GPU."""
+        """Return the number of the other GPU that owns an address, or None if there is no such GPU."""
         return None
 
     def exported_stream(self) -> int | None:
-        """Return the CUDA stream in which other libraries may use the device's memory. Return None without CUDA."""
+        """Return the CUDA stream in which other libraries may use the device's memory, or None without CUDA."""
         return None
 
 
 class Named(OptionalServices):
-    """Base class of devices.
+    """Base class of devices, which are identified by their name.
 
     A device compares equal to its name, since the device of a NumPy array is the string "cpu".
     """
@@ -172,7 +175,7 @@ class Named(OptionalServices):
 
 @runtime_checkable
 class Device(Services, OptionalServices, Protocol):
-    """The protocol of devices for the layers above the runtime.
+    """The protocol of devices, which the layers above the runtime use.
 
     `slots` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an integer,
     or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares it once
@@ -186,16 +189,16 @@ class Device(Services, OptionalServices, Protocol):
 
     @property
     def memory(self) -> MemoryCount:
-        """The counters of the memory pool."""
+        """The memory pool's counters."""
         ...
 
     @property
     def target(self) -> Any:
-        """The code generation target of the device. The runtime does not inspect it."""
+        """The code generation target for the device. The runtime does not inspect it."""
         ...
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return uninitialized memory.
+        """Allocate uninitialized memory.
 
         If there is not enough memory, caches are freed before a second try. Raises `OutOfMemoryError` if that fails
         too.
@@ -203,21 +206,21 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialized memory for each requested table entry.
+        """Allocate the buffers of `requests`, and store them in the table.
 
-        Before the call, such an entry contains None, or a buffer to reuse.
+        Before the call, an entry contains None, or a buffer to reuse.
         """
         ...
 
     def completion_counter(self) -> Buffer:
-        """Return a 32-bit completion counter for a launch. It is zero before the launch, and the launch resets it.
+        """Return a 32-bit counter for the completed blocks of a launch. It is 0 before and after each launch.
 
         Each thread or stream has its own counter.
         """
         ...
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return memory for the look-back descriptors of a launch.
+        """Return memory for the look-back descriptors of a launch that computes a scan.
 
         Only the calling thread or its stream uses it. The memory is zero at first. Successive launches reuse it, and
         each launch leaves it ready for the next launch.
@@ -236,19 +239,19 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
-        """Copy the leading bytes of a buffer to another buffer of this device."""
+        """Copy the leading bytes of a buffer to another buffer on this device."""
         ...
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Copy a buffer of another device to this device."""
+        """Return a copy of another device's buffer on this device."""
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Load object code, and return a handle for `launch`. All symbols are checked before loading."""
+        """Load object code, and return the kernel as an argument for `launch`. All symbols are checked before."""
         ...
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
-        """Start a kernel.
+        """Start a fused kernel.
 
         `parallel` are the extents of the kernel's parallel loops, outermost first. If it is empty, the body runs once.
         `work` is the total number of elements that the kernel processes, and `slots` are its arguments.
@@ -264,16 +267,16 @@ class Device(Services, OptionalServices, Protocol):
         slots: array[int],
         stream: Any = None,
     ) -> None:
-        """Launch an explicit kernel: `grid` blocks of `block` threads, with `shared_bytes` of dynamic shared memory."""
+        """Start an explicit kernel with a grid, a block, and a number of bytes of dynamic shared memory."""
         ...
 
     def synchronize(self) -> None:
-        """Wait until all work that this process has started has ended. Raises the errors of its launches."""
+        """Wait until all work of this process on the device has ended. Raises the errors of failed launches."""
         ...
 
 
 class Registered:
-    """Functions that devices call. Code generation and the sanitizer register them at import."""
+    """Functions of higher layers that devices call. The layers register them at import."""
 
     # takes a target's name and, for a GPU, the newest PTX version that its driver accepts; returns the target
     resolve_target: Any = None
@@ -283,7 +286,7 @@ class Registered:
 
 
 def set_target_resolver(resolver: Callable[..., Any]) -> None:
-    """Register the function that returns the target with a given name."""
+    """Register the function that maps a target's name to the target."""
     Registered.resolve_target = staticmethod(resolver)
 
 

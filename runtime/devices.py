@@ -1,4 +1,4 @@
-"""The registry of devices, and the choice of the default device."""
+"""The registry of devices, and the selection of the default device."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call one of its functions. A process thus loads only the devices that it uses."""
+    """Import a module and call one of its functions. Modules of unused devices are thus never loaded."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
@@ -117,7 +117,7 @@ def default_device() -> Device:
 
 
 def set_default_device(name: str | Device | None) -> None:
-    """Set the default device of the process.
+    """Set the default device of this process.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Errors and warnings. A message states what was requested, what is wrong, where, and what to do."""
+"""Errors and warnings of weft. A message states what was requested, what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = TypeVar("Kind", bound=type[BaseException])
 
 
 def public_error(kind: Kind) -> Kind:
-    """Set the module of an exception class to `weft`, which exports it. Tracebacks and pickles use this name."""
+    """Make `weft` the module of an exception class, as shown in tracebacks and stored in pickles."""
     kind.__module__ = "weft"
     return kind
 
@@ -31,7 +31,7 @@ class WeftError(Exception):
 
 @public_error
 class OutOfMemoryError(WeftError, MemoryError):
-    """Raised if a device has no memory left, even after caches were freed.
+    """Raised if a device has no free memory left, even after cached memory was freed.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class OutOfMemoryError(WeftError, MemoryError):
 
 @public_error
 class DeviceNotFoundError(WeftError, LookupError):
-    """Raised if there is no device with this name on the machine.
+    """Raised if this machine has no device with the given name.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class DeviceMismatchError(WeftError, ValueError):
 
 @public_error
 class DeviceLostError(WeftError, RuntimeError):
-    """Raised if an earlier error has made the device's context unusable. Other devices still work.
+    """Raised if an earlier error has made a device unusable. Other devices still work.
 
     Examples
     --------
@@ -130,7 +130,7 @@ class DeviceLostError(WeftError, RuntimeError):
 
 @public_error
 class CudaError(WeftError, RuntimeError):
-    """Raised if a call of the CUDA driver fails.
+    """Raised if a function of the CUDA driver or of a CUDA library fails.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class CudaError(WeftError, RuntimeError):
 
 @public_error
 class CompileError(WeftError, RuntimeError):
-    """Raised if code generation rejects a kernel, or if a tool that it needs is missing.
+    """Raised if a kernel cannot be compiled, or if a tool for this is missing.
 
     Examples
     --------
@@ -266,7 +266,7 @@ class OptimizerWarning(UserWarning):
 
 @public_error
 class PerformanceWarning(UserWarning):
-    """Warning that an operation works, but slower than it could.
+    """Warning that an operation is slower than it could be. The result is correct.
 
     Examples
     --------
@@ -280,7 +280,7 @@ class PerformanceWarning(UserWarning):
 
 @public_error
 class HostFallbackWarning(PerformanceWarning):
-    """Warning that NumPy computes an operation on a GPU's arrays on the host.
+    """Warning that an operation on arrays of a GPU is computed by NumPy on the host.
 
     The setting `host_fallback` (WEFT_HOST_FALLBACK) silences it, or raises it as an error.
 
@@ -297,7 +297,7 @@ class HostFallbackWarning(PerformanceWarning):
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Emit a warning at the user's line, which is the innermost frame outside this package."""
+    """Emit a warning that points at the user's line: the innermost frame outside of weft."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         level, frame = level + 1, frame.f_back

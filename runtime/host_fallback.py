@@ -1,4 +1,4 @@
-"""Warnings for operations on a GPU's arrays that NumPy computes on the host.
+"""Warnings about operations on a GPU's arrays that NumPy computes on the host.
 
 In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error, as the
 setting `host_fallback` says. Invariant: an operation on one source line is reported once.
@@ -32,7 +32,7 @@ _DRAWN = "{operation} draws these numbers on the host: {nbytes:,} bytes are copi
 
 
 def report_fallback(device: Device, operation: str, nbytes: int, place: Any, draws: bool = False) -> None:
-    """Report that an operation on `device` is computed on the host.
+    """Warn that an operation on arrays of `device` is computed on the host.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kernel launches of a plan. All arguments except those that change between runs are packed in advance.
+"""Kernel launches of a plan, with arguments that are prepared once for all runs.
 
 In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
 into `PreparedLaunches`.
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 @dataclass(slots=True)
 class Launch:
-    """A launch of a kernel, whose buffers are taken from a table.
+    """One kernel launch of a plan. Its buffers are taken from a table at each run.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class Launch:
 
 
 class PreparedLaunches(Protocol):
-    """Launches that are prepared once, and started together."""
+    """Protocol of kernel launches that are prepared once and started together."""
 
     def run(self, table: list[Any]) -> None:
-        """Start the launches with the buffers of a table.
+        """Start the kernels with the buffers in a table.
 
         The last item of the table is the number of launches that were already started when an interrupt occurred. A
         synchronous device updates this number, and starts only the remaining launches.

@@ -1,4 +1,4 @@
-"""Lazy attributes of packages. Their modules are loaded on first use (PEP 562)."""
+"""Lazy attributes of packages, whose modules are imported on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[str], Any]:
-    """Return a function ``__getattr__`` for a package, which imports attributes on first use.
+    """Return a package's function ``__getattr__``, which imports attributes on first use.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Listeners to launches and compilations: profiles, NVTX ranges, and the progress line.
+"""Listeners that are notified of launches and compilations: profiles, NVTX ranges, and the progress line.
 
 In: a launch or compilation that is about to start. Out: the same launch or compilation, started inside every listener.
 Invariant: without a listener a plan only checks an empty tuple. Listeners are called in the thread that launches or
@@ -22,7 +22,7 @@ PATIENCE = 1.0
 
 
 class LaunchNote(NamedTuple):
-    """Description of a launch.
+    """The description of a launch that listeners receive.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class LaunchNote(NamedTuple):
 
 
 class BuildNote(NamedTuple):
-    """Description of a compilation or load, with its target and its times from `time.perf_counter_ns`."""
+    """The description of a compilation or load that listeners receive. Times are from `time.perf_counter_ns`."""
 
     name: str
     target: str
@@ -62,43 +62,43 @@ class BuildNote(NamedTuple):
 
 
 class Listener(Protocol):
-    """The interface of listeners to launches and compilations."""
+    """Protocol of listeners to launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches the kernel. An implementation may measure the call."""
+        """Call `start`, which launches the kernel. A listener can measure the time of this call."""
         ...
 
     def built(self, note: BuildNote) -> None:
-        """Handle the end of a compilation or load."""
+        """Receive the description of a finished compilation or load."""
         ...
 
 
 class Listening:
-    """The active listeners. The innermost is the last one."""
+    """The active listeners, from the outermost to the innermost."""
 
     listeners: tuple[Listener, ...] = ()
     _lock = threading.Lock()
 
     @classmethod
     def add(cls, listener: Listener) -> None:
-        """Notify `listener` from now on."""
+        """Add a listener as the innermost one."""
         with cls._lock:
             cls.listeners = (*cls.listeners, listener)
 
     @classmethod
     def remove(cls, listener: Listener) -> None:
-        """Stop notifying `listener`."""
+        """Remove a listener."""
         with cls._lock:
             cls.listeners = tuple(other for other in cls.listeners if other is not listener)
 
 
 def kernel_number(digest: str) -> int:
-    """Return the key of a kernel in launch notes and build notes, computed from the kernel's digest."""
+    """Return the number by which launch notes and build notes identify the kernel with this digest."""
     return int(digest[:15], 16)
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Launch a kernel through all listeners, each of which calls the next one."""
+    """Launch a kernel through the active listeners: each calls the next, and the last launches the kernel."""
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()
@@ -106,7 +106,10 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 @contextmanager
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
-    """Notify the listeners of the compilation or load in the ``with`` block. Show a progress line if it takes long."""
+    """Notify the listeners after the compilation or load in the ``with`` block.
+
+    If it takes long, a progress line is shown in the meantime.
+    """
     begin = time.perf_counter_ns()
     shown = _Progress(name, target) if setting("progress") and sys.stderr is not None and sys.stderr.isatty() else None
     try:
@@ -120,7 +123,7 @@ def building(name: str, target: str, stage: Literal["compile", "load"], key: int
 
 
 class _Progress:
-    """A line on the terminal that appears if a compilation takes long.
+    """A line on the terminal that appears while a long compilation runs.
 
     It counts seconds, and disappears at the end of the compilation.
     """
@@ -145,6 +148,6 @@ class _Progress:
             sys.stderr.flush()
 
     def end(self) -> None:
-        """Erase the line."""
+        """Erase the progress line."""
         self._done.set()
         self._thread.join()

@@ -1,4 +1,4 @@
-"""LLVM text in separate files: ``NAME.ll`` in the folder of the Python file that uses it.
+"""LLVM text in files ``NAME.ll``, which lie in the folder of the Python module that uses them.
 
 In: the Python file, the name, and the constants. Out: the text with each ``${CONSTANT}`` replaced. Invariant: the
 given constants are exactly those that the text names.
@@ -11,7 +11,7 @@ from string import Template
 
 
 def read_llvm(beside: str, name: str, **constants: int | str) -> str:
-    """Return the LLVM text of a file, with its constants replaced by their values.
+    """Return the LLVM text of a file, with values in place of its constants.
 
     Parameters
     ----------

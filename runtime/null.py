@@ -1,4 +1,4 @@
-"""The null device, which compiles everything and runs nothing."""
+"""The null device, which compiles kernels but does not run them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NullDevice(SynchronousDevice):
-    """A device that generates code for its target, and counts launches. All arrays read as zeros.
+    """A device that compiles kernels and counts launches without running them. All arrays read as zeros.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class NullDevice(SynchronousDevice):
 
     @property
     def target(self) -> Any:
-        """The target for which code is generated."""
+        """The code generation target."""
         if self._target is None:
             self._target = Registered.resolve_target(self.name.partition(":")[2] or "host")
         return self._target
@@ -66,18 +66,18 @@ class NullDevice(SynchronousDevice):
         return Buffer(self, 0, buffer.nbytes)
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Fill the host array with zeros, since there is no device memory."""
+        """Fill the host array with zeros."""
         values.fill(0)
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Discard `values`."""
+        """Do nothing, since the device has no memory."""
 
     def load(self, code: ObjectCode) -> Any:
         """Return the object code unchanged."""
         return code
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
-        """Count a launch, and run nothing."""
+        """Count a launch, without running the kernel."""
         self.launched += 1
 
     def launch_grid(
@@ -89,7 +89,7 @@ class NullDevice(SynchronousDevice):
         slots: array[int],
         stream: Stream | None = None,
     ) -> None:
-        """Count a launch, and run nothing."""
+        """Count a launch, without running the kernel."""
         self.launched += 1
 
     def synchronize(self) -> None:

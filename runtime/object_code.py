@@ -1,4 +1,4 @@
-"""Object code. Code generation creates it, the disk cache stores it, and devices load it."""
+"""Object code, which code generation creates, the disk cache stores, and devices load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REGISTER_AIMS = "// registers: "
 
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
-    """The compiled code of a kernel.
+    """The compiled code of a kernel, or other data in the disk cache.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
 class BlockSchedule(NamedTuple):
-    """The mapping of a fused kernel's launch domain to thread blocks, on a GPU and on device `simt`.
+    """The mapping of a fused kernel's work to thread blocks, on a GPU and on device `simt`.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule of object code. For explicit kernels, its number of threads is 0."""
+        """Return the block schedule that object code contains. For explicit kernels, `threads` is 0."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))
@@ -101,7 +101,7 @@ class BlockSchedule(NamedTuple):
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks for a launch over the extents `parallel`. The number is 0 if an extent is 0.
+        """Return the number of blocks for a launch whose parallel loops have the extents `parallel`.
 
         `work` is the total number of elements.
         """

@@ -1,4 +1,4 @@
-"""When native code replaces Python functions.
+"""Rules for when native code replaces Python functions.
 
 In: the number of calls that Python has executed. Out: whether native code should replace the functions now. Invariant:
 code that is not on disk is compiled in this process only once the calls have taken about as long.
@@ -19,7 +19,7 @@ REQUESTED, COMPILED = 1_000, 30_000
 
 
 class Replacement:
-    """Native code that replaces Python functions.
+    """Native code that replaces Python functions after a number of calls.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Replacement:
         self._over = False  # whether it was due before
 
     def is_due(self, calls: int) -> bool:
-        """Return whether the code should replace Python, which has executed `calls` calls. It is due only once."""
+        """Return whether native code should replace Python after `calls` calls. The answer is True at most once."""
         if self._over or calls < REQUESTED:
             return False
         if self._kept is None:

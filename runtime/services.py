@@ -40,10 +40,10 @@ class Stream(Protocol):
 
 
 class Event(Protocol):
-    """A point in a stream."""
+    """A point in the work of a stream."""
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the event to the current end of a stream. None is the stream of the calling thread."""
+        """Set the event to the current end of a stream. None means the stream of the calling thread."""
         ...
 
     def query(self) -> bool:
@@ -55,7 +55,7 @@ class Event(Protocol):
         ...
 
     def elapsed(self, earlier: Event) -> float:
-        """Return the milliseconds between another event and this one."""
+        """Return the milliseconds from the event `earlier` to this event."""
         ...
 
 
@@ -95,7 +95,7 @@ class DeviceFacts:
 
 
 class MemoryCount(Protocol):
-    """The counters of a device's memory pool.
+    """Protocol of a memory pool's counters.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class MemoryCount(Protocol):
 
 
 class Services(Protocol):
-    """The part of the device protocol for explicit kernels, `weft.cuda`, streams and reports."""
+    """The methods of the device protocol for explicit kernels, `weft.cuda`, streams and reports."""
 
     streaming: bool  # whether the user's streams have to be told which buffers they use
 
@@ -146,7 +146,7 @@ class Services(Protocol):
         ...
 
     def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Make a stream wait for the work that must end before the stream uses a buffer.
+        """Before a stream uses a buffer, make the stream wait for other streams' work on this buffer.
 
         None is the stream of the calling thread.
         """
@@ -157,7 +157,7 @@ class Services(Protocol):
         ...
 
     def delay(self) -> None:
-        """If the calling thread's stream is idle, make it wait while the host submits work.
+        """Delay the calling thread's stream if it is idle, so that the host can submit work in the meantime.
 
         The times of events around the work then do not contain the time in which the host submits it.
         """
@@ -172,26 +172,32 @@ class Services(Protocol):
         ...
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Return host memory of the kind `kind`.
+        """Allocate host memory of a kind, such as pinned memory.
 
         The kinds are "pinned" for fast copies, "mapped" into the device's address space, and "managed".
         """
         ...
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Register existing host memory with the device. It stays registered until the result is deleted."""
+        """Register existing host memory with the device, until the result is deleted."""
         ...
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from the device to a contiguous host array. With a stream, the copy may still run on return."""
+        """Copy from device memory to a contiguous host array.
+
+        With a stream, the call may return before the copy ends.
+        """
         ...
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array to the device. With a stream, the copy may still run on return."""
+        """Copy from a contiguous host array to device memory.
+
+        With a stream, the call may return before the copy ends.
+        """
         ...
 
     def share(self, nbytes: int) -> tuple[Any, bytes]:
-        """Return a new buffer that other processes can open, and its handle."""
+        """Allocate a buffer that other processes can open. Return the buffer and its handle."""
         ...
 
     def open_shared(self, handle: bytes, nbytes: int) -> Any:
@@ -199,15 +205,15 @@ class Services(Protocol):
         ...
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
-        """Return a texture object with a `handle`, or None if kernels read the elements themselves."""
+        """Return a texture object for an array, or None if kernels read the elements from the array itself."""
         ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return the number of blocks of a kernel that a multiprocessor runs at the same time."""
+        """Return how many blocks of a kernel one multiprocessor runs at the same time."""
         ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and the block size that occupy the whole device.
+        """Return the grid size and the block size with which a kernel fills the device.
 
         `limit` is the maximum number of threads per block (0: none).
         """
@@ -218,5 +224,5 @@ class Services(Protocol):
         ...
 
     def reset(self) -> None:
-        """Wait for all work and free memory that no array uses."""
+        """Wait for all work, and free the memory that no array uses."""
         ...

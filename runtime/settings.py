@@ -1,4 +1,4 @@
-"""The settings of weft, in one table. Only this module reads the environment."""
+"""The settings of weft, defined in one table. Only this module reads environment variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting: its environment variable, parser, default and description."""
+    """A setting: its environment variable, the parser and the default of its value, and a description."""
 
     name: str
     env: str
@@ -177,7 +177,7 @@ _overrides: dict[str, Any] = {}
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting. Raises SettingError if its environment variable is invalid."""
+    """Return the value of a setting. Raises SettingError if the environment variable has an invalid value."""
     row, key, default = _by_name[name]
     if key not in _variables and not _overrides:
         return default
@@ -193,12 +193,12 @@ def setting(name: str) -> Any:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for another process."""
+    """Return a copy of the environment variables, for another process."""
     return dict(os.environ)
 
 
 def overrides() -> dict[str, Any]:
-    """Return the settings that `override` has replaced, by name."""
+    """Return the settings that `override` currently replaces, by name."""
     return dict(_overrides)
 
 

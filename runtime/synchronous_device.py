@@ -1,4 +1,4 @@
-"""Services of synchronous devices, whose calls return when their work has ended: the CPU and the null device.
+"""Base class of synchronous devices, whose methods return after their work has ended: the CPU and the null device.
 
 Streams hold no work, events are times, and host memory is ordinary memory. Invariant: nothing here waits.
 """
@@ -35,7 +35,7 @@ SHARED_FOLDER = "/dev/shm"
 
 
 class DoneStream:
-    """A stream of a synchronous device. It never contains pending work."""
+    """A stream of a synchronous device. All work in it has always ended."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -56,7 +56,7 @@ class DoneStream:
 
 
 class ClockEvent:
-    """An event that stores a time of the host's clock."""
+    """An event of a synchronous device: a time of the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.handle = 0
@@ -68,14 +68,14 @@ class ClockEvent:
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
-        """Return True. CUDA also returns True for an event that was never recorded."""
+        """Return True, as CUDA also does for an event that was never recorded."""
         return True
 
     def synchronize(self) -> None:
         """Return immediately, since the event has happened."""
 
     def elapsed(self, earlier: Any) -> float:
-        """Return the milliseconds between another event and this one.
+        """Return the milliseconds from the event `earlier` to this event.
 
         Raises ValueError if one of the events was not recorded or has no timing.
         """
@@ -87,7 +87,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file. In the process that created it, the file is removed when this object is deleted."""
+    """A memory-mapped file. The process that created it removes it when this object is deleted."""
 
     __slots__ = ("_mine", "_raw", "address", "path")
 
@@ -105,25 +105,25 @@ class SharedFile:
 
 
 class NoMemory:
-    """Memory counters of a device without memory. All of them are 0."""
+    """The counters of a device without memory, which are all 0."""
 
     held = kept = peak = 0
     limit: int | None = None
 
     def empty(self) -> int:
-        """Return 0, since no free blocks are kept."""
+        """Return 0, since there are no free blocks."""
         return 0
 
 
 class SynchronousDevice(Named):
-    """Base class of synchronous devices, whose calls return when their work has ended."""
+    """Base class of synchronous devices, whose methods return after their work has ended."""
 
     memory: Any  # as `MemoryCount`
     small_on_host = host_math = True
     streaming = False  # streams hold no work to wait for
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialized memory for each requested table entry."""
+        """Allocate the buffers of `requests`, and store them in the table."""
         for place, nbytes in zip(requests.places, requests.sizes, strict=True):
             table[place] = self.allocate(nbytes)  # type: ignore[attr-defined]
 
@@ -136,7 +136,7 @@ class SynchronousDevice(Named):
         """Do nothing, since no work is ever pending."""
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> DoneStream:
-        """Return a stream. Its handle is only a number that is never passed to CUDA."""
+        """Return a new stream. Its handle is never passed to CUDA."""
         if handle is None:
             SynchronousDevice._streams += 1
             handle = SynchronousDevice._streams
@@ -145,11 +145,11 @@ class SynchronousDevice(Named):
     _streams = 2  # CUDA's handles 1 and 2 are its default streams
 
     def create_event(self, timing: bool = True) -> ClockEvent:
-        """Return an event."""
+        """Return a new event."""
         return ClockEvent(timing)
 
     def delay(self) -> None:
-        """Do nothing: work ends before the call that submits it returns."""
+        """Do nothing, since work ends before the call that submits it returns."""
 
     def facts(self) -> DeviceFacts:
         """Return the properties of the device."""
@@ -160,28 +160,28 @@ class SynchronousDevice(Named):
         return machine_memory()
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Return ordinary memory, which is the only kind of memory that these devices have."""
+        """Return ordinary memory for every kind, since these devices have no other memory."""
         values = np.empty(nbytes + 64, np.uint8)
         at = -(-values.ctypes.data // 64) * 64
         return HostMemory(at, at, nbytes, values)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Return the memory of the array itself."""
+        """Return the memory of the array unchanged."""
         return HostMemory(values.ctypes.data, values.ctypes.data, values.nbytes, values)
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> None:
         """Return None, since kernels read the elements themselves."""
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from the device to a contiguous host array."""
+        """Copy from device memory to a contiguous host array."""
         ctypes.memmove(values.ctypes.data, address, values.nbytes)
 
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array to the device."""
+        """Copy from a contiguous host array to device memory."""
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer in a memory-mapped file, and the buffer's handle. The handle is the path of the file."""
+        """Return a new buffer in a memory-mapped file, and the file's path as its handle."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
@@ -192,7 +192,7 @@ class SynchronousDevice(Named):
         return self._over(file, nbytes), path.encode()
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """Open the shared buffer with this handle. Raises ValueError if its file does not exist or is too short."""
+        """Open a shared buffer by its handle. Raises ValueError if its file does not exist or is too short."""
         path = bytes(handle).rstrip(b"\0").decode()
         if not os.path.isfile(path) or os.path.getsize(path) < nbytes:
             raise ValueError(f"no shared array of {nbytes} bytes at {path!r}: its process has ended, or deleted it")
@@ -207,15 +207,15 @@ class SynchronousDevice(Named):
         return 1
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return a grid size that uses all cores, and a common block size."""
+        """Return a grid size that uses all cores, and a usual block size."""
         return usable_cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
 
     def profile(self, on: bool) -> None:
-        """Warn that profiling has no effect, since profilers do not attach to these devices."""
+        """Warn that profiling has no effect, since profilers cannot attach to these devices."""
         warn_user("profiling is for a GPU; on this device it does nothing")
 
     def reset(self) -> None:
-        """Free memory that no array uses."""
+        """Free the memory that no array uses."""
         self.memory.empty()
 
 
@@ -238,7 +238,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Return the limits of explicit kernels. They are the limits of the architecture that the device emulates."""
+    """Return the device attributes that explicit kernels can query, as for the emulated architecture."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,

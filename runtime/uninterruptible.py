@@ -1,4 +1,4 @@
-"""Uninterruptible work.
+"""Calls that Ctrl-C does not interrupt.
 
 Ctrl-C must not interrupt code that holds locks of another library, such as LLVM.
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class _Work(Generic[Result]):
-    """A call that a separate thread executes, and its result or exception."""
+    """A call that runs in a separate thread, and its result or exception."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._work = work
@@ -39,7 +39,7 @@ class _Work(Generic[Result]):
             self._ended.release()
 
     def wait(self) -> Result:
-        """Return the result of the call, or raise its exception. An interrupt ends only the wait."""
+        """Return the result of the call, or raise its exception. Ctrl-C interrupts the wait, but not the call."""
         if not self._begun.locked():
             try:
                 _thread.start_new_thread(self._run, ())
@@ -66,7 +66,7 @@ _left: dict[Hashable, _Work[Any]] = {}
 
 
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
-    """Run `work` to its end, and return its result. Ctrl-C ends only the wait.
+    """Call `work` and return its result. Ctrl-C interrupts the wait for the result, but not the call.
 
     If work of the same `name` is still running after an interrupt, this function waits for its result instead.
     """

@@ -1,4 +1,4 @@
-"""A second Python process that works for this one.
+"""A second Python process that answers requests of this process.
 
 In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for the second
 process. It survives Ctrl-C, it ends when this process has ended and its current request is finished, and functions
@@ -33,14 +33,14 @@ _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{home!r}]; sy
 
 
 def can_start() -> bool:
-    """Return whether this process can start another interpreter, and is not itself a worker of `multiprocessing`."""
+    """Return whether this process can start a second Python process. Workers of `multiprocessing` cannot."""
     processes = sys.modules.get("multiprocessing.process")
     worker = processes is not None and processes.parent_process() is not None
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.path.exists(SHELL) and not worker
 
 
 class WorkerProcess:
-    """A process that runs the function ``main`` of a module, after `delay` seconds. That function calls `serve`.
+    """A second Python process, which runs the function ``main`` of a module after `delay` seconds.
 
     Raises OSError if the process cannot be started.
 
@@ -73,7 +73,10 @@ class WorkerProcess:
             os.close(answers)
 
     def send(self, request: bytes) -> None:
-        """Send a request. The process should be waiting for one, because a large request waits for its reader."""
+        """Send a request to the process, which should be waiting for one.
+
+        Otherwise, sending a large request blocks until the process reads it.
+        """
         data = memoryview(LENGTH.pack(len(request)) + request)
         try:
             while data:
@@ -98,20 +101,20 @@ class WorkerProcess:
         return found
 
     def cancel(self) -> None:
-        """End the process immediately, before it answers."""
+        """Kill the process, even if it has not answered yet."""
         with suppress(OSError):
             os.killpg(self._group, signal.SIGKILL)
         self.close()
 
     def close(self) -> None:
-        """Close the connection. The process ends after its current request."""
+        """Close the connection. The process then ends after its current request."""
         self.ended = True
         for handle in (self._requests, self._answers):
             os.close(handle)
 
 
 def _split(data: bytes) -> tuple[list[bytes], bytes]:
-    """Return the complete messages in `data`, and the rest."""
+    """Return the complete messages at the start of `data`, and the remaining bytes."""
     found = []
     while len(data) >= LENGTH.size:
         end = LENGTH.size + int(LENGTH.unpack_from(data)[0])
@@ -123,7 +126,7 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer the requests of the process that started this one, until it ends or sends none for `idle` seconds.
+    """In the second process, answer requests until the first process ends or sends none for `idle` seconds.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

@@ -1,4 +1,4 @@
-"""The buffer protocol of a class as a native function.
+"""A native implementation of a class's buffer protocol.
 
 In: a class whose instances have a NumPy array in a slot. Out: the class's slot function, which passes a request for a
 buffer on to that array. Invariant: requests to other instances are answered as before.
@@ -26,7 +26,7 @@ words_with_code.append(np.frombuffer(memoryview(_TABLE), np.int64))
 
 
 def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int) -> None:
-    """Let instances of a class pass requests for buffers on to the NumPy array in their slot `_values`.
+    """Make instances of a class export the buffer of the NumPy array in their slot `_values`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A linker that loads ELF object files for x86-64 without LLVM.
+"""A linker for ELF object files for x86-64, written in Python so that LLVM need not be loaded.
 
 In: a kernel's object file as LLVM writes it, and the address of every external symbol. Out: an `Image` of executable
 memory, and the addresses of its functions. Invariant: memory is written before it becomes executable, and never
@@ -38,7 +38,7 @@ class UnsupportedObjectError(Exception):
 
 
 class Section(NamedTuple):
-    """A section header of an ELF file. The fields are those of the file."""
+    """A section header of an ELF file, with the fields in the file's order."""
 
     name: int
     kind: int
@@ -62,14 +62,14 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code in memory. The memory is freed together with this object."""
+    """Linked code in memory, and the addresses of its symbols. Deleting this object frees the memory."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
 
 
 def link(code: bytes, outside: Mapping[str, int]) -> Image:
-    """Load an object file, and return its image.
+    """Load an object file into memory, and return its linked image.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def link(code: bytes, outside: Mapping[str, int]) -> Image:
 
 
 class _Linker:
-    """State of loading an object file.
+    """The state of linking one object file.
 
     In memory, sections come first, then stubs for external functions, then slots.
     """
@@ -130,7 +130,7 @@ class _Linker:
         return found
 
     def link(self) -> Image:
-        """Lay out, copy and relocate the sections, and make the code executable."""
+        """Copy the sections to memory, apply the relocations, and make the code executable. Return the image."""
         size = self.lay_out()
         relocations = self.relocations()
         called = self.wanted(relocations, (_CALL,))
@@ -169,7 +169,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.place_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign an offset to each loaded section, and return the total size in bytes."""
+        """Assign an offset in the image to each section that is loaded. Return the total size in bytes."""
         size = 0
         for number, section in enumerate(self.sections):
             # exceptions never pass through this code, so unwind information is not needed
@@ -187,7 +187,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols for which relocations of these kinds need a stub or a slot."""
+        """Return the symbols that need a stub or a slot for relocations of these kinds."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.places
@@ -207,7 +207,7 @@ class _Linker:
 
 
 def _protect(start: int, size: int) -> None:
-    """Make whole pages executable and read-only."""
+    """Make the pages of linked code executable and read-only."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_EXEC):
         raise UnsupportedObjectError(f"memory cannot be made executable: errno {ctypes.get_errno()}")

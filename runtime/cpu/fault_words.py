@@ -1,6 +1,4 @@
-"""Layout of the record in which an explicit kernel on the CPU reports a failure.
-
-Other words of the record stop the kernel.
+"""Layout of the failure record of an explicit kernel on the CPU, and functions that stop a running kernel.
 
 Words 0 to 5 belong to the kernel (`faults`). This module and `interrupts` read and write the other words.
 """
@@ -18,7 +16,7 @@ MAIN, NEXT, KEY = 0, 1, 2
 
 
 def stop(record: int, error: BaseException) -> None:
-    """Stop the kernel whose record is at this address, with an exception.
+    """Make the kernel with this failure record stop and raise an exception.
 
     The threads of the kernel exit at their next interrupt poll.
     """
@@ -33,7 +31,7 @@ def stop(record: int, error: BaseException) -> None:
 
 
 def look_soon(record: int) -> None:
-    """Make a kernel check for signals at its next interrupt poll."""
+    """Make a running kernel check for signals at its next interrupt poll."""
     shared = ctypes.c_int64.from_address(record + 8 * SHARED).value
     if shared:
         ctypes.c_int64.from_address(shared + 8 * NEXT).value = 0

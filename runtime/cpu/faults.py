@@ -1,4 +1,4 @@
-"""Failure records of explicit kernels. Generated code writes a record, and the runtime reads it after the launch.
+"""Failure records, in which explicit kernels on the CPU report why they cannot continue.
 
 The record's words are the kind of failure (0: none), the block, and two threads with the synchronization points at
 which they wait. The words of `fault_words` follow.
@@ -14,7 +14,7 @@ from weft.runtime.errors import KernelFault
 
 
 class FaultRecord:
-    """The failure record of a launch.
+    """The failure record of one kernel launch.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class FaultRecord:
             self._words[fault_words.POLL], self._words[fault_words.SHARED] = found.asked, found.shared
 
     def check(self, function: HostFunction, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
-        """Raise KernelFault if the kernel has failed.
+        """Raise KernelFault if the kernel has reported a failure.
 
         If a signal handler's exception stopped the kernel, raise that exception.
         """

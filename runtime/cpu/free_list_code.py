@@ -1,6 +1,6 @@
-"""The native functions that put deleted buffers on free lists and reuse them.
+"""The native code of free lists: it keeps deleted buffers and takes them for new requests.
 
-This module also defines the layout of their records.
+This module also defines the layout of the records that the functions read.
 
 In: buffers without references, and a record of requests. Out: the same objects with their memory, as new buffers.
 Invariant: a buffer on a free list is not a Python object until it is taken. A buffer in an unexpected state is
@@ -40,7 +40,7 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 @cache
 def keep_text(free_list: int) -> str:
-    """Return the text of ``void keep(buffer)``, the deallocator of buffers.
+    """Return the LLVM text of the function ``void keep(buffer)``, which puts a deleted buffer on its free list.
 
     A buffer stores its free list at offset `free_list`.
     """
@@ -70,13 +70,13 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Return the address of a field of a buffer. The field's offset is stored with the free lists."""
+    """Emit the address of a field of a buffer, whose offset is stored with the free lists."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 
 @cache
 def take_text() -> str:
-    """Return the text of ``call(record address, table)``, which serves the requests of a record.
+    """Return the LLVM text of the builtin ``call(record address, table)``, which takes buffers from free lists.
 
     It puts a buffer into the table for each request, and returns the number of requests whose free list is
     empty.

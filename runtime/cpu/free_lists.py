@@ -1,4 +1,4 @@
-"""Free lists of a pool's buffers, by size. A free buffer keeps its memory.
+"""Free lists: deleted buffers of a memory pool, by size, which are reused together with their memory.
 
 One native call serves all requests of a plan.
 
@@ -42,7 +42,7 @@ _TP_DEALLOC = 52
 
 
 class Counted:
-    """A pool whose counters are words in memory, so that native code can update them.
+    """A memory pool whose counters are stored where native code can update them.
 
     Attributes
     ----------
@@ -83,14 +83,14 @@ class Counted:
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
-        """Update the peak after blocks have been taken."""
+        """Raise the recorded peak to the number of bytes in use."""
         held = self.counts[MADE] - self.counts[KEPT]
         if held > self.counts[PEAK]:
             self.counts[PEAK] = held
 
 
 class FreeLists:
-    """The free lists of a pool.
+    """The free lists of a memory pool.
 
     Parameters
     ----------
@@ -131,21 +131,21 @@ class FreeLists:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Return a new buffer, which goes on the free list of this size when it is deleted."""
+        """Return a new buffer that is put on the free list of `size` when it is deleted."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._free_list(size)
         buffer.__init__(*fields)  # type: ignore[misc]
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Return a buffer of `nbytes` from the free list of this size. Return None if the list is empty."""
+        """Take a buffer from the free list of `size`, for a request of `nbytes`. Return None if the list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
     def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
-        """Prepare requests, so that one native call serves them.
+        """Prepare the memory requests of a plan, so that one native call takes all buffers from the free lists.
 
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
         """
@@ -160,7 +160,7 @@ class FreeLists:
                 requests.call = self._take
 
     def clear(self) -> None:
-        """Free all buffers on the free lists."""
+        """Free all buffers on the free lists, with their memory."""
         with self._lock:
             self._store[CLOSED] += 1
             try:
@@ -178,7 +178,7 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
 
 
 def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
-    """Serve the requests one by one. If they are repeated, prepare them for the free lists of the device.
+    """Allocate the buffers of a plan one by one. After several runs, prepare the requests for the free lists.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """
@@ -224,7 +224,7 @@ class _Spec(ctypes.Structure):
 
 @cache
 def native_kind(base: type) -> Any:
-    """Return a subclass for reusable buffers, which have a native deallocator and a pointer to their free list."""
+    """Return a subclass of `base` for reusable buffers. Its deallocator is native code."""
     keep = lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
@@ -240,5 +240,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return the words `KIND` of a builtin: the class of reusable buffers, and the offset of their address."""
+    """Return two words for native code: the class of reusable buffers, and the offset of their attribute `address`."""
     return [id(native_kind(base)), slots_of(base)["address"]]

@@ -1,4 +1,4 @@
-"""Repeated launches of explicit kernels on the CPU, by the native function that also runs plans.
+"""Repeated launches of explicit kernels on the CPU by native code.
 
 In: a kernel with its grid and block, and the argument words of each launch. Out: the completed launches. Invariant:
 blocks are divided as for a single launch. A record is used by one launch at a time.
@@ -27,7 +27,7 @@ IN_STEP = 1 << 11
 
 
 def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int]:
-    """Return the number of threads that share the blocks of a kernel, and the number of blocks per chunk."""
+    """Return how the blocks of a kernel are divided: the number of threads, and the number of blocks per chunk."""
     if function.cooperative or not function.parallel:
         return 1, blocks
     if not function.strided and blocks * prod(block) < THREADS_GRAIN:
@@ -40,7 +40,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry function and argument slots with which Ctrl-C can stop an explicit kernel.
+    """Return an entry function and its argument slots. If possible, Ctrl-C interrupts a kernel run by this function.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `slots`.
     """
@@ -52,12 +52,12 @@ def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tup
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """Return the hidden arguments of an explicit kernel, which come after the user's arguments."""
+    """Return the hidden arguments of an explicit kernel, which follow the user's arguments."""
     return [*grid, *block, shared_bytes, fault.address]
 
 
 class PreparedGrid:
-    """An explicit kernel that is prepared for repeated launches on a grid.
+    """An explicit kernel prepared for repeated launches with the same grid and block.
 
     Each launch takes a list of arguments.
 
@@ -94,7 +94,7 @@ class PreparedGrid:
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
     def run(self, items: list[int], stream: object = None) -> None:
-        """Run the kernel to its end.
+        """Run the kernel to its end with these arguments.
 
         `stream` has no effect. Raises `KernelFault` if threads wait for each other forever.
         """
@@ -116,7 +116,7 @@ class PreparedGrid:
         spare.append(record)
 
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
-        """Return the address of a launch record, its failure record, and the array that holds the launch record."""
+        """Return a new launch record: its address, its failure record, and the array that holds its words."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)

@@ -25,7 +25,7 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device. Each call returns when its work has ended.
+    """The CPU as a device. Each method returns after its work has ended.
 
     Short kernels run in the calling thread, and long ones on all cores.
     """
@@ -38,7 +38,7 @@ class CpuDevice(SynchronousDevice):
 
     @property
     def target(self) -> Any:
-        """Return the target of this machine."""
+        """The code generation target for this machine."""
         return Registered.resolve_target("host")
 
     def allocate(self, nbytes: int) -> Buffer:
@@ -56,7 +56,7 @@ class CpuDevice(SynchronousDevice):
         return found
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialized memory for each requested table entry."""
+        """Allocate the buffers of `requests`, and store them in the table."""
         call = requests.call
         if call is None or call(requests.address, table):
             provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
@@ -91,7 +91,7 @@ class CpuDevice(SynchronousDevice):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the elements as a read-only array, without a copy. The array keeps the buffer alive."""
+        """Return the buffer's elements as a read-only array, without a copy. The array keeps the buffer alive."""
         if not prod(shape):
             return np.empty(shape, dtype)
         values = _view(buffer, dtype, shape)
@@ -101,7 +101,7 @@ class CpuDevice(SynchronousDevice):
     memory_on_host = True
 
     def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements as a writable array, without a copy."""
+        """Return the leading elements of a buffer as a writable array, without a copy."""
         return _view(buffer, dtype, shape)
 
     def copy(self, source: Buffer, destination: Buffer, nbytes: int) -> None:
@@ -110,7 +110,7 @@ class CpuDevice(SynchronousDevice):
         copy_bytes(source.address, destination.address, nbytes, threads)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Copy a buffer of another device to this device."""
+        """Return a copy of another device's buffer in host memory."""
         own = self.allocate(buffer.nbytes)
         if buffer.nbytes:
             buffer.device.claim(buffer)
@@ -127,7 +127,7 @@ class CpuDevice(SynchronousDevice):
         launch(function, *divide(function, parallel, work, threads), slots)
 
     def prepare(self, launches: Sequence[Launch]) -> HostLaunches | None:
-        """Prepare the kernels of a plan, which then run by one native call."""
+        """Prepare the kernels of a plan, so that one native call runs them all."""
         return HostLaunches(self, launches)
 
     def launch_grid(
@@ -139,7 +139,7 @@ class CpuDevice(SynchronousDevice):
         slots: array[int],
         stream: object = None,
     ) -> None:
-        """Run an explicit kernel to its end on all cores. The stream has no effect.
+        """Run an explicit kernel to its end, on all cores. The stream is ignored.
 
         Raises `KernelFault` if threads wait for each other forever.
         """
@@ -160,7 +160,7 @@ class CpuDevice(SynchronousDevice):
     def prepare_grid(
         self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> PreparedGrid | None:
-        """Prepare an explicit kernel that is launched repeatedly. Each launch takes a list of `count` arguments."""
+        """Prepare an explicit kernel for repeated launches with lists of `count` arguments."""
         if not prod(grid) or runner() is None:
             return None
         return PreparedGrid(self, function, grid, block, shared_bytes, count)
@@ -170,7 +170,7 @@ class CpuDevice(SynchronousDevice):
 
 
 class _Exposed:
-    """Memory with NumPy's array interface. Arrays over it keep the buffer alive."""
+    """A buffer with NumPy's array interface. Arrays made from this object keep the buffer alive."""
 
     __slots__ = ("__array_interface__", "_buffer")
 

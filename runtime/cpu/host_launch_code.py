@@ -1,4 +1,4 @@
-"""The native function that runs the kernels of a plan on the CPU, and the layout of its launch records.
+"""The native function that runs the kernels of a plan on the CPU, and the layout of the records that it reads.
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the kernels, run one after the other.
 Invariant: all operations that can raise an exception come before the first kernel. Records are never written, so
@@ -37,7 +37,7 @@ def kernel_words(
     patches: Sequence[tuple[int, int, int]],
     numbers: Sequence[tuple[int, int]],
 ) -> list[int]:
-    """Return the 64-bit words that describe a kernel in a launch record."""
+    """Return the 64-bit words that describe one kernel in a launch record."""
     words = [entry, extent, chunk, parts, alone, len(slots), len(patches), len(numbers), *slots]
     for row in (*patches, *numbers):
         words += row
@@ -45,7 +45,7 @@ def kernel_words(
 
 
 def native_runner(split: int) -> Builtin:
-    """Return the native function ``call(record address, table, pool)``, which runs the kernels of a record.
+    """Return the builtin ``call(record address, table, pool)``, which runs the kernels of a launch record.
 
     Long kernels run on the pool at the address `pool`, or in this thread if it is 0. `split` is the address of the
     pool's function that runs a job. Raises CompileError if the function cannot be compiled.
@@ -55,7 +55,7 @@ def native_runner(split: int) -> Builtin:
 
 @cache
 def runner_text() -> str:
-    """Return the LLVM text of the native function.
+    """Return the LLVM text of the builtin that runs the kernels of a launch record.
 
     It references no external symbols and contains no constants in memory.
     """
@@ -104,7 +104,7 @@ def _rewind(t: Text, cursor: str, first: str, out: str, arguments: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments from the table and advances to the next kernel."""
+    """Emit code that reads a kernel's arguments from the record and the table, and advances to the next kernel."""
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
     k = t.begin_loop("copy", size)

@@ -1,4 +1,4 @@
-"""Host memory in 64-byte aligned blocks, which are cached by size class.
+"""The memory pool of the CPU: 64-byte aligned blocks of host memory, which are cached by size class.
 
 The page faults of a new large block cost more than a memory-bound kernel that fills it. Blocks are therefore cached up
 to a limit and reused. Taking and returning a cached block need no lock besides the GIL, which the reference counts also
@@ -44,7 +44,7 @@ class HostBlock(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
-    """Return the size of the blocks that serve a request of `nbytes`.
+    """Return the size of the block that is used for a request of `nbytes`.
 
     Size classes are quarters of powers of two, which limits the waste.
     """
@@ -55,7 +55,7 @@ def size_class(nbytes: int) -> int:
 
 
 class HostBuffer(Buffer):
-    """A buffer that returns its block of memory to the pool when it is deleted."""
+    """A buffer in host memory, whose block returns to the pool when the buffer is deleted."""
 
     __slots__ = ()
     pooled = True
@@ -66,7 +66,7 @@ class HostBuffer(Buffer):
 
 
 class Pool(Counted):
-    """A pool that caches free blocks of memory by size.
+    """The memory pool of the CPU, which caches free blocks by size.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Pool(Counted):
         self.free_lists: FreeLists | None = None
 
     def obtain_free_lists(self) -> FreeLists | None:
-        """Return the free lists of buffers, or None if they cannot be created."""
+        """Return the free lists of the pool's buffers, or None if they cannot be created."""
         if self.free_lists is None:
             found = make_free_lists(HostBuffer, self, {})
             with self._lock:
@@ -120,7 +120,7 @@ class Pool(Counted):
         return block
 
     def _fresh(self, size: int) -> HostBlock | None:
-        """Return a new block from the system. Return None if there is no memory, or if the limit forbids it."""
+        """Allocate a block from the system. Return None if there is no memory or the pool's limit is reached."""
         if self.limit is not None and self.made + size > self.limit:
             return None
         try:
@@ -131,7 +131,7 @@ class Pool(Counted):
         return block
 
     def give_back(self, block: HostBlock) -> None:
-        """Keep a block for reuse, or free it if the free blocks would exceed their limit."""
+        """Cache a free block, or return it to the system if the cache is full."""
         size = block[2]
         if self.kept + size > self.most_kept:
             self.counts[MADE] -= size
@@ -143,7 +143,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Free all unused blocks, and return their size in bytes."""
+        """Return all cached blocks to the system, and return their size in bytes."""
         if self.free_lists is not None:
             self.free_lists.clear()
         given = 0
@@ -173,7 +173,7 @@ def _from_system(size: int) -> HostBlock:
 
 
 def _next_colour() -> int:
-    """Return the offset within a page for the next large block.
+    """Return the offset from a page boundary at which the next large block starts.
 
     A processor compares the addresses of loads and earlier stores by their offsets within a page (4K aliasing). A loop
     that reads one array and writes another at nearly the same offset takes up to ten times as long.

@@ -1,4 +1,4 @@
-"""Ctrl-C in explicit kernels.
+"""Interruption of explicit kernels by Ctrl-C.
 
 Generated code polls for signals, and exits by longjmp if a handler raises an exception.
 
@@ -34,7 +34,7 @@ GUARD, ASKED, TICK = "weft_guard", "weft_asked", "weft_tick"
 
 
 class Guard(NamedTuple):
-    """Native functions that make a kernel interruptible.
+    """Native functions that run a kernel so that it can be interrupted.
 
     `call` and `address` are an entry with the signature of a kernel. Its slots are the kernel's address, the address of
     the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the kernel calls
@@ -51,7 +51,7 @@ class Guard(NamedTuple):
 
 @cache
 def guard() -> Guard | None:
-    """Return the guard of this process. Return None if kernels cannot be interrupted."""
+    """Return the native functions that make kernels interruptible, or None if this system does not support it."""
     libc = ctypes.CDLL(None)
     if sys.platform != "linux" or not all(hasattr(libc, name) for name in _C):
         return None
@@ -76,7 +76,7 @@ def guard() -> Guard | None:
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that has ended a kernel."""
+    """Raise the exception that stopped a kernel, given the words of its failure record."""
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None
@@ -84,7 +84,7 @@ def raise_again(words: array[int]) -> None:
 
 
 def text() -> str:
-    """Return the text of the LLVM module."""
+    """Return the LLVM text of the native functions."""
     return read_llvm(
         __file__,
         "interrupts",

@@ -1,4 +1,4 @@
-"""Lazy loading of LLVM's library, which needs more than a hundred megabytes of address space.
+"""Lazy loading of the LLVM library, which needs more than a hundred megabytes of address space.
 
 Invariant: no process forks or exits while a thread is inside the library. A child would wait forever for the
 library's locks, and exit would destroy the library. A fork and the exit therefore wait for the call in progress, and
@@ -18,7 +18,7 @@ _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate 
 
 @cache
 def load_llvm() -> None:
-    """Load LLVM's library.
+    """Load the LLVM library.
 
     Raises MemoryError if the address space has no room for it. A later call tries again.
     """

@@ -1,4 +1,4 @@
-"""Loader of host object code. It resolves all external symbols before it links."""
+"""Loader of host object code. All external symbols are resolved before the code is linked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return the addresses of functions to which LLVM may add calls. For example, it replaces a loop by memset."""
+    """Return the addresses of functions that LLVM may call on its own, such as memset in place of a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 
@@ -63,7 +63,7 @@ def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
 
 
 class HostFunction:
-    """A loaded kernel. `call` is its entry function, and keeps the code alive.
+    """A loaded kernel of the CPU. `call` is its entry function, and keeps its code alive.
 
     `cost` is the number of instructions per element. Chunks of the outermost loop begin at multiples of `grain`.
     `spans` tells which elements of an operand one iteration of the outermost loop reads, as `codegen.passes.find_spans`
@@ -117,7 +117,7 @@ def load_object(code: ObjectCode) -> HostFunction:
 
 
 def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file. Return the object that keeps its code alive, and the addresses of `names`."""
+    """Link an object file. Return an object that keeps the code alive, and the addresses of the symbols `names`."""
     memory: Any
     try:
         memory = elf.link(code, {**_functions_of_llvms_own(), **outside})

@@ -1,4 +1,4 @@
-"""Linking of host object code by LLVM, for machines and relocations that `elf` does not support."""
+"""Linking of host object code by LLVM, for machines and relocations that the linker in `elf` does not support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _lock = threading.Lock()
 
 
 def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file. Return the object that keeps its code alive, and the addresses of `names` (0: missing)."""
+    """Link an object file with LLVM.
+
+    Return an object that keeps the code alive, and the addresses of the symbols `names` (0 if missing).
+    """
     with _lock:
         for symbol, address in outside.items():
             llvm.add_symbol(symbol, address)
@@ -28,7 +31,7 @@ def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple
 
 
 def compile_text(text: str) -> bytes:
-    """Return the object file of an LLVM module, compiled for any machine of this architecture."""
+    """Compile LLVM text to an object file for any processor of this machine's architecture."""
     with _lock:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

@@ -1,4 +1,4 @@
-"""Native functions of the runtime, compiled from LLVM text. Python can call some of them.
+"""Compilation and loading of the runtime's native functions, which are written as LLVM text.
 
 In: text that defines one function without external references. Out: its address, or a builtin function with a table
 of the objects and functions that it uses. Invariant: the code is cached on disk, so that a process that finds it does
@@ -54,13 +54,13 @@ _header = object.__basicsize__
 
 
 def check_objects() -> None:
-    """Raise CompileError if native code does not support the object layout of this Python."""
+    """Raise CompileError if this Python's object layout is not the one that native code supports."""
     if sys.implementation.name != "cpython" or _header != HEADER:
         raise CompileError("native code does not know this Python's objects")
 
 
 class NativeFunction(NamedTuple):
-    """A loaded native function: its address, and the object that keeps its code alive."""
+    """A loaded native function: its address, and an object that keeps its code alive."""
 
     address: int
     memory: Any
@@ -68,7 +68,7 @@ class NativeFunction(NamedTuple):
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """Compile and load an LLVM text, and return its function `entry`. Raises CompileError if that fails."""
+    """Return the native function `entry` of an LLVM text. Raises CompileError if the text cannot be compiled."""
     return _load(native_object(entry, text))
 
 
@@ -78,7 +78,7 @@ def _load(code: ObjectCode) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """Return the object code of `text`, which defines `entry` and may refer to the external `symbols`.
+    """Return the object code of an LLVM text that defines the function `entry`, from the disk cache or newly compiled.
 
     Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
     process then compiles it with optimization, for this process and later ones. Raises CompileError if the text cannot
@@ -102,7 +102,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 def optimized_object(
     entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
 ) -> ObjectCode | None:
-    """Return the optimized object code of `text` from the disk cache, or None if it is not cached.
+    """Return the optimized object code of an LLVM text from the disk cache, or None if it is not cached yet.
 
     With `own`, the code uses all instructions of this machine's processor.
 
@@ -125,7 +125,7 @@ def optimized_object(
 
 
 def is_kept(text: str) -> bool:
-    """Return whether the disk cache contains object code of `text`, optimized or not."""
+    """Return whether the disk cache contains the object code of an LLVM text, optimized or not."""
     cache = disk_cache()
     return cache is not None and any(cache.get(key) is not None for key in _keys_of(text))
 
@@ -149,7 +149,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Let a second process compile code with optimization. Return whether this is requested, now or earlier."""
+    """Request optimized code from the second process. Return whether it has been requested, now or earlier."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -162,7 +162,7 @@ def _improve_later(code: ObjectCode, text: str, processor: Processor | None = No
 
 
 def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor: Processor | None) -> None:
-    """Compile a text with optimization, and store the code on disk, in the second process."""
+    """Compile an LLVM text with optimization, and store the code in the disk cache. Runs in the second process."""
     cache, key = disk_cache(), _keys_of(text, processor)[0]
     if cache is not None and cache.get(key) is None:
         cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))
@@ -173,7 +173,7 @@ words_with_code: list[np.ndarray[Any, np.dtype[np.int64]]] = []
 
 
 def _exchange_code(entry: str, text: str, _: None) -> None:
-    """Replace a function by its optimized code, which is on disk."""
+    """Replace the code of a native function in this process by its optimized code from the disk cache."""
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None
     if better is None:
@@ -185,7 +185,7 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Return the object file of an LLVM text, for a processor or for any processor of this machine's architecture."""
+    """Compile LLVM text to an object file, for a given processor or for any of this machine's architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -221,7 +221,7 @@ class _MethodDefinition(ctypes.Structure):
 
 
 class Builtin:
-    """A native function that Python can call.
+    """A native function that is callable from Python.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class Builtin:
         lasting(self)  # holders of the function may call it, even if another thread has created a second builtin
 
     def exchange(self, old: object, new: object) -> None:
-        """Replace an object to which the words of the function refer."""
+        """Replace an object that the native function uses."""
         words = self._words()
         self._objects = (*self._objects, new)  # (the old object may be in use)
         words[words == id(old)] = id(new)
@@ -287,7 +287,7 @@ class Builtin:
         return np.frombuffer(memoryview(words), np.int64)
 
     def method(self) -> Any:
-        """Return the function as a method, which is called with the instance as first argument."""
+        """Return the function as a method. The instance is passed as the first argument."""
         make = ctypes.pythonapi.PyInstanceMethod_New
         make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
         return make(self.call)
@@ -300,7 +300,7 @@ def python_function(name: str) -> int:
 
 
 def lasting(thing: _T) -> _T:
-    """Make an object immortal, since native code refers to it without a reference count. Return the object."""
+    """Keep an object alive forever, since native code refers to it without a reference count. Return the object."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -309,14 +309,14 @@ def lasting(thing: _T) -> _T:
 
 
 class Text:
-    """Builder of the LLVM text of a function."""
+    """Builder for the LLVM text of a function."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the text of a function for `Builtin`. Return a dict that maps each word's name to its LLVM value.
+        """Begin the function of a `Builtin`. Return a dict from the names of its words to their LLVM values.
 
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
@@ -337,7 +337,7 @@ class Text:
         return "\n".join(self.lines)
 
     def do(self, line: str) -> None:
-        """Append an instruction without a result."""
+        """Append an instruction that has no result."""
         self.lines.append(f"  {line}")
 
     def new(self, line: str) -> str:
@@ -351,15 +351,15 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Return the address of a 64-bit word, given a base address and an index."""
+        """Emit the address of a 64-bit word, given a base address and an index. Return its name."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
-        """Emit a load of a word."""
+        """Emit a load of the 64-bit word at an index from a base address. Return the name of the result."""
         return self.new(f"load {kind}, ptr {self.at(base, word)}")
 
     def store(self, value: str, base: str, word: int | str) -> None:
-        """Emit a store of a word."""
+        """Emit a store of a value to the 64-bit word at an index from a base address."""
         self.do(f"store i64 {value}, ptr {self.at(base, word)}")
 
     def branch(self, condition: str, yes: str, no: str) -> None:
@@ -367,7 +367,7 @@ class Text:
         self.do(f"br i1 {self.new(condition)}, label %{yes}, label %{no}")
 
     def begin_loop(self, name: str, count: str) -> str:
-        """Begin a loop from 0 to `count`, and return the name of its index."""
+        """Begin a loop that counts from 0 to `count` - 1, and return the name of its index."""
         self.do(f"br label %{name}.enter")
         self.label(f"{name}.enter")
         self.do(f"br label %{name}")
@@ -378,7 +378,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop. With `reached`, the preceding block already branches to ``.end``."""
+        """End a loop. With `reached`, the loop's last block already branches to ``NAME.end``."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -387,14 +387,16 @@ class Text:
         self.label(f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """Emit a load of an item of a list. The code branches to ``raise`` if the list is too short."""
+        """Emit a load of an item of a list. At run time, an index out of range branches to ``raise``."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {place})")
         self.branch(f"icmp eq ptr {found}, null", "raise", name)
         self.label(name)
         return found
 
     def address(self, known: dict[str, str], table: str, place: str, name: str) -> str:
-        """Emit a load of the address in an item of a list. The code branches to ``raise`` if the item has no address.
+        """Emit a load of the buffer address in an item of a list.
+
+        At run time, an index out of range or an item without an address branches to ``raise``.
 
         The address of a reusable buffer is loaded directly: the words `KIND` of the builtin are the class of such
         buffers and the offset of the address. Other items are asked for their attribute ``address``.

@@ -1,4 +1,4 @@
-"""Native functions for the operators of a class. They are in the slots of its type, so Python looks up no method.
+"""Native functions as the operators of a class. Python calls them through slots of the type, without a lookup.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -48,7 +48,7 @@ words_with_code.append(np.frombuffer(memoryview(_TABLE), np.int64))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
-    """Replace the operators of a class by native functions.
+    """Replace the operator methods of a class by native functions.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Set the method ``__call__`` of a class to a native function.
+    """Make instances of a class callable by a native function, as their method ``__call__``.
 
     Raises CompileError if native code cannot be compiled.
     """
@@ -88,7 +88,7 @@ def put_call(kind: type, builtin: Builtin) -> None:
 
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
-    """Set the special methods `names` of a class to native code, as a C extension does."""
+    """Set special methods of a class to native code, in the way of a C extension."""
     find, number = _find_operator(), next(_free[way])
     at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]
@@ -110,7 +110,7 @@ def _find_operator() -> Callable[[int], int]:
 
 
 def _text() -> str:
-    """Return the LLVM text of all operators, and of a function that returns their addresses."""
+    """Return the LLVM text of all operators, and of the function that returns their addresses."""
     body = read_llvm(
         __file__,
         "operators",

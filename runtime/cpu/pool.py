@@ -1,4 +1,4 @@
-"""The worker threads that run parts of kernels. They are native threads, and never hold the interpreter's lock.
+"""The worker threads of the CPU device. They are native threads, and never hold Python's GIL.
 
 In: a kernel's entry, its slots, and the extent of its outermost loop. Out: the completed loop. Invariant: one job at
 a time is divided among the workers. A second thread with a job runs it without the workers.
@@ -55,14 +55,14 @@ _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 class Entry(NamedTuple):
-    """The function that computes a part of a job, as a callable and as an address."""
+    """A native function that computes a part of a job, as a callable and as an address."""
 
     call: Callable[[int, int, int], None]
     address: int
 
 
 class _Code(NamedTuple):
-    """Native functions of the pool: to run a job, to run a worker, and to copy bytes."""
+    """The native functions of the pool: they run a job, run a worker, and copy bytes."""
 
     run: Any
     address: int
@@ -72,7 +72,7 @@ class _Code(NamedTuple):
 
 
 class Workers:
-    """A pool of threads that lives as long as the process. A forked child starts its own pool."""
+    """The pool of worker threads, which lives as long as the process. A forked child has its own pool."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -92,7 +92,7 @@ class Workers:
         begun: list[Any] | None = None,
         alone: int = 0,
     ) -> None:
-        """Run the iterations ``range(extent)`` of a kernel in chunks, on up to `parts` threads including this one.
+        """Run a kernel's loop over ``range(extent)`` in chunks, on at most `parts` threads including this one.
 
         Sleeping workers are woken when the job has taken `alone` nanoseconds, which is checked between chunks.
         The last item of `begun` is incremented immediately before the kernel starts. No interrupt occurs in between.
@@ -122,7 +122,7 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set a native function that a thread calls periodically while it waits for workers.
+        """Set the native function that a thread calls periodically while it waits for workers.
 
         It is called with the job's entry and slots.
         """
@@ -131,7 +131,7 @@ class Workers:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
 
     def enter(self, parts: int) -> int:
-        """Reserve the pool for the caller until `leave`, and return its address.
+        """Reserve the pool for the calling thread until `leave`. Return the pool's address.
 
         Return 0 for a pool of one thread, or if another thread has reserved the pool.
         """
@@ -148,7 +148,7 @@ class Workers:
         return self._address
 
     def leave(self) -> None:
-        """End the reservation of the pool."""
+        """Release the pool after `enter`."""
         self._lock.release()
 
     def _grow(self, wanted: int) -> None:
@@ -175,7 +175,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _keep_off(self, here: int) -> None:
-        """Keep workers off the processor of the thread that starts jobs.
+        """Move the workers away from the processor `here`, on which the thread that starts jobs runs.
 
         On some virtual machines, a worker that wakes there starts milliseconds late.
         """
@@ -190,7 +190,7 @@ class Workers:
 
 @cache
 def _code() -> _Code:
-    """Return the native code of the pool."""
+    """Return the native functions of the pool."""
     libc = ctypes.CDLL(None)
     outside = {}
     for symbol in pool_code.SYMBOLS:
@@ -204,7 +204,7 @@ def _code() -> _Code:
 
 
 def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
-    """Copy memory. Up to `parts` threads share a large copy."""
+    """Copy memory. At most `parts` threads share a large copy."""
     parts = min(parts, nbytes // COPY_GRAIN)
     if parts < 2:
         ctypes.memmove(target, source, nbytes)
@@ -215,7 +215,7 @@ def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
 
 
 def _fresh_memory() -> int:
-    """Allocate the memory of a pool, initialized for no threads, and return its address."""
+    """Allocate the memory of a pool without threads, and return its address."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
     _keep_for_ever(raw)
@@ -230,7 +230,7 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_turns() -> int:
-    """Return the number of spin iterations before a worker sleeps.
+    """Return the number of iterations for which a worker spins before it sleeps.
 
     An iteration takes 5 to 50 ns, depending on the machine.
     """
@@ -243,12 +243,12 @@ def _count_turns() -> int:
 
 
 def _keep_for_ever(what: object) -> None:
-    """Keep an object alive at exit, since workers use it while the interpreter shuts down."""
+    """Keep an object alive even at exit, since workers may use it while the interpreter shuts down."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 
 def split_address() -> int:
-    """Return the address of the function that runs a job.
+    """Return the address of the native function that runs a job.
 
     Its arguments are a pool, an entry, its slots, an extent, a chunk, the number of parts, and the
     nanoseconds after which sleeping workers are woken.
@@ -260,7 +260,7 @@ _workers = Workers()
 
 
 def workers() -> Workers:
-    """Return the pool of this process. Its threads are started on first use."""
+    """Return the pool of this process. Threads start on first use."""
     return _workers
 
 

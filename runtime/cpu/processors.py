@@ -1,4 +1,4 @@
-"""Processor affinity: the processor of a thread, and the processors that other threads avoid.
+"""Processor affinity of threads: on which processor a thread runs, and which processors threads avoid.
 
 On some virtual machines, the system does not treat processors as neighbors. A thread that wakes on the processor
 of the waking thread then waits for milliseconds until the system moves it.
@@ -18,7 +18,7 @@ MOST_MOVED = 16
 
 
 def keep_off(here: int, threads: Sequence[int]) -> None:
-    """Keep threads off the processor `here`.
+    """Move threads away from the processor `here`.
 
     The threads, given by their system thread IDs, run on the remaining processors of this process. If there are more
     than `MOST_MOVED` threads, nothing is changed.
@@ -31,7 +31,7 @@ def keep_off(here: int, threads: Sequence[int]) -> None:
 
 
 def processor() -> int:
-    """Return the processor of the calling thread, or -1 if it is unknown."""
+    """Return the number of the processor on which the calling thread runs, or -1 if it is unknown."""
     ask = _asked()
     return -1 if ask is None else int(ask())
 

@@ -1,4 +1,4 @@
-"""Python threads that run NumPy's loops in parallel. These loops release the interpreter's lock.
+"""Python threads that run NumPy's loops in parallel, since these loops release the GIL.
 
 In: independent calls. Out: the completed calls. Invariant: when `run_calls` returns or raises, no call is running, so
 the memory that they wrote may be released.
@@ -21,7 +21,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class _Job:
-    """A queue of calls that are run by the calling thread and by workers.
+    """A queue of calls, which the calling thread and workers take and run.
 
     It has no lock, since an interrupt may end any step of the calling thread. Workers are not interrupted.
     """
@@ -35,7 +35,7 @@ class _Job:
         self._errors: list[BaseException] = []
 
     def serve(self) -> None:
-        """Run calls in a worker thread until the queue is empty."""
+        """In a worker thread, run calls until the queue is empty."""
         # Invariant: a worker registers before it takes a call, so that a caller that finds an empty queue waits for the
         # worker
         self._begun.append(None)
@@ -56,7 +56,7 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """Run calls in the calling thread until the queue is empty, then wait for the workers.
+        """In the calling thread, run calls until the queue is empty, then wait for the workers.
 
         Raises the exception of a call that failed.
         """
@@ -88,7 +88,7 @@ class _Workers:
         self._avoided = (-1, 0)  # the processor that the workers avoid, and the number of workers that do
 
     def offer(self, job: _Job, threads: int) -> None:
-        """Offer a job to at most `threads` workers."""
+        """Give a job to at most `threads` workers."""
         try:
             while self._count < threads:
                 # (`threading` would wait for the thread to start: forever, if there is no memory)
@@ -126,7 +126,7 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
-    """Return the slices that divide an axis of `length` elements and `nbytes` bytes into blocks.
+    """Divide an axis of `length` elements and `nbytes` bytes into blocks. Return the slices of the blocks.
 
     There are `each` blocks per thread, unless they would be too small.
     """

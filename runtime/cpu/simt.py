@@ -20,7 +20,7 @@ from weft.runtime.object_code import MAX_BLOCKS
 
 
 class SimtDevice(CpuDevice):
-    """A device on the CPU that emulates `CudaDevice`.
+    """A device that emulates a GPU (`CudaDevice`) on the CPU.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ class SimtDevice(CpuDevice):
 
     @property
     def target(self) -> Any:
-        """The target: this machine, with the schedules of a GPU."""
+        """The code generation target: this machine, with the schedules of a GPU."""
         return Registered.resolve_target(self.name)
 
     def prepare(self, launches: Sequence[Launch]) -> None:
-        """Return None, so that kernels run one by one and each can be checked."""
+        """Return None, so that kernels are launched one by one and can be checked."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
         """Run a kernel to its end, with one block for every `per_block` items of its launch domain."""

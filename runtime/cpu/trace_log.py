@@ -1,4 +1,4 @@
-"""The event log of instrumented kernels. The operation `trace` writes it, and a reader consumes it.
+"""The event log of instrumented kernels: `trace` operations write events, and a reader processes them.
 
 In: the events of one launch, each a number of 64-bit words. Out: rows of numbers in order. Invariant: one launch is
 instrumented at a time. An exception of the reader is raised at the launch, and ends the reading.
@@ -23,7 +23,7 @@ Reader = Callable[[list[list[int]]], None]
 
 
 class _Trace:
-    """The reader of a log, and the first error that the reader has raised."""
+    """The reader of the event log, and the first exception that it has raised."""
 
     __slots__ = ("error", "reader", "width")
 
@@ -33,7 +33,7 @@ class _Trace:
         self.error: BaseException | None = None
 
     def drain(self) -> None:
-        """Pass all events in the log to the reader."""
+        """Pass the events in the log to the reader, and empty the log."""
         rows = _words[2 : 2 + int(_words[0])].reshape(-1, self.width).tolist()
         _words[0] = 0
         if self.error is None:
@@ -57,7 +57,7 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 @contextmanager
 def tracing(width: int, reader: Reader) -> Iterator[None]:
-    """Pass the events of the launch within the ``with`` block to `reader`.
+    """Pass the events of the launch in the ``with`` block to `reader`.
 
     All events have been read at the end of the block.
 

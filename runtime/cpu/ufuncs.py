@@ -1,4 +1,4 @@
-"""NumPy ufuncs with compiled inner loops.
+"""NumPy ufuncs whose inner loops are compiled kernels.
 
 In: entries of loaded kernels. Out: `np.ufunc` objects with inner loops that call them. Invariant: a loop preserves
 the floating-point status flags, so that NumPy does not warn.
@@ -53,7 +53,7 @@ _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
 def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
-    """Return an elementwise ufunc with a single inner loop.
+    """Return an elementwise ufunc with one inner loop, which calls a compiled kernel.
 
     The last dtype is that of the result, and the others are those of the operands.
 
@@ -68,7 +68,7 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
 def make_fold_ufunc(
     name: str, entry: HostFunction, slots: Sequence[int], places: tuple[int, int, int], dtypes: Sequence[np.dtype]
 ) -> Any:
-    """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows.
+    """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows by a compiled kernel.
 
     `slots` are the arguments of `entry`. The loop sets those with the indices `places`: the address of the row, the
     address of the result, and the length.
@@ -92,7 +92,7 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return the inner loop of a ufunc for operands of one dtype, or None if there is none.
+    """Return the inner loop of a ufunc whose operands all have `dtype`, or None if there is none.
 
     The result is the address of the loop, the address of its data, and the dtype of its result.
     """
@@ -154,7 +154,7 @@ def _end(t: Text) -> str:
 
 
 def _map_text(entry: str) -> str:
-    """Return the LLVM text of an elementwise loop.
+    """Return the LLVM text of the inner loop of an elementwise ufunc.
 
     Contiguous operands are processed in one call, and others block by block. If an element depends on the previous one,
     there is one call per element.
@@ -199,7 +199,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit calls of the entry function block by block. Strided operands are copied to contiguous memory."""
+    """Emit calls of the kernel for one block of elements after the other. Strided operands are copied."""
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")
@@ -250,7 +250,7 @@ def _copy(
 
 
 def _fold_text(entry: str) -> str:
-    """Return the LLVM text of a loop that reduces contiguous rows, with one call per row."""
+    """Return the LLVM text of the inner loop of a reduction, which calls the kernel once per row."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

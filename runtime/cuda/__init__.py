@@ -1,1 +1,1 @@
-"""The CUDA devices."""
+"""The CUDA device, and the libraries and tools that it uses."""

@@ -1,4 +1,4 @@
-"""Matrix products by cuBLAS, if it is installed.
+"""Matrix products on a GPU by cuBLAS, if it is installed.
 
 In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream.
 Invariant: computation has the full precision of the dtype (float16 sums in float32, no TensorFloat-32). Operands that
@@ -56,7 +56,7 @@ _FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char,
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand of a product: matrices along its last two axes, or a vector.
+    """An operand of a matrix product: matrices in its last two axes, or a vector.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Matrices:
 
 
 class Blas:
-    """cuBLAS on one device.
+    """The cuBLAS library on one device.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Blas:
         self._lock = threading.Lock()
 
     def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
-        """Compute the product that `numpy.matmul` defines, and write it to `out` in C order.
+        """Compute a product as `numpy.matmul` does, and write it to the address `out` in C order.
 
         Return False if cuBLAS is missing or does not support the operands. Raises CudaError if cuBLAS fails.
         """
@@ -120,7 +120,7 @@ class Blas:
         return True
 
     def _ready(self) -> bool:
-        """Load the library and create its handle on first use. Return whether the library is installed.
+        """Load cuBLAS and create its handle on first use. Return whether cuBLAS is installed.
 
         Raises CudaError if the handle cannot be created.
         """
@@ -140,7 +140,7 @@ class Blas:
             return True
 
     def _call(self, name: str, *arguments: Any) -> int:
-        """Call a function of cuBLAS in the stream of the calling thread."""
+        """Call a cuBLAS function in the stream of the calling thread."""
         with self._order.lock:
             queue = self._order.enter(None)
 
@@ -153,7 +153,7 @@ class Blas:
             return self._within(call)
 
     def _within(self, call: Any) -> int:
-        """Call a function of cuBLAS in the context of the device."""
+        """Run a call of cuBLAS in the context of the device."""
         self._driver.call("cuCtxPushCurrent", self._driver.context)
         try:
             return int(call())
@@ -167,7 +167,7 @@ class Blas:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """How cuBLAS computes a product.
+    """A plan of the cuBLAS calls that compute a product.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class _Product:
 def _plan_product(
     left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
 ) -> _Product | None:
-    """Return how cuBLAS computes a product of operands with these shapes and strides. Return None if it cannot."""
+    """Return the plan of a product of operands with these shapes and strides, or None if cuBLAS does not support it."""
     a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
     n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -207,13 +207,13 @@ def _plan_product(
 
 
 def _check(name: str, code: int) -> None:
-    """Raise CudaError if a function of cuBLAS returned an error."""
+    """Raise CudaError if the return code of a cuBLAS function is an error."""
     if code:
         raise CudaError(name, int(code), f"cuBLAS status {code}")
 
 
 def _as_matrix(given: Matrices, row: bool) -> Matrices:
-    """Return an operand as matrices. A vector becomes a matrix with one row or one column."""
+    """Return an operand with at least two axes. A vector becomes a matrix of one row or one column."""
     if len(given.shape) > 1:
         return given
     (length,), (step,) = given.shape, given.strides
@@ -223,7 +223,7 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """Return the arguments with which cuBLAS reads the transpose of a matrix: the operation and the leading dimension.
+    """Return the operation and the leading dimension with which cuBLAS reads the transpose of a matrix.
 
     The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """
@@ -243,7 +243,7 @@ def _layout(matrix: Matrices) -> tuple[int, int] | None:
 
 
 def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
-    """Return the strides of an operand along the leading axes of the result. The stride of a broadcast axis is 0."""
+    """Return the strides of an operand for the leading axes of the result. A broadcast axis has stride 0."""
     own = len(matrix.shape) - 2
     missing = len(lead) - own
     return [0] * missing + [

@@ -35,7 +35,7 @@ DESCRIPTOR_USES = 1 << 20
 
 
 class CudaDevice(GpuServices):
-    """A GPU. All its work runs in order in one stream, except for work in user streams.
+    """A GPU as a device. All work runs in order in one stream, except work in streams that the user creates.
 
     `download` and `synchronize` wait for the work.
 
@@ -83,7 +83,7 @@ class CudaDevice(GpuServices):
 
     @property
     def target(self) -> Any:
-        """The newest known target whose PTX the GPU runs and the driver accepts."""
+        """The newest code generation target whose PTX the GPU and the driver support."""
         if self._target is None:
             self._target = Registered.resolve_target(self.architecture, newest_ptx(self._driver.version))
         return self._target
@@ -91,11 +91,11 @@ class CudaDevice(GpuServices):
     # -- memory -------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> Buffer:
-        """Return uninitialized memory, from cached blocks or from the driver."""
+        """Allocate uninitialized memory, from the pool's cached blocks or from the driver."""
         return self.memory.allocate(nbytes)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate uninitialized memory for each requested table entry."""
+        """Allocate the buffers of `requests`, and store them in the table."""
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:
@@ -122,7 +122,7 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Return zeroed memory that belongs to the device's own stream.
+        """Return zeroed memory that is allocated in the device's own stream.
 
         Memory of a user stream would keep that stream alive.
         """
@@ -149,7 +149,7 @@ class CudaDevice(GpuServices):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements as a NumPy array."""
+        """Return the leading elements of a buffer as a NumPy array."""
         values = np.empty(shape, dtype)
         self.claim(buffer)
         self.read(buffer.address, values)
@@ -166,7 +166,7 @@ class CudaDevice(GpuServices):
                 self._driver.call("cuMemcpyDtoDAsync", destination.address, source.address, nbytes, queue)
 
     def fetch(self, buffer: Buffer) -> Buffer:
-        """Copy a buffer of another device to this device. Copies between GPUs do not use the host."""
+        """Return a copy of another device's buffer on this GPU. Copies between GPUs bypass the host if possible."""
         source = buffer.device
         if not isinstance(source, CudaDevice):
             return self.upload(source.download(buffer, np.dtype(np.uint8), (buffer.nbytes,)))
@@ -187,7 +187,7 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. It is assembled by nvJitLink if that is installed, otherwise by the driver."""
+        """Load a kernel. PTX is assembled by nvJitLink if that is installed, otherwise by the driver."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
@@ -205,12 +205,12 @@ class CudaDevice(GpuServices):
         slots: array[int],
         stream: CudaStream | None = None,
     ) -> None:
-        """Launch an explicit kernel in a stream, by default the stream of the calling thread."""
+        """Launch an explicit kernel in a stream. The default is the stream of the calling thread."""
         items = slots.tolist()
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, which are then launched by one call."""
+        """Prepare the kernels of a plan, so that one call launches them all."""
         return self._launcher.prepare(launches)
 
     def prepare_grid(
@@ -227,7 +227,7 @@ class CudaDevice(GpuServices):
         self._order.create(0).synchronize()
 
     def reset(self) -> None:
-        """Wait for all work and free memory that no array uses. Arrays keep their values."""
+        """Wait for all work, and free the memory that no array uses."""
         self._modules.unload()
         self.synchronize()
         self.memory.empty()

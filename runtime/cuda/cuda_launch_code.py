@@ -1,4 +1,4 @@
-"""The native function that launches the kernels of a record, and its call from Python.
+"""The native function that launches the kernels of a record on a GPU.
 
 In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant: all
 operations that can raise an exception come before the first launch. The GIL is released during driver calls, which may
@@ -71,7 +71,7 @@ def native_launcher(driver: Driver) -> Builtin | None:
 
 @cache
 def launcher_text() -> str:
-    """Return the LLVM text of the native function.
+    """Return the LLVM text of the builtin that launches the kernels of a record.
 
     It references no external symbols and contains no constants in memory.
     """
@@ -103,7 +103,7 @@ def launcher_text() -> str:
 
 
 def _read_places(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
-    """Emit ``values[k] = table[indices[k]].address``."""
+    """Emit code that computes ``values[k] = table[indices[k]].address`` for each k below `count`."""
     k = t.begin_loop("places", count)
     t.store(t.address(known, table, t.load(indices, k), "places.read"), values, k)
     t.end_loop("places")
@@ -112,7 +112,7 @@ def _read_places(t: Text, known: dict[str, str], count: str, table: str, indices
 def _read_numbers(
     t: Text, known: dict[str, str], count: str, places: str, table: str, indices: str, values: str
 ) -> None:
-    """Emit ``values[places + k] = table[indices[places + k]]``."""
+    """Emit code that computes ``values[places + k] = table[indices[places + k]]`` for each k below `count`."""
     k = t.begin_loop("numbers", count)
     at = t.new(f"add i64 {k}, {places}")
     item = t.item(known, table, t.load(indices, at), "numbers.take")
@@ -121,7 +121,7 @@ def _read_numbers(
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
-    """Emit code that writes changed values to the arguments of launches, and marks these launches."""
+    """Emit code that stores changed values in the arguments of launches, and marks these launches as changed."""
     first = t.load(record, CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
@@ -138,7 +138,7 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
 
 
 def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
-    """Emit code that launches the kernels in the device's context: as a graph, or one by one.
+    """Emit code that launches the kernels of a record as a CUDA graph if it has one, otherwise one by one.
 
     `%outcome` is the driver's error code, and `%failed` identifies the call that failed.
     """

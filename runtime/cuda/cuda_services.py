@@ -42,7 +42,7 @@ DELAY = 250
 
 @cache
 def _sleep_function() -> int:
-    """Return the address of a C function that sleeps for some microseconds, or 0."""
+    """Return the address of a C function that sleeps for a number of microseconds, or 0 if there is none."""
     function = getattr(ctypes.CDLL(None), "usleep", None) if os.name == "posix" else None
     return ctypes.cast(function, ctypes.c_void_p).value or 0 if function is not None else 0
 
@@ -71,7 +71,7 @@ class DriverMemory:
 
 
 class Attributes(Mapping[str, int]):
-    """Attributes of a device by name. An attribute is queried each time it is read."""
+    """The attributes of a GPU by name. Each access queries the driver."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -91,7 +91,7 @@ class Attributes(Mapping[str, int]):
 
 
 class GpuServices(Named):
-    """The services of a GPU."""
+    """The services of a GPU other than memory allocation and kernels."""
 
     capability: tuple[int, int]
     _driver: Driver
@@ -116,7 +116,7 @@ class GpuServices(Named):
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Make a stream wait for the work that must end before the stream uses a buffer.
+        """Before a stream uses a buffer, make the stream wait for other streams' work on this buffer.
 
         None is the stream of the calling thread.
         """
@@ -132,7 +132,7 @@ class GpuServices(Named):
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """If the calling thread's stream is idle, make it wait while the host submits work."""
+        """Delay the calling thread's stream if it is idle, so that the host can submit work in the meantime."""
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)
@@ -163,7 +163,7 @@ class GpuServices(Named):
         return HostMemory(at, int(call("cuMemHostGetDevicePointer", at, 0)), nbytes, owner)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Register host memory with the driver. Memory that is page-locked already is used as it is."""
+        """Register host memory with the driver, which page-locks it. Memory that is already page-locked is accepted."""
         at = values.ctypes.data
         if not values.nbytes:
             return HostMemory(at, 0, 0, values)
@@ -184,7 +184,7 @@ class GpuServices(Named):
         return True
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from the device to a contiguous host array. Without a stream, the copy has ended on return."""
+        """Copy from device memory to a contiguous host array. Without a stream, the call returns after the copy."""
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
@@ -193,7 +193,7 @@ class GpuServices(Named):
                 self._driver.call("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, queue)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from a contiguous host array to the device.
+        """Copy from a contiguous host array to device memory.
 
         Without a stream, `values` may be changed on return.
         """
@@ -205,7 +205,7 @@ class GpuServices(Named):
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
-        """Run `copy` in the stream of the calling thread, and notify the listeners."""
+        """Run `copy` in the stream of the calling thread, through the listeners of launches."""
         stream = self._order.current
         if Listening.listeners:
             launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))
@@ -213,7 +213,7 @@ class GpuServices(Named):
             copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer that can be shared with other processes, and its handle.
+        """Allocate a buffer that other processes can open. Return the buffer and its handle.
 
         The buffer is allocated outside of the memory pool, whose blocks cannot be shared.
         """
@@ -234,7 +234,7 @@ class GpuServices(Named):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the GPU that owns an address. Return None if it is this GPU or no GPU."""
+        """Return the number of the other GPU that owns an address, or None if there is no such GPU."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
@@ -243,23 +243,23 @@ class GpuServices(Named):
         return number.value if number.value != int(self._driver.handle) else None
 
     def exported_stream(self) -> int:
-        """Return the CUDA handle of the device's own stream, in which other libraries may use the device's memory."""
+        """Return the CUDA handle of the stream in which other libraries may use the device's memory."""
         self._order.join()
         return self._order.create(0).number
 
     # -- kernels --------------------------------------------------------------------------------
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> TextureObject:
-        """Copy the elements into a texture object."""
+        """Return a texture object with a copy of the elements of an array."""
         return TextureObject(self._driver, values, filter, address, normalized)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return the number of blocks of a kernel that one multiprocessor runs at the same time."""
+        """Return how many blocks of a kernel one multiprocessor runs at the same time."""
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and block size that fill the device."""
+        """Return the grid size and the block size with which a kernel fills the device."""
         name = "cuOccupancyMaxPotentialBlockSize"
         grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
         return int(grid), int(block)

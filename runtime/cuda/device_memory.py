@@ -1,4 +1,4 @@
-"""The memory of a GPU: stream-ordered blocks, which are cached by size.
+"""The memory pool of a GPU: stream-ordered blocks, which are cached by size.
 
 In: a device, its driver and the order of its streams. Out: a `MemoryPool` and its `PoolBlock` objects, which return to
 the pool when they die. Small blocks of the device's own stream are taken and returned without a lock besides the GIL,
@@ -40,7 +40,7 @@ NOBODY: frozenset[CudaStream] = frozenset()
 
 @lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
-    """Return the size of the blocks that serve a request of `nbytes`.
+    """Return the size of the block that is used for a request of `nbytes`.
 
     Sizes are rounded up to a quarter of a power of two, and above 1 MiB to a multiple of 2 MiB.
     """
@@ -56,7 +56,7 @@ def _listed_class(nbytes: int) -> int | None:
 
 
 class FreeList:
-    """Free blocks by size.
+    """A list of free blocks, by size.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class FreeList:
         self._sizes: list[int] = []  # all sizes that ever had a block, ascending
 
     def put(self, address: int, size: int) -> None:
-        """Add a block."""
+        """Add a free block."""
         found = self.addresses.get(size)
         if found is None:
             found = self.addresses[size] = []
@@ -76,7 +76,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes or slightly more, and return its address and size.
+        """Remove a block of `size` bytes, or slightly more, and return its address and size.
 
         Return None if there is none.
         """
@@ -93,7 +93,7 @@ class FreeList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove all blocks and return them."""
+        """Remove all blocks, and return their addresses and sizes."""
         found = []
         for size, addresses in list(self.addresses.items()):
             while addresses:
@@ -102,17 +102,17 @@ class FreeList:
 
 
 class CrossedList:
-    """Free blocks that several streams have used. Each block has the position of each stream at its last use."""
+    """A list of free blocks that several streams have used, with the last use by each stream."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
 
     def put(self, address: int, size: int, users: Iterable[CudaStream]) -> None:
-        """Add a block."""
+        """Add a free block that the streams `users` have used."""
         self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove and return a block of `size` bytes that `stream` may use. Return None if there is none.
+        """Remove a block of `size` bytes that `stream` may use, and return it. Return None if there is none.
 
         The stream must have waited for the other users of the block.
         """
@@ -124,14 +124,14 @@ class CrossedList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove all blocks and return them."""
+        """Remove all blocks, and return their addresses and sizes."""
         found = [(address, size) for size, blocks in self._blocks.items() for address, _ in blocks]
         self._blocks.clear()
         return found
 
 
 class PoolBlock(Buffer):
-    """A block of memory. It returns to its pool when it is no longer referenced.
+    """A buffer in a block of GPU memory, which returns to its pool when the buffer is deleted.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class PoolBlock(Buffer):
 
     @property
     def crossed(self) -> bool:
-        """Return whether the block was used in any stream other than its home stream and the device's own stream.
+        """Return whether a third stream has used the block, besides its home stream and the device's own stream.
 
         Every stream waits for the device's own stream.
         """
@@ -169,7 +169,7 @@ class PoolBlock(Buffer):
 
     @property
     def users(self) -> frozenset[CudaStream]:
-        """Return the streams whose work may still use the block."""
+        """Return the streams in which work may still use the block."""
         return self.readers | {self.home, self.writer}
 
     def __del__(self) -> None:
@@ -216,7 +216,7 @@ class MemoryPool(Counted):
         self._pool = self._open_pool()
 
     def _open_pool(self) -> object | None:
-        """Return the driver's memory pool, configured to keep freed memory. Return None if the driver has none."""
+        """Return the driver's memory pool, configured to keep freed memory, or None if the driver has no pools."""
         kinds = self._driver.table.CUdevice_attribute
         kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
         try:
@@ -233,7 +233,7 @@ class MemoryPool(Counted):
     # -- taking -----------------------------------------------------------------------------------
 
     def allocate(self, nbytes: int) -> PoolBlock:
-        """Return a block of at least `nbytes`, which is ready for use in the stream of the calling thread.
+        """Return a block of at least `nbytes` for use in the stream of the calling thread.
 
         If there is no memory, all work is awaited and all free blocks are released before a second try. Raises
         OutOfMemoryError if that fails.
@@ -264,13 +264,13 @@ class MemoryPool(Counted):
         return PoolBlock(self, address, size, nbytes, stream)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate a block for each requested table entry."""
+        """Allocate the buffers of `requests`, and store them in the table."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
             provide(self.device, table, requests, _listed_class)
 
     def obtain_free_lists(self) -> FreeLists | None:
-        """Return the free lists of buffers, or None if they cannot be created."""
+        """Return the free lists of the pool's buffers, or None if they cannot be created."""
         if self.free_lists is None:
             expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
             found = make_free_lists(PoolBlock, self, expected)
@@ -279,7 +279,7 @@ class MemoryPool(Counted):
         return self.free_lists
 
     def allocate_beside(self, nbytes: int) -> PoolBlock:
-        """Return a block of the device's own stream, to which the copy stream uploads.
+        """Return a block for an upload in the copy stream, to be used in the device's own stream afterwards.
 
         If the end of the block's previous use was recorded, the copy stream waits only for this use, and not for later
         work of the device's own stream. Raises OutOfMemoryError as `allocate` does.
@@ -343,7 +343,7 @@ class MemoryPool(Counted):
     # -- giving back --------------------------------------------------------------------------------
 
     def give_back(self, block: PoolBlock) -> None:
-        """Keep a block for reuse, or free it if the free blocks would exceed their limit."""
+        """Cache a free block, or return it to the driver if the cache is full."""
         if self._driver.silent:
             return  # the memory is freed with the process
         with self._lock:
@@ -355,7 +355,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.home)
 
     def _take_back(self, address: int, size: int, home: CudaStream) -> None:
-        """Keep or free a block that only one stream has used."""
+        """Cache or free a block that no third stream has used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, home)
@@ -367,7 +367,7 @@ class MemoryPool(Counted):
             self._leave(address, home)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Record the position in `stream` at which the block at `address` was returned."""
+        """Record the point in `stream` at which a block was returned."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
@@ -382,7 +382,7 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Give the free blocks of a destroyed stream to the device's own stream, which has waited for it."""
+        """Move the free blocks of a destroyed stream to the device's own stream, which has waited for that stream."""
         with self._lock:
             for address, size in free.drain():
                 self._order.own.free.put(address, size)
@@ -390,7 +390,7 @@ class MemoryPool(Counted):
     def empty(self) -> int:
         """Return unused blocks to the driver, and unused memory of the driver's pool to the system.
 
-        Return the number of bytes.
+        Return the size of the blocks in bytes.
         """
         if self.free_lists is not None:
             self.free_lists.clear()

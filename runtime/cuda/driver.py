@@ -1,4 +1,4 @@
-"""Calls of the CUDA driver.
+"""Calls of CUDA driver functions, with errors raised as exceptions.
 
 All return codes are checked, and the context is current during a call.
 
@@ -40,7 +40,7 @@ ENTRY_VERSION = 12000
 
 
 class Driver:
-    """The primary context of one device.
+    """The driver's primary context on one device.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
-        """Call a driver function that queries the state of work. Return whether the work has ended."""
+        """Call a driver function that queries whether work has ended, and return the answer."""
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
@@ -109,7 +109,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def quietly(self, name: str, *arguments: Any) -> None:
-        """Call a driver function in a destructor, without raising.
+        """Call a driver function without raising an exception, for use in destructors.
 
         The call is skipped on a lost device, in a forked child, and at exit.
         """
@@ -124,7 +124,7 @@ class Driver:
 
     @property
     def context(self) -> int:
-        """The handle of the context."""
+        """The driver's handle of the context, as an integer."""
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
@@ -136,7 +136,7 @@ class Driver:
         return int(address)
 
     def native(self, name: str, *arguments: Any) -> None:
-        """Call a driver function by its address, with structures passed as pointers.
+        """Call a driver function by its address. Structures are passed as pointers.
 
         Results are written through pointer arguments.
         """
@@ -149,7 +149,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def milliseconds(self, earlier: Any, later: Any) -> float:
-        """Return the time between two events in milliseconds."""
+        """Return the milliseconds between two events."""
         name, result = "cuEventElapsedTime", ctypes.c_float()
         try:
             # by address: cuda.bindings 13 requests the version of CUDA 12.8, which older drivers lack
@@ -159,11 +159,11 @@ class Driver:
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
-        """Raise the exception for the error code of a call."""
+        """Raise the exception for the error code that the driver function `name` returned."""
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
-        """Disable all driver calls. Later calls raise an error, and destructors do nothing."""
+        """Disable the driver: later calls raise an error, and destructors do nothing."""
         self.lost = self.lost or reason
         self.silent = True
 
@@ -198,7 +198,7 @@ class Driver:
 
 
 def _as_argument(value: Any) -> Any:
-    """Return the ctypes argument for a value. Integers and handles are passed at full width."""
+    """Return a ctypes argument for a driver function. Integers and handles become 64-bit integers."""
     return value if isinstance(value, (ctypes._SimpleCData, ctypes.Array)) else ctypes.c_int64(int(value))
 
 

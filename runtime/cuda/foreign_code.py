@@ -1,4 +1,4 @@
-"""Foreign code to which kernels are linked: CUDA C++, PTX, cubins, fatbins, objects, libraries and LTO-IR.
+"""Code with which kernels are linked: CUDA C++, PTX, cubins, fatbins, object files, libraries and LTO-IR.
 
 In: the contents of files. Out: a digest that kernels carry, and a linked cubin. Invariant: a digest names the same
 contents in every process, so that a cached kernel is linked to the code for which it was compiled.
@@ -19,7 +19,7 @@ ForeignKind = Literal["cu", "ptx", "cubin", "fatbin", "object", "library", "ltoi
 
 @dataclass(frozen=True, slots=True)
 class ForeignCode:
-    """The contents of one file, and its name for messages."""
+    """A file of code with which kernels are linked."""
 
     kind: ForeignKind
     name: str
@@ -27,7 +27,7 @@ class ForeignCode:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of the kind and the contents, in hexadecimal digits."""
+        """The SHA-256 digest of the kind and the contents, as hexadecimal digits."""
         return hashlib.sha256(self.kind.encode() + b"\0" + self.data).hexdigest()
 
 
@@ -35,13 +35,13 @@ _known: dict[str, ForeignCode] = {}
 
 
 def register_foreign(code: ForeignCode) -> str:
-    """Make code available to kernels, and return its digest."""
+    """Register code so that kernels can be linked with it. Return its digest."""
     _known[code.digest] = code
     return code.digest
 
 
 def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
-    """Return the linker inputs for these digests.
+    """Return the registered code with these digests as inputs for the linker.
 
     Raises CompileError if CUDA C++ does not compile, or if NVRTC is missing.
     """
@@ -49,7 +49,7 @@ def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
 
 
 def needs_link_time_optimization(digests: Sequence[str]) -> bool:
-    """Return whether any of the code is LTO-IR."""
+    """Return whether the code with any of these digests is LTO-IR."""
     return any(_known[digest].kind == "ltoir" for digest in digests)
 
 

@@ -1,4 +1,4 @@
-"""Fourier transforms by cuFFT, if nvmath-python is installed.
+"""Fourier transforms on a GPU by cuFFT, if nvmath-python is installed.
 
 In: contiguous rows on the device, by address. Out: their unnormalized transforms, enqueued in the calling thread's
 stream. Invariant: a plan's workspace is memory of the device's pool, which is held only while the plan runs.
@@ -27,7 +27,7 @@ TYPES = {
 
 
 class Fourier(DeviceLibrary):
-    """cuFFT on one device."""
+    """The cuFFT library on one device."""
 
     BINDINGS, TITLE = "cufft", "cuFFT"
 
@@ -36,7 +36,7 @@ class Fourier(DeviceLibrary):
         self._plans: OrderedDict[tuple[int, int, int], tuple[int, int]] = OrderedDict()
 
     def transform(self, kind: str, out: int, source: int, n: int, rows: int, double: bool) -> None:
-        """Write the unnormalized transforms of contiguous rows to `out`.
+        """Compute the unnormalized Fourier transforms of contiguous rows, and write them to the address `out`.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class Fourier(DeviceLibrary):
                 self._call(f"exec_{name}", plan, source, out, *direction)
 
     def _plan(self, number: int, n: int, rows: int) -> tuple[int, int]:
-        """Return a plan and the size of its workspace in bytes."""
+        """Return a cuFFT plan and the size of its workspace in bytes. Plans are cached."""
         key = number, n, rows
         found = self._plans.get(key)
         if found is not None:

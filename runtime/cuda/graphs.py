@@ -1,4 +1,4 @@
-"""CUDA graphs for launch records that run repeatedly.
+"""CUDA graphs that replay the kernels of a launch record.
 
 In: a record that has run often enough. Out: a graph that launches all its kernels in one driver call. Invariant: a
 graph owns no memory. Before a replay, its kernels get their changed arguments. It lives as long as its record.
@@ -23,7 +23,7 @@ LIMIT = 512
 
 
 class CudaGraph:
-    """The kernels of a record as a sequence in a CUDA graph.
+    """A CUDA graph of the kernels of a launch record, in sequence.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class CudaGraph:
 
 
 def pays(starts: Sequence[Start]) -> bool:
-    """Return whether a graph is worthwhile for a record of these launches."""
+    """Return whether a CUDA graph of these launches is faster than single launches."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph would copy arguments that are passed by value in each run, even if they have not changed)
     plain = not any(start.function.cooperative or start.function.by_value for start in starts)
@@ -74,7 +74,7 @@ def pays(starts: Sequence[Start]) -> bool:
 
 
 def consider(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> bool:
-    """Create the CUDA graph of a record if the record has run often enough.
+    """Create a CUDA graph for a launch record that has run often enough.
 
     Return whether to call this function again after the next run.
     """

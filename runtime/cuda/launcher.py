@@ -1,4 +1,4 @@
-"""Kernel launches on a GPU: several prepared launches by one native call, and reports of failed launches.
+"""Launches on a GPU: of one kernel, or of several prepared kernels by one native call.
 
 In: kernels with grids and arguments. Out: launches in the requested stream. Invariant: the native function and the
 driver's function table have the same effect. The table is used if the native function cannot be compiled. Failures
@@ -27,7 +27,7 @@ RECORDS_LIMIT = 64
 
 
 class CudaLaunches:
-    """Kernels that are prepared once, and launched together repeatedly.
+    """Kernels that were prepared to be launched together repeatedly.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class CudaLaunches:
         self._asks = graphs.pays(starts)
 
     def run(self, table: list[Any], stream: CudaStream | None = None) -> None:
-        """Launch the kernels with the buffers of a table.
+        """Launch the kernels with the buffers in a table.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class CudaLaunches:
 
 
 class CudaLauncher:
-    """The launcher of one device's kernels.
+    """The part of a device that launches kernels.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ class CudaLauncher:
 
     @cached_property
     def native(self) -> Any:
-        """Return the native function that launches records, or None if there is none."""
+        """Return the native function that launches records, or None if it cannot be compiled."""
         instead = "Python starts kernels one by one, which is slower"
         self._holds_code = try_compiling("native code for launches", instead, lambda: native_launcher(self.driver))
         return self._holds_code and self._holds_code.call
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, so that each run launches them together."""
+        """Prepare the kernels of a plan, so that one call launches them all."""
         starts = []
         for k in launches:
             schedule = k.function.schedule
@@ -117,7 +117,7 @@ class CudaLauncher:
         return CudaLaunches(self, starts)
 
     def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
-        """Prepare an explicit kernel for repeated launches on a grid.
+        """Prepare an explicit kernel for repeated launches with the same grid and block.
 
         Each launch takes a list of `count` arguments.
         """
@@ -134,7 +134,7 @@ class CudaLauncher:
         return found
 
     def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
-        """Launch kernels one by one, through the driver's function table."""
+        """Launch kernels one by one with driver functions from the bindings, without native code."""
         for start in starts:
             slots = start.slots[:]
             for slot, place, offset in start.patches:

@@ -1,4 +1,4 @@
-"""NVIDIA's libraries of mathematical functions, through the bindings of nvmath-python.
+"""NVIDIA's mathematical libraries, which are called through the bindings of nvmath-python.
 
 In: the name of a library, and calls of its functions. Out: the bindings, and results. Invariant: a failure of a library
 is a CudaError that names the function, and calls run in the context of the device.
@@ -20,7 +20,7 @@ MISSING = "NumPy computes {}'s functions on the host: {} (pip install 'weft[nvma
 
 
 def load_bindings(driver: Driver, module: str, title: str) -> Any:
-    """Return the bindings of a library, or None with a warning if they or the library are not installed."""
+    """Return the bindings of a library. If the bindings or the library are missing, warn and return None."""
     try:
         found = import_module(f"nvmath.bindings.{module}")
         call_library(driver, found, title, "destroy", call_library(driver, found, title, "create"))
@@ -33,7 +33,7 @@ def load_bindings(driver: Driver, module: str, title: str) -> Any:
 
 
 def call_library(driver: Driver, library: Any, title: str, name: str, *arguments: Any) -> Any:
-    """Call a function of a library in the context of the device. Raises CudaError if it fails."""
+    """Call a library function in the context of the device. Raises CudaError if the function fails."""
     driver.call("cuCtxPushCurrent", driver.context)
     try:
         return getattr(library, name)(*arguments)
@@ -47,7 +47,7 @@ def call_library(driver: Driver, library: Any, title: str, name: str, *arguments
 
 
 class DeviceLibrary:
-    """A library on one device. Subclasses name its bindings and its title.
+    """Base class of libraries on one device. Subclasses define the names of the bindings and of the library.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class DeviceLibrary:
         self._lock = threading.Lock()
 
     def is_available(self) -> bool:
-        """Return whether the library can be used. The first call warns if it cannot."""
+        """Return whether the library is installed. The first call warns if it is not."""
         if self._library is None:
             self._library = load_bindings(self._driver, self.BINDINGS, self.TITLE) or False
         return self._library is not False

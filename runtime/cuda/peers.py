@@ -1,4 +1,4 @@
-"""Copies from one GPU to another.
+"""Direct copies between two GPUs.
 
 In: the drivers and stream orders of two devices. Out: a copy, ordered in both devices' streams. Invariant: the copy
 follows all earlier work of the source device. Later work of the source device does not overwrite memory that is being
@@ -19,7 +19,7 @@ _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
 
 def befriend(reader: Driver, owner: Driver) -> None:
-    """Give `reader` access to the memory of `owner` if the machine supports it.
+    """Give a GPU direct access to the memory of another GPU, if the machine supports it.
 
     Otherwise, copies between the two GPUs use the host.
     """
@@ -42,7 +42,7 @@ def befriend(reader: Driver, owner: Driver) -> None:
 
 
 def _enable(reader: Driver, owner: Driver) -> None:
-    """Give `reader` access to memory that `owner` allocates outside of its pool."""
+    """Give a GPU access to memory that another GPU allocates outside of its memory pool."""
     try:
         reader.call("cuCtxEnablePeerAccess", owner.context, 0)
     except CudaError as error:
@@ -51,7 +51,7 @@ def _enable(reader: Driver, owner: Driver) -> None:
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
-    """Copy `nbytes` from one GPU to another, after the current work of both streams."""
+    """Copy memory from one GPU to another after the current work of both streams has ended."""
     first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # all threads lock in the same order
     with first.lock, second.lock:
         source_order.enter(None)

@@ -1,4 +1,4 @@
-"""Probe of CUDA on this machine: whether CUDA works and, if not, how to repair it.
+"""Detection of CUDA on this machine: whether it works and, if not, how to repair it.
 
 The probe runs once, on first use. It initializes the driver only after finding its library.
 """
@@ -33,7 +33,7 @@ Status = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GpuNote:
-    """A GPU: its name, its compute capability, and its memory in bytes."""
+    """The description of a GPU: its name, its compute capability, and its memory in bytes."""
 
     name: str
     capability: tuple[int, int]
@@ -42,7 +42,7 @@ class GpuNote:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe.
+    """The result of detecting CUDA on this machine.
 
     If `status` is not "ok", `remedy` states how to repair CUDA, or it is empty.
     """
@@ -55,7 +55,7 @@ class Probe:
 
     @property
     def first(self) -> int:
-        """The number of the first supported GPU."""
+        """The number of the first GPU that weft supports."""
         return next(k for k, gpu in enumerate(self.devices) if gpu.capability >= NEEDED_CAPABILITY)
 
 
@@ -70,7 +70,7 @@ def _driver_library() -> bool:
 
 @lru_cache(maxsize=1)
 def probe() -> Probe:
-    """Probe CUDA on this machine."""
+    """Detect CUDA on this machine."""
     if not _driver_library():
         return Probe(
             "no driver",
@@ -85,7 +85,7 @@ def probe() -> Probe:
 
 
 def probe_driver(driver: Any) -> Probe:
-    """Probe CUDA by the driver functions of `driver`."""
+    """Detect CUDA by calling the functions of `driver`."""
     code, version = driver.cuDriverGetVersion()
     if int(code):
         return Probe(

@@ -1,4 +1,4 @@
-"""NVTX ranges. Each launch has a range, named by its kernel and the user's line.
+"""NVTX ranges for profilers: each launch is a range, named by its kernel and the user's source line.
 
 In: launches, as reported to listeners. Out: NVTX ranges in the domain ``weft``. Needs the ``nvtx`` package.
 """
@@ -13,7 +13,7 @@ from weft.runtime.listening import BuildNote, LaunchNote
 
 
 class Ranges:
-    """Listener that puts each launch in an NVTX range."""
+    """Listener that opens an NVTX range around each launch."""
 
     def __init__(self) -> None:
         try:
@@ -23,7 +23,7 @@ class Ranges:
         self._nvtx: Any = nvtx
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel inside a range."""
+        """Launch a kernel inside an NVTX range."""
         place = f" ({note.place})" if note.place else ""
         self._nvtx.push_range(f"{note.name}{place}", domain="weft")
         try:

@@ -1,4 +1,4 @@
-"""Launch records, which consist of 64-bit words. The native launcher and CUDA graphs read them.
+"""Launch records: kernel launches as 64-bit words, which the native launcher and CUDA graphs read.
 
 In: kernels with grids and arguments, and the arguments that change between runs. Out: records. Invariant: a record is
 a block of 64-bit words at a fixed address, and only one thread uses it while it runs.
@@ -31,7 +31,7 @@ Triple = tuple[int, int, int]
 
 
 class Doing(NamedTuple):
-    """The name and the source location of a kernel, for messages."""
+    """The name and source location of a launched kernel, for messages."""
 
     name: str
     origin: Any
@@ -43,7 +43,7 @@ class Doing(NamedTuple):
 
 @dataclass(slots=True)
 class Start:
-    """The launch of a kernel in a record.
+    """One kernel launch of a launch record.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class Start:
     origin: Any = None
 
     def doing(self) -> Doing:
-        """Return the name and the source location of the launch, for messages."""
+        """Return the kernel's name and source location, for messages."""
         return Doing(self.function.name, self.origin or self.function.origin)
 
 
 class LaunchRecord:
-    """Launches encoded as 64-bit words, which the native function reads.
+    """Several kernel launches, encoded as 64-bit words for the native launcher.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class LaunchRecord:
             slots += size
 
     def _write(self, k: int, start: Start, arguments: int, attribute: int) -> None:
-        """Write the words of the launch with number `k`."""
+        """Write the words of launch number `k`."""
         words, at = self.words, self._first + LAUNCH * k
         halves = (*start.grid, *start.block, start.shared_bytes, 0)
         size = array("q", [low | high << 32 for low, high in zip(halves[::2], halves[1::2], strict=True)])
@@ -146,11 +146,11 @@ class LaunchRecord:
         words[at + ARGUMENTS] = words[at + PARAMETERS + 5] = arguments
 
     def parameters(self, k: int) -> int:
-        """Return the address of the CUDA_KERNEL_NODE_PARAMS of the launch with number `k`."""
+        """Return the address of the structure CUDA_KERNEL_NODE_PARAMS of launch number `k`."""
         return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
 
     def attach(self, graph: Any, nodes: Sequence[int]) -> None:
-        """Make later runs replay `graph`, which uses the record's arguments."""
+        """Make later runs replay a CUDA graph, whose nodes use the arguments in this record."""
         for k, node in enumerate(nodes):
             at = self._first + LAUNCH * k
             self.words[at + NODE], self.words[at + CHANGED] = node, 0
@@ -158,6 +158,6 @@ class LaunchRecord:
         self.words[GRAPH] = graph.executable
 
     def detach(self) -> None:
-        """Make later runs launch kernel by kernel, without a graph."""
+        """Make later runs launch the kernels one by one, without a CUDA graph."""
         self.words[GRAPH] = 0
         self.graph = None

@@ -1,4 +1,4 @@
-"""Dense linear algebra by cuSOLVER, if nvmath-python is installed.
+"""Dense linear algebra on a GPU by cuSOLVER, if nvmath-python is installed.
 
 In: matrices on the device, by address, in column-major order. Out: factors and solutions, written to device memory.
 Invariant: a call waits for the library's report of failure, so that errors are raised by the call that made them.
@@ -25,7 +25,7 @@ ALL, SOME, NONE = ord("A"), ord("S"), ord("N")
 
 
 class Solver(DeviceLibrary):
-    """cuSOLVER on one device.
+    """The cuSOLVER library on one device.
 
     Methods write to their operands, and return cuSOLVER's `info`: 0, or the number of the element that made them fail.
     Matrices are given by address, in column-major order without gaps.
@@ -54,18 +54,18 @@ class Solver(DeviceLibrary):
         self._options: int | None = None
 
     def cholesky(self, a: int, n: int, dtype: np.dtype, upper: bool) -> int:
-        """Replace a triangle of a Hermitian matrix by its Cholesky factor."""
+        """Replace the upper or lower triangle of a Hermitian matrix by its Cholesky factor."""
         kind, _ = KINDS[dtype.char]
         given = (UPPER if upper else LOWER, n, kind, a, n, kind)
         return self._factor("xpotrf", given, given)
 
     def factor(self, a: int, n: int, dtype: np.dtype, pivots: Buffer) -> int:
-        """Replace a square matrix by its LU factors. Write 64-bit pivots, which count from 1."""
+        """Replace a square matrix by its LU factors. Write the pivots as 64-bit integers that count from 1."""
         kind, _ = KINDS[dtype.char]
         return self._factor("xgetrf", (n, n, kind, a, n, kind), (n, n, kind, a, n, pivots.address, kind))
 
     def solve(self, factors: int, n: int, pivots: Buffer, b: int, columns: int, dtype: np.dtype, turned: bool) -> int:
-        """Replace the columns of `b` by the solutions of the factored equations, or of the transposed ones."""
+        """Solve equations with an LU-factored matrix or its transpose. The solutions replace the columns of `b`."""
         kind, _ = KINDS[dtype.char]
         way = TRANSPOSED if turned else PLAIN
         given = (way, n, columns, kind, factors, n, pivots.address, kind, b, n)
@@ -77,7 +77,7 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def eigenvalues(self, a: int, n: int, dtype: np.dtype, values: int, upper: bool, vectors: bool) -> int:
-        """Write the eigenvalues of a Hermitian matrix. With `vectors`, replace the matrix by its eigenvectors."""
+        """Compute the eigenvalues of a Hermitian matrix. With `vectors`, replace the matrix by its eigenvectors."""
         kind, _ = KINDS[dtype.char]
         real = KINDS[dtype.char.lower()][0]
         mode = VECTORS if vectors else NO_VECTORS
@@ -87,7 +87,9 @@ class Solver(DeviceLibrary):
     def singular_values(
         self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
     ) -> int:
-        """Write the singular values, and the singular vectors if their addresses are not 0. Overwrite the matrix.
+        """Compute the singular values of a matrix, and the singular vectors for which an address is given.
+
+        The matrix is overwritten.
 
         There are at least as many rows as columns. `right` gets the conjugate transpose of the right vectors.
         """
@@ -98,13 +100,13 @@ class Solver(DeviceLibrary):
         return self._factor("xgesvd", given, given)
 
     def triangular_factor(self, a: int, rows: int, columns: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Replace a matrix by its QR factors: R in the upper triangle, and the reflectors of Q below it."""
+        """Replace a matrix by its QR factorization: R in the upper triangle, and the reflectors of Q below it."""
         kind, _ = KINDS[dtype.char]
         given = (rows, columns, kind, a, rows, kind, scales.address, kind)
         return self._factor("xgeqrf", given, given)
 
     def orthogonal_factor(self, a: int, rows: int, columns: int, count: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Replace `count` reflectors of a QR factorization by the leading columns of Q."""
+        """Replace the first `count` reflectors of a QR factorization by the leading columns of Q."""
         prefix = KINDS[dtype.char][1]
         name = f"{prefix}{'un' if dtype.kind == 'c' else 'or'}gqr"
         given = (rows, columns, count, a, rows, scales.address)
@@ -119,7 +121,7 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def _factor(self, name: str, sized: tuple[Any, ...], given: tuple[Any, ...]) -> int:
-        """Call a function that needs workspaces on the device and the host. Return its report."""
+        """Call a cuSOLVER function with workspaces on the device and on the host. Return its error report."""
         with self._lock:
             with self._order.lock:
                 self._enter()
@@ -138,7 +140,7 @@ class Solver(DeviceLibrary):
         return int(value[0])
 
     def _enter(self) -> None:
-        """Create the handle on first use. Let it work in the stream of the calling thread."""
+        """Create cuSOLVER's handle on first use, and set its stream to that of the calling thread."""
         if self._handle is None:
             self._handle = int(self._call("create"))
         if self._options is None:

@@ -1,4 +1,4 @@
-"""Transfers between pageable host memory and a GPU, through pinned memory.
+"""Copies between pageable host memory and a GPU, through blocks of pinned memory.
 
 In: host arrays, addresses and a stream. Out: copies. Invariant: an upload returns when the host array may be changed,
 possibly before the copy to the device. A download returns when the elements have arrived. The host copies one block
@@ -38,7 +38,7 @@ def _hands() -> ThreadPoolExecutor | None:
 
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
-    """Copy host memory, with several threads if it is large."""
+    """Copy host memory. Several threads share a large copy."""
     hands = _hands() if nbytes >= WORTH else None
     if hands is None:
         ctypes.memmove(to, source, nbytes)
@@ -54,7 +54,7 @@ def copy_on_host(to: int, source: int, nbytes: int) -> None:
 
 
 class Piece:
-    """A block of pinned memory, with an event that marks the end of its last use."""
+    """A block of pinned memory, and an event that marks the end of its last use."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
         self._driver = driver
@@ -67,7 +67,7 @@ class Piece:
 
 
 class Staging:
-    """The pinned memory for the transfers of a device. It is allocated at the first transfer."""
+    """The blocks of pinned memory for copies to and from a device. They are allocated at the first copy."""
 
     def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self._driver = driver
@@ -77,7 +77,7 @@ class Staging:
         self._lock = threading.Lock()  # protects the pieces
 
     def _turn(self) -> Piece | None:
-        """Return the next block of pinned memory, after its last use has ended.
+        """Return the next block of pinned memory, after waiting for the end of its last use.
 
         Return None if there is no pinned memory.
         """
@@ -133,6 +133,6 @@ class Staging:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
     def _arrive(self, piece: Piece, offset: int, start: int, size: int) -> None:
-        """Wait for the copy into a pinned block, then copy the block to its destination in host memory."""
+        """Wait until a block of pinned memory is filled, then copy its contents to their destination in host memory."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

@@ -1,4 +1,4 @@
-"""Streams and events of a GPU, and the order among user streams and the device's own stream.
+"""Streams and events of a GPU, and the order of work in user streams and the device's own stream.
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier work
 of the device's own stream. The next work of the device's own stream waits for every open user stream. Two user streams
@@ -33,7 +33,7 @@ _called: list[int] = []  # callbacks that the driver has called, and that may st
 
 
 class CudaEvent:
-    """A point in a stream.
+    """An event: a point in the work of a stream.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class CudaEvent:
         self.handle = driver.call("cuEventCreate", 0 if timing else NO_TIMING)
 
     def record(self, stream: Any = None) -> None:
-        """Set the event to the current end of a stream. None is the stream of the calling thread."""
+        """Set the event to the current end of a stream. None means the stream of the calling thread."""
         if stream is None and self._order is not None:
             stream = self._order.current
         self._driver.call("cuEventRecord", self.handle, stream.queue)
@@ -67,7 +67,7 @@ class CudaEvent:
                 time.sleep(min(waited / 16, 1e-3))
 
     def elapsed(self, earlier: Any) -> float:
-        """Return the milliseconds between another event and this one.
+        """Return the milliseconds from the event `earlier` to this event.
 
         Raises ValueError if one of the events was not recorded or has no timing.
         """
@@ -86,7 +86,7 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A user stream, or the device's own stream, whose `handle` is 0.
+    """A stream of a GPU: a user stream, or the device's own stream, whose `handle` is 0.
 
     Attributes
     ----------
@@ -119,11 +119,11 @@ class CudaStream:
 
     @property
     def number(self) -> int:
-        """Return CUDA's handle of the stream."""
+        """The driver's handle of the stream, as an integer."""
         return _number(self.queue)
 
     def mark(self) -> CudaEvent:
-        """Record the stream's reusable event at the current end of the stream, and return the event."""
+        """Record an event at the current end of the stream, and return it. Each stream reuses one event."""
         if self._mark is None:
             self._mark = CudaEvent(self._order.driver, None, timing=False)
         self._mark.record(self)
@@ -144,7 +144,7 @@ class CudaStream:
         self._order.driver.call("cuStreamWaitEvent", self.queue, event.handle, 0)
 
     def follow(self, other: CudaStream) -> None:
-        """Make later work in this stream wait for the current work of `other`, unless it already waits."""
+        """Make later work in this stream wait for all current work of `other`."""
         if other is not self and not self.comes_behind(other.number, other.turn):
             self.wait(other.mark())
             self._seen[other.number] = other.turn
@@ -152,11 +152,11 @@ class CudaStream:
                 self._seen[number] = max(turn, self._seen.get(number, 0))
 
     def comes_behind(self, number: int, turn: int) -> bool:
-        """Return whether later work in this stream waits for the work up to `turn` in the stream `number`."""
+        """Return whether later work in this stream waits for work number `turn` of the stream `number`."""
         return number == self.number or self._seen.get(number, 0) >= turn
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` when the work submitted so far has ended. A driver thread calls it."""
+        """Call `function` in a driver thread after the work submitted so far has ended."""
 
         def called(_: object) -> None:
             try:
@@ -184,14 +184,14 @@ class CudaStream:
 
 
 class Entered(threading.local):
-    """The streams that the calling thread has entered. The innermost is the last one."""
+    """The stack of streams that a thread has entered. The innermost stream is the last."""
 
     def __init__(self) -> None:
         self.streams: list[CudaStream] = []
 
 
 class StreamOrder:
-    """Dependencies between the device's own stream and the user streams for which it has not waited yet.
+    """The streams of a device, and the dependencies of their work.
 
     Attributes
     ----------
@@ -219,10 +219,10 @@ class StreamOrder:
         self._beside: CudaStream | None = None
 
     def create(self, handle: int | None, owner: object = None) -> CudaStream:
-        """Return a stream for a handle.
+        """Return the stream with a CUDA handle, or a new stream for None.
 
-        Return a new stream for None, the device's own stream for 0, and otherwise a wrapper of the CUDA stream, which
-        keeps `owner` alive.
+        The handle 0 is the device's own stream. For other handles, the result wraps the CUDA stream and keeps `owner`
+        alive.
         """
         if handle is not None and handle in (0, self.own.number):
             return self.own
@@ -233,7 +233,7 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """Return the stream for copies that overtake the device's own work.
+        """The stream for copies that need not wait for the device's own work.
 
         It has no implicit dependencies.
         """
@@ -260,7 +260,7 @@ class StreamOrder:
         return streams[-1] if streams else self.own
 
     def push(self, stream: CudaStream) -> None:
-        """Make `stream` the calling thread's stream until `pop`."""
+        """Make `stream` the stream of the calling thread until `pop`."""
         self._entered.streams.append(stream)
 
     def pop(self) -> None:
@@ -270,7 +270,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Prepare `stream` for new work, and return its driver handle.
+        """Make `stream` wait for the work that new work in it depends on. Return the driver's handle of the stream.
 
         None is the stream of the calling thread.
         """
@@ -294,7 +294,7 @@ class StreamOrder:
         return stream.queue
 
     def join(self) -> None:
-        """Make the device's own stream wait for all user streams that have work.
+        """Make the device's own stream wait for the work in all user streams.
 
         From then on, this work counts as work of the device's own stream.
         """
@@ -307,7 +307,7 @@ class StreamOrder:
                     self.own.turn = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Make `stream` wait for the work that must end before the stream uses a block.
+        """Before `stream` uses a block, make it wait for other streams' work on this block.
 
         None is the stream of the calling thread.
         """
@@ -326,7 +326,7 @@ class StreamOrder:
 
 
 def _number(queue: Any) -> int:
-    """Return a stream's handle as an integer."""
+    """Return the driver's handle of a stream as an integer."""
     try:
         return int(queue)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Texture objects of the CUDA driver. Each has a copy of an array's elements in a CUDA array, and sampling modes.
+"""Texture objects of the CUDA driver.
 
 In: the elements on the host and the sampling modes. Out: a handle for kernels. Invariant: the texture object and the
 CUDA array exist until the `TextureObject` is no longer referenced and all kernels launched before have ended.
@@ -25,7 +25,7 @@ READ_AS_INTEGER, NORMALIZED_COORDINATES = 1, 2  # flags of a texture
 
 
 class TextureObject:
-    """A texture object.
+    """A texture object, with a copy of an array's elements in a CUDA array.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class TextureObject:
 
 
 def _extents(values: np.ndarray) -> tuple[int, int, int]:
-    """Return width, height and depth. They are 0 for missing axes."""
+    """Return width, height and depth of an array. The extents of missing axes are 0."""
     return (*values.shape[::-1], 0, 0)[:3]
 
 
 def _array_of(table: Any, values: np.ndarray) -> Any:
-    """Return the driver's description of a CUDA array for `values`."""
+    """Return the driver's descriptor of a CUDA array for the elements of `values`."""
     made = table.CUDA_ARRAY3D_DESCRIPTOR()
     made.Width, made.Height, made.Depth = _extents(values)
     made.Format = getattr(table.CUarray_format, FORMATS[values.dtype.name])
@@ -76,7 +76,7 @@ def _array_of(table: Any, values: np.ndarray) -> Any:
 
 
 def _copy_of(table: Any, values: np.ndarray, array: Any) -> Any:
-    """Return the driver's description of a copy from `values` on the host to a CUDA array."""
+    """Return the driver's descriptor of a copy from the host array `values` to a CUDA array."""
     width, height, depth = _extents(values)
     made = table.CUDA_MEMCPY3D()
     made.srcMemoryType = table.CUmemorytype.CU_MEMORYTYPE_HOST
@@ -89,7 +89,7 @@ def _copy_of(table: Any, values: np.ndarray, array: Any) -> Any:
 
 
 def _descriptors(table: Any, array: Any, axes: int, filter: str, address: str) -> tuple[Any, Any]:
-    """Return the driver's descriptions of a texture's memory and sampling modes."""
+    """Return the driver's descriptors of a texture: its memory and its sampling modes."""
     resource = table.CUDA_RESOURCE_DESC()
     resource.resType = table.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
     resource.res.array.hArray = array

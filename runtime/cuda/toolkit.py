@@ -1,4 +1,4 @@
-"""Search for the parts of CUDA's toolkit on this machine.
+"""Search for parts of the CUDA toolkit on this machine.
 
 In: the environment. Out: folders, commands and libdevice. Invariant: the search order is pip's wheels, the conda
 environment, CUDA_HOME (or CUDA_PATH), then the standard installation folders. The first folder that contains the part
@@ -24,7 +24,7 @@ TARGETS = ("targets/x86_64-linux", "targets/sbsa-linux", "Library")
 
 
 def toolkit_folders() -> list[Path]:
-    """Return the folders that may contain parts of the toolkit, the best first."""
+    """Return the folders that may contain parts of the toolkit, in the order of preference."""
     found = []
     for root in (*_wheels(), *_environments(), *_installed()):
         found += [folder for folder in (root, *(root / target for target in TARGETS)) if folder.is_dir()]
@@ -32,23 +32,20 @@ def toolkit_folders() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    """Return the folders of NVIDIA's wheels, such as nvidia/cu13. The newest major version comes first."""
+    """Return the folders of NVIDIA's wheels, such as nvidia/cu13, with the newest major version first."""
     spec = find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]
 
 
 def _environments() -> list[Path]:
-    """Return the folders of the active conda environment, of this interpreter's conda environment, and of CUDA.
-
-    The last are CUDA_HOME and CUDA_PATH.
-    """
+    """Return the folders of conda environments and those that CUDA_HOME and CUDA_PATH name."""
     named = [setting("conda_prefix"), sys.prefix if (Path(sys.prefix) / "conda-meta").is_dir() else ""]
     return [Path(name) for name in (*named, setting("cuda_home"), setting("cuda_path")) if name]
 
 
 def _installed() -> list[Path]:
-    """Return /usr/local/cuda, the versions next to it (newest first), and the folders of Debian's packages."""
+    """Return the folders of system-wide installations: /usr/local/cuda, other versions, and Debian's packages."""
     versions = sorted(SYSTEM.glob("cuda-*"), key=_version, reverse=True)
     return [SYSTEM / "cuda", *versions, *DISTRIBUTION]
 
@@ -58,7 +55,7 @@ def _version(folder: Path) -> tuple[int, ...]:
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a command of the toolkit, or None if it is not found."""
+    """Return the path of a command-line tool of the toolkit, or None if it is not found."""
     for folder in toolkit_folders():
         path = folder / "bin" / name
         if os.access(path, os.X_OK):
@@ -67,7 +64,7 @@ def find_tool(name: str) -> str | None:
 
 
 def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
-    """Load the first of these shared libraries that is found.
+    """Load the first of several shared libraries that is found. Return None if none is.
 
     Each library is searched for in the system, then in the toolkit.
     """

@@ -1,4 +1,4 @@
-"""Arrays inside kernels: elements, views and records.
+"""Compilation of array accesses in kernels: elements, views, and fields of records.
 
 In: an `ArrayValue` and an index. Out: an element (a `ScalarValue` or `RecordValue`), or another `ArrayValue` over the
 same memory. Invariant: index arithmetic uses the kernel's index dtype. Lengths known at compile time stay known.
@@ -37,7 +37,7 @@ from weft.runtime import counted
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """Convert an extent to a non-negative Python int of the kernel language."""
+    """Return an extent as an integer of the kernel language, which is typed like a Python int and known to be >= 0."""
     if isinstance(extent, int):
         return Constant(extent)
     return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
@@ -49,7 +49,7 @@ def is_contiguous(array: ArrayValue) -> bool:
 
 
 def size(c: Compiler, array: ArrayValue) -> Extent:
-    """Return the number of elements."""
+    """Return the number of elements of an array."""
     total: Extent = 1
     for extent in array.shape:
         total = multiply(c, total, extent)
@@ -76,7 +76,9 @@ def known_shape(value: object) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Convert an index to a non-negative extent. Kernels with `debug` or the setting `checked` test its bounds.
+    """Return the non-negative position that an index denotes on an axis.
+
+    In kernels with `debug` or the setting `checked`, the position is checked against the bounds of the axis.
 
     Negative indices count from the end of the axis.
     """
@@ -131,7 +133,7 @@ def _keeps_array(index: Any) -> bool:
 
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
-    """Return the view that an index selects. A single element gives a 0-d view."""
+    """Return the view ``array[index]``. For the index of a single element, the view has no axes."""
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
@@ -240,7 +242,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 
 
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
-    """Load the element of a 0-d view."""
+    """Load the only element of an array without axes."""
     if in_bytes(view.dtype):
         return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
     if c.tracer is not None:
@@ -257,7 +259,7 @@ def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
 
 
 def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any) -> None:
-    """Assign a value to the elements of a view, one after the other. Arrays and scalars are broadcast."""
+    """Assign a value to a view, element by element. An array or scalar is broadcast to the view's shape."""
     if not view.writable:
         c.fail(
             f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
@@ -286,7 +288,10 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
 
 
 def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
-    """Raise an error if an array does not fit a view. Checked kernels (see `position`) also compare at run time."""
+    """Raise an error if an array cannot be broadcast to a view's shape.
+
+    Kernels with `debug` or the setting `checked` also compare the lengths at run time.
+    """
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:
             continue
@@ -306,13 +311,15 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert an index of the broadcast shape to an index of `array`, which is broadcast to that shape."""
+    """Return the index of an array's element, given an index of the shape to which the array is broadcast."""
     own = place[len(place) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
 def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
-    """Return whether elements must be assigned from the last to the first. Return None if the order is irrelevant.
+    """Return a run-time bool: whether a view must be assigned from its last element to its first.
+
+    The result is None if any order works.
 
     If parts of an array that overlap are assigned to each other, each element is read before it is overwritten, as in
     NumPy: a move to higher addresses starts with the last element. Raises KernelTypeError if neither order achieves
@@ -343,7 +350,7 @@ def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
 
 
 class each:
-    """Context manager that compiles one loop per axis of a shape: ``with each(c, shape) as place``.
+    """Context manager that compiles one loop per axis of a shape. It yields the loop indices.
 
     If `backward` is true at run time, indices run from the last to the first.
     """
@@ -401,7 +408,7 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride between adjacent elements: 1, or the itemsize of records and text, whose strides count bytes."""
+    """Return the stride between adjacent elements of a contiguous array: 1, or the itemsize if strides count bytes."""
     return dtype.itemsize if in_bytes(dtype) else 1
 
 
@@ -457,7 +464,7 @@ def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
 
 
 def record_field(c: Compiler, record: RecordValue, name: str) -> ArrayValue:
-    """Return a field of a record as a view."""
+    """Return a view of a field of a record. For a scalar field, the view has no axes."""
     whole = ArrayValue(
         record.pointer,
         record.dtype,
@@ -499,7 +506,7 @@ def _alignment(dtype: np.dtype, name: str, kind: np.dtype) -> dict[str, int]:
 
 
 def copy_record(c: Compiler, target: RecordValue, value: object) -> None:
-    """Copy a record field by field."""
+    """Copy the fields of a record to another record."""
     names = target.dtype.names or ()
     if isinstance(value, TupleValue):
         if len(value.items) != len(names):

@@ -1,4 +1,4 @@
-"""Calls inside kernels.
+"""Compilation of calls inside kernels.
 
 In: a frame, the node of the call, and the function and its arguments as values. Out: a value. Functions of Python,
 math, cmath and NumPy are in tables by object, and names of the CUDA model by path. Every other Python function is
@@ -49,7 +49,7 @@ from weft.runtime import counted
 def call_value(
     frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Compile one call."""
+    """Compile a call and return its result."""
     call = Invocation(frame, node)
     try:
         match function:
@@ -139,7 +139,7 @@ def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, 
 
 
 def _with_signature(call: Invocation, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call of a device function with declared types.
+    """Compile a call of a device function that was declared with signatures.
 
     Numbers are cast to the types of the signature that fits with the least loss of precision.
     """
@@ -174,7 +174,7 @@ def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np
 
 
 def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Apply an op elementwise to arrays and scalars, and write the result to an array."""
+    """Compile an op applied elementwise to arrays and scalars, whose result is written to the array `out`."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

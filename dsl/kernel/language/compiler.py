@@ -1,4 +1,4 @@
-"""State of one compilation: numbers, errors and reports, in addition to the variables (`variables.py`).
+"""State of one compilation: the current function, numbers, errors and hidden parameters.
 
 In: values of the kernel language. Out: kernel IR appended to a builder.
 """
@@ -63,7 +63,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """A function that is being inlined: its source and its name scopes."""
+    """An inlined call of a function: the function's source, and the names visible in it."""
 
     compiler: Compiler
     source: Source
@@ -78,8 +78,7 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a node of this function assigns or reads. Return None if no assignment reaches the
-        node."""
+        """Return the variable that a syntax node assigns or reads. Return None if no assignment reaches the node."""
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
@@ -88,11 +87,11 @@ class FunctionFrame:
         return self.source.place(node)
 
     def placed(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return the error. If it has no source location, it gets the node's."""
+        """Return an error with a source location: its own if it has one, otherwise that of `node`."""
         return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error of this kind, located at a node."""
+        """Raise the error that `kind` names, at the source location of a node."""
         raise _ERRORS[kind](message, self.place(node), self.called)
 
 
@@ -134,11 +133,14 @@ class Compiler(Variables):
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Callable[..., Any]) -> None:
-        """Use the kernel's promotion rules in a function, but NumPy's rules in weft's own functions."""
+        """Use the promotion rules of the kernel, or NumPy's rules if `function` is one of weft's own."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a run."""
+        """Start a run of the compilation with a new kernel builder.
+
+        Compilation is repeated until the kinds of all variables are known.
+        """
         self.run += 1
         self.pending = False
         self.labels = 0
@@ -157,22 +159,21 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how many times a call has already been compiled in this run. Unrolled loops compile a call
-        repeatedly."""
+        """Return how many times this run has already compiled a call. Unrolled loops compile a call repeatedly."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
         return count
 
     def new_label(self, word: str) -> str:
-        """Return a unique label."""
+        """Return a label that starts with `word` and is unique in the kernel."""
         self.labels += 1
         return f"{word}{self.labels}"
 
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error without a source location. The enclosing expression adds the location."""
+        """Raise the error that `kind` names, without a source location. The enclosing expression adds the location."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
@@ -191,7 +192,10 @@ class Compiler(Variables):
         self.fail(f"{what} is needed here, not {describe(value)}")
 
     def unwrap(self, value: object) -> Any:
-        """Return the value of an optional, and other values as they are. Checked kernels report an optional of None."""
+        """Return the value inside an optional, and any other value unchanged.
+
+        In checked kernels, an optional that is None at run time is reported as an error.
+        """
         if not isinstance(value, OptionalValue):
             return value
         if value.value is None:
@@ -221,7 +225,7 @@ class Compiler(Variables):
         return self.builder.constant(_cast_constant(held, np.dtype(dtype), self.numba), dtype)
 
     def scalar(self, value: object) -> ScalarValue:
-        """Return a number as a run-time scalar."""
+        """Return a number as a run-time scalar, even if it is a constant."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value
@@ -328,8 +332,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """End the thread and make the launch raise `error` if `condition` holds at run time. A condition of None always
-        holds.
+        """Emit code that ends the thread if `condition` holds, and makes the launch raise `error`. None means always.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -359,18 +362,18 @@ class Compiler(Variables):
         b.leave(self.exit)
 
     def error_record(self) -> Value:
-        """Return the hidden parameter that points to the error report (16 int64 words)."""
+        """Return the hidden parameter that points to the error report of 16 int64 words."""
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Append a hidden pointer parameter. `what` tells the launch which pointer to pass."""
+        """Append a hidden pointer parameter. `what` describes the pointer that a launch passes."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Append a hidden index parameter. `what` tells the launch which number to pass."""
+        """Return a hidden index parameter, appended on first use. `what` names the number that a launch passes."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))
@@ -385,7 +388,7 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a Python or NumPy number to a dtype by the op table's rules. If `wraps`, Python integers wrap around."""
+    """Cast a Python or NumPy number as the op table's casts do. With `wraps`, a Python int wraps around."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):

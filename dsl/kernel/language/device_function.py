@@ -1,4 +1,4 @@
-"""Device functions, and the base class of kernels for calls inside kernels."""
+"""Device functions, and the base class by which the compiler recognizes kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from weft.runtime import Device, counted
 
 
 def reduce_function(held: Any, *arguments: Any) -> Any:
-    """Return the ``__reduce__`` value of a decorated function: its name if importable, else its type and `arguments`.
+    """Return the ``__reduce__`` value of a decorated function: its name, or its type and `arguments`.
+
+    The name is used if the function can be imported by it.
 
     cloudpickle sends functions of ``__main__`` by value, because the other process has another ``__main__``.
     """
@@ -26,7 +28,7 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 
 
 class DeviceFunction:
-    """A function that kernels can call. Python calls it as a plain function.
+    """A function that kernels can call. Python code calls it like any function.
 
     With signatures, a call uses the first one that fits best: numbers are cast to its argument types, and the result is
     cast to its result type.
@@ -78,7 +80,7 @@ class DeviceFunction:
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Raise RuntimeError: a device function has machine code only as part of a kernel."""
+        """Raise RuntimeError, since a device function has machine code only as part of a kernel."""
         raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
 
     def _stage(self, name: str, signature: Any, cc: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Expressions of the kernel language.
+"""Compilation of expressions of the kernel language.
 
 In: a frame, and a node of its function's syntax tree. Out: the node's value. Invariant: operands are evaluated in
 Python's order, with short circuits in `and`, `or` and conditional expressions. An error has the node's location.
@@ -77,7 +77,7 @@ def _name(frame: FunctionFrame, node: ast.Name) -> Any:
 
 
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
-    """Return the value that a name has at `node`."""
+    """Return the value of a local, global or built-in name at a syntax node."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
@@ -136,7 +136,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile a short-circuit ``first and rest()``, or ``first or rest()`` if `stop` is True."""
+    """Compile ``first and rest()`` with short-circuit evaluation, or ``first or rest()`` if `stop` is True."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):
@@ -177,7 +177,10 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 
 
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
-    """Compile one side of a conditional expression. A side that calls the function recursively may be deferred."""
+    """Compile one branch of a conditional expression, and assign its value to a variable.
+
+    A branch that calls the function recursively may be left to the next run.
+    """
     try:
         frame.compiler.assign(variable, evaluate(frame, node))
     except Unresolved:
@@ -240,7 +243,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) ->
 
 
 def field_name(c: Compiler, record: RecordValue, number: int) -> str:
-    """Return the name of the field with this number."""
+    """Return the name of a record's field, given its position."""
     names = record.dtype.names or ()
     if not -len(names) <= number < len(names):
         c.fail(f"a record of {counted(len(names), 'field')} has no field {number}")
@@ -248,7 +251,7 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Return the item of a range at an index. Negative indices count from the end."""
+    """Return the item of a range at an index. A negative index counts from the end."""
     if isinstance(index, Constant):
         place, length = arrays.known_shape(index), length_of(c, owner)
         if place is None:
@@ -260,7 +263,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Return an index known at compile time as a Python object."""
+    """Return the Python index for an index whose parts are all known at compile time."""
     match index:
         case Constant(value=held):
             return held
@@ -302,7 +305,7 @@ def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
 
 
 def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
-    """Evaluate the items of a display or a call, and unpack those with a star."""
+    """Evaluate the items of a list, tuple or call. Starred items are unpacked."""
     items: list[Any] = []
     for part in parts:
         if isinstance(part, ast.Starred):
@@ -345,7 +348,7 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """Return the format specification of a value in an f-string. C's printf must support the format."""
+    """Return the format specification of a value in an f-string. Raises KernelSyntaxError if C's printf lacks it."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
@@ -367,7 +370,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Evaluate the definition of a function inside a kernel. The body is compiled at each call."""
+    """Return the value of a function definition or lambda inside a kernel. Its body is compiled at each call."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -412,7 +415,7 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
 
 
 def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = False) -> None:
-    """Assign a value to a target."""
+    """Compile the assignment of a value to a target: a name, tuple, element or attribute."""
     c = frame.compiler
     match target:
         case ast.Name(id=name):
@@ -436,7 +439,7 @@ def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = Fa
 
 
 def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
-    """Assign to a nonlocal name. Assignment to a global name is an error."""
+    """Compile the assignment to a nonlocal name. A global name cannot be assigned."""
     parent = frame.parent
     while parent is not None:
         if target.id in parent.source.webs.names:
@@ -449,7 +452,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """Return the variable of a name if inner functions also use this name, otherwise None."""
+    """Return the variable of a name that inner functions use, or None if no inner function uses the name."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 

@@ -1,4 +1,4 @@
-"""Generator expressions in `sum`, `any`, `all`, `min` and `max`, compiled as loops.
+"""Compilation of generator expressions in `sum`, `any`, `all`, `min` and `max`, as loops.
 
 In: a `Generator`, and an action for each item. Out: inline loops, as for a `for` statement.
 """
@@ -16,7 +16,7 @@ from weft.dsl.kernel.language.values import Generator
 
 
 def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
-    """Compile the loops of a generator expression. `action` is called with the value of each item."""
+    """Compile a generator expression as loops. In the innermost loop, `action` compiles the use of an item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
     body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]

@@ -1,4 +1,4 @@
-"""Global names and closure variables that a kernel uses: scalars, tuples, functions and arrays.
+"""Globals and closure variables that a kernel uses: scalars, tuples, functions and arrays.
 
 In: a Python object. Out: a value. Invariant: host arrays are copied when the kernel is compiled. weft arrays are
 passed at each launch.
@@ -19,7 +19,7 @@ from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, T
 
 
 def wrap(c: Compiler, value: object, label: str = "") -> Any:
-    """Convert a Python object from outside the kernel to a value of the kernel language."""
+    """Return the kernel value of a Python object that a kernel reads from a global or closure variable."""
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))
         return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
@@ -36,7 +36,7 @@ def wrap(c: Compiler, value: object, label: str = "") -> Any:
 
 
 def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
-    """Copy a host array to constant memory when the kernel is compiled."""
+    """Return a NumPy array as an array in constant memory. Its elements become part of the compiled kernel."""
     found = c.tables.get(id(values))
     if found is not None:
         return found
@@ -68,7 +68,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
 
 
 def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
-    """Copy an array of records to constant memory, with the alignment that its fields need."""
+    """Return a NumPy array of records as an array in constant memory, aligned as its fields need."""
     words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
     words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
     with c.at_top():
@@ -79,7 +79,7 @@ def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
 
 
 def captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
-    """Pass a global weft array as a hidden argument."""
+    """Return a global weft array as a kernel array, whose pointer is a hidden argument of each launch."""
     found = c.tables.get(id(value))
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""Registry of the functions callable in kernels, with shared helpers for dtypes and conversions."""
+"""Registry of the Python functions that kernels can call, and functions that many of their handlers use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLE: dict[Any, Handler] = {}
 
 
 def handles(*objects: Any) -> Callable[[Handler], Handler]:
-    """Register a handler for Python objects."""
+    """Return a decorator that registers a handler for calls of Python objects."""
 
     def register(handler: Handler) -> Handler:
         for item in objects:
@@ -33,7 +33,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: object) -> Handler | None:
-    """Return the handler of a Python object, or None if it has no handler."""
+    """Return the handler for calls of a Python object, or None if kernels cannot call the object."""
     try:
         return TABLE.get(held)
     except TypeError:
@@ -41,7 +41,7 @@ def find_function(held: object) -> Handler | None:
 
 
 def dtype_of(c: Compiler, value: object) -> np.dtype:
-    """Return the dtype that a value names. Raises KernelTypeError for other values."""
+    """Return the dtype that a value such as ``np.float32`` denotes. Raises KernelTypeError for other values."""
     held = value.value if isinstance(value, Constant) else value
     if held in (int, float, complex, bool):
         return np.dtype(held)
@@ -61,7 +61,7 @@ def dtype_of(c: Compiler, value: object) -> np.dtype:
 
 
 def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
-    """Compile ``np.float32(x)`` and other conversions."""
+    """Compile a call of a number type, such as ``np.float32(x)``."""
     if len(arguments) > 1:
         call.c.fail(f"{dtype} takes one number, not {len(arguments)}")
     value = arguments[0] if arguments else Constant(0)
@@ -76,7 +76,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
-    """Apply an op to scalars, or to vectors componentwise."""
+    """Compile an op of scalars, or of vectors such as float4, component by component."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):
@@ -104,7 +104,7 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
 
 
 def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
-    """Allocate an array in a memory space of the thread or the block."""
+    """Allocate an array in local or shared memory."""
     count = max(math.prod(shape), 1)
     with c.at_top():
         if dtype.names is not None:

@@ -1,4 +1,4 @@
-"""A call that is being compiled. It is the first argument of every handler."""
+"""The call that a handler compiles."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 
 @dataclass(slots=True)
 class Invocation:
-    """A call in a kernel: the calling function's frame, and the syntax node of the call."""
+    """A call being compiled: the frame of the calling function, and the call's syntax node."""
 
     frame: FunctionFrame
     node: ast.AST
 
     @property
     def c(self) -> Compiler:
-        """The compiler of the kernel."""
+        """The compiler of the kernel that contains the call."""
         return self.frame.compiler

@@ -1,4 +1,4 @@
-"""Iterables of `for` loops: ranges, tuples, arrays, zip, enumerate and reversed.
+"""Iterables of `for` loops in kernels: ranges, tuples, arrays, zip, enumerate and reversed.
 
 Every iterable has a length, and an item for each index. If both are known at compile time, a loop can be unrolled.
 """
@@ -25,7 +25,7 @@ from weft.dsl.kernel.language.values import (
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """Compile ``range(...)`` of integers."""
+    """Compile ``range(...)``. Its arguments must be integers."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for argument in arguments:
@@ -40,7 +40,7 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
 
 
 def known_range(value: Range) -> range | None:
-    """Return a range whose arguments are known at compile time, or None if they are not."""
+    """Return the Python range for a kernel's range, or None if an argument is not known at compile time."""
     ends = (value.start, value.stop, value.step)
     if not all(isinstance(e, Constant) for e in ends):
         return None
@@ -99,7 +99,7 @@ def _range_length(c: Compiler, value: Range) -> ScalarValue:
 
 
 def item_of(c: Compiler, value: object, k: Any) -> Any:
-    """Return the item with number `k`, which must be in range."""
+    """Return the item of an iterable at position `k`, which must be in range."""
     match value:
         case TupleValue(items=items):
             if isinstance(k, Constant):
@@ -126,14 +126,14 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
 
 
 def _as_int64(c: Compiler, value: Any) -> Any:
-    """Return an item of a range as an int64 that is promoted like a Python int."""
+    """Convert an item of a range to int64. The item is promoted like a Python int."""
     if isinstance(value, Constant):
         return value
     return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether an iterable contains a tuple or an enumeration. Loops over it must be unrolled."""
+    """Return whether an iterable contains a tuple or a Python object, so that loops over it must be unrolled."""
     match value:
         case TupleValue():
             return True
@@ -147,7 +147,7 @@ def has_tuple(value: object) -> bool:
 
 
 def items_of(c: Compiler, value: object) -> tuple[Any, ...]:
-    """Return all items of a value whose length is known at compile time."""
+    """Return all items of an iterable whose length is known at compile time."""
     if isinstance(value, TupleValue):
         return value.items
     count = length_of(c, value)

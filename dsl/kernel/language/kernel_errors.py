@@ -10,7 +10,7 @@ from weft.runtime import WeftError, public_error, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the closest known name as the end of a message, or an empty string."""
+    """Return the end of an error message that proposes the most similar known name, or an empty string."""
     found = get_close_matches(name, list(known), 1, 0.7)
     return f"; did you mean {found[0]!r}?" if found else ""
 
@@ -26,7 +26,7 @@ class Place:
     text: str
 
     def show(self) -> str:
-        """Return the location as Python's own errors show it."""
+        """Return the location as text, in the form of Python's own error messages."""
         where = show_cell(self.file) or f'File "{self.file}"'
         if not self.text:
             return f"  {where}, line {self.line}"
@@ -67,7 +67,7 @@ class KernelError(WeftError):
 
 @public_error
 class KernelSyntaxError(KernelError, SyntaxError):
-    """Raised for a construct that the kernel language does not have.
+    """Raised for Python syntax that the kernel language does not support.
 
     Examples
     --------

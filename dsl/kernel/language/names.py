@@ -1,4 +1,4 @@
-"""Names of the CUDA model: ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx.x`` ...
+"""Names of the CUDA model in kernels: ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx.x`` and others.
 
 This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
 the objects by identity and path. In a kernel that runs as plain Python, they call the simulated thread in `running`.
@@ -123,18 +123,18 @@ TRIPLES = {
 
 
 class SimulatedThread(Protocol):
-    """Protocol of a thread in a kernel that runs as plain Python."""
+    """Protocol of a thread of a kernel that runs as plain Python."""
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Execute the intrinsic at `path` in this thread."""
+        """Execute the intrinsic with the name `path`, such as ``atomic.add``, and return its result."""
         ...
 
     def number(self, path: str) -> int:
-        """Return the value of the built-in variable at `path`, such as ``threadIdx.x`` or ``laneid``."""
+        """Return the value of the built-in variable with the name `path`, such as ``threadIdx.x`` or ``laneid``."""
         ...
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Register a launch that starts when the grid of this thread has ended."""
+        """Schedule a kernel launch for the time when the grid of this thread has ended."""
         ...
 
 
@@ -146,7 +146,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """Return the simulated thread that is running. Raises TypeError outside of kernels."""
+    """Return the running thread of a kernel that runs as plain Python. Raises TypeError outside of kernels."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -205,7 +205,7 @@ class Intrinsic:
 
 
 class ThreadNumbers:
-    """An index or size with three components: ``threadIdx``, ``blockIdx``, ``blockDim`` or ``gridDim``."""
+    """A built-in variable with three components: ``threadIdx``, ``blockIdx``, ``blockDim`` or ``gridDim``."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -234,8 +234,7 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """A built-in variable of the running thread that is read without a call, such as ``laneid``. It behaves like an
-    int."""
+    """A built-in variable such as ``laneid``, whose value depends on the running thread. It behaves like an int."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -266,7 +265,7 @@ class ThreadNumber:
 
 
 def _install_operators() -> None:
-    """Attach an int's operators to `ThreadNumber`."""
+    """Define the operators of an int for `ThreadNumber`."""
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, *others: function(int(self), *(int(o) if o is self else o for o in others))
@@ -289,7 +288,7 @@ _install_operators()
 
 
 class Namespace:
-    """A group of names, such as ``cuda.shared`` and ``cuda.atomic``."""
+    """A namespace of `weft.cuda`, such as ``cuda.shared`` and ``cuda.atomic``."""
 
     __slots__ = ("_members", "path")
 
@@ -331,7 +330,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Return all objects of the table and all namespaces, by path."""
+    """Return the intrinsics, built-in variables and namespaces of `weft.cuda`, by path."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."
@@ -348,7 +347,7 @@ NAMES: Mapping[str, Any] = _make_names()
 
 
 def find_name(path: str) -> Any:
-    """Return the object at a path such as ``"shared.array"``. Raises KeyError."""
+    """Return the object with a path such as ``"shared.array"``. Raises KeyError for an unknown path."""
     return NAMES[path]
 
 

@@ -1,4 +1,4 @@
-"""Numba's own objects in kernels: types, signatures, and functions under ``@njit`` and ``@vectorize``.
+"""Conversion of Numba's own objects: types, signatures, and functions under ``@njit`` and ``@vectorize``.
 
 In: an object from outside a kernel. Out: weft's object for it. Numba is never imported: its objects are recognized by
 the module of their class, and read through their public attributes.
@@ -14,8 +14,7 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert Numba's types and signatures to weft's, and its functions to Python functions. Return other objects
-    unchanged."""
+    """Convert a type, signature or function of Numba to one of weft or Python. Other objects are returned unchanged."""
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value

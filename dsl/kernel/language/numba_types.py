@@ -1,4 +1,4 @@
-"""Numba's type promotion of numbers, for the kernels of `weft.cuda`.
+"""Numba's promotion rules for numbers, which the kernels of `weft.cuda` follow.
 
 In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes that the operands
 are converted to before NumPy's promotion. Integers compute in 64 bits, signed if one operand is signed.
@@ -29,7 +29,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes to which Numba's rules convert the operands of an op before NumPy's promotion.
+    """Return the dtypes to which Numba's rules convert an op's operands. NumPy then promotes these dtypes.
 
     Parameters
     ----------
@@ -58,11 +58,14 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
 
 
 def turns_double(kinds: Iterable[np.dtype]) -> bool:
-    """Return whether a float32 is promoted to float64 by another operand."""
+    """Return whether promotion with the other dtypes converts a float32 to float64."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
 
 
 def has_floats(constants: Iterable[Any]) -> bool:
-    """Return whether a constant is a NumPy float or complex number. Numba does not cast Python numbers to its dtype."""
+    """Return whether one of the constants is a NumPy float or complex number.
+
+    Numba computes an op on such constants in its own types, so it is not folded by Python's rules.
+    """
     return any(isinstance(c.value, np.generic) and c.value.dtype.kind not in "biu" for c in constants)

@@ -1,4 +1,4 @@
-"""Patterns of `match` statements."""
+"""Compilation of the patterns of `match` statements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Truth = bool | Value
 
 
 def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
-    """Return whether a subject matches: a bool if known at compile time, else a run-time bool."""
+    """Compile the test whether a subject matches a pattern. Return a bool, or a run-time bool."""
     c = frame.compiler
     match pattern:
         case ast.MatchAs(pattern=None):
@@ -97,7 +97,7 @@ def _class(
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
-    """Bind the names of a matching pattern."""
+    """Assign the parts of a matching subject to the names in a pattern."""
     match pattern:
         case ast.MatchAs(pattern=inner, name=name):
             if inner is not None:

@@ -33,7 +33,7 @@ from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 @dataclass(slots=True)
 class Recursive:
-    """A specialization of a recursive function: its name in the kernel, and its result variable, shared by all runs."""
+    """A recursive function for certain argument types: its name in the kernel, and the variable of its result."""
 
     name: str
     result: Variable
@@ -43,12 +43,12 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """Return the functions that the compiler has found to be recursive."""
+    """Return the functions that are known to be recursive."""
     return {key[0] for key in c.recursive}
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call of a recursive function. The first call in a run also compiles the function."""
+    """Compile a call of a recursive function, and the function itself if this run has not compiled it yet."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -77,7 +77,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
-    """Append the IR values of an argument to `flat`. Return a key for the argument's other properties."""
+    """Append the IR values of an argument to `flat`. Return a hashable description of its type."""
     match value:
         case Constant():
             number = c.scalar(value)
@@ -97,7 +97,7 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
 
 
 def _restore(value: object, values: list[Any]) -> Any:
-    """Rebuild an argument from the parameters of the function."""
+    """Rebuild an argument inside the function from its parameters, which are removed from `values`."""
     match value:
         case Constant() | ScalarValue():
             found = values.pop(0)
@@ -137,7 +137,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
 
 
 def result_types(result: Variable) -> list[np.dtype | Pointer]:
-    """Return the IR types of a function's result."""
+    """Return the IR types of a function's result, which is stored in the variable `result`."""
     match result.kind:
         case ScalarKind(dtype=dtype):
             return [dtype]
@@ -151,7 +151,7 @@ def result_types(result: Variable) -> list[np.dtype | Pointer]:
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
-    """Return the IR values of a function's result."""
+    """Return the IR values of a function's result, which is stored in the variable `result`."""
     value = c.load(result)
 
     def flat(item: object) -> list[Any]:

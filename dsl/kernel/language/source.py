@@ -1,4 +1,4 @@
-"""Source code of Python functions as syntax trees, with locations.
+"""Source code of Python functions: syntax trees with the locations of their nodes.
 
 In: a function, which may be a lambda, nested, or defined in a notebook. Out: a `Source`. A function without
 source text, such as one made by `exec`, is decompiled from its byte code. Invariant: line and column numbers are those
@@ -28,7 +28,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """A function's syntax tree, file and variables."""
+    """The source of a function: its syntax tree, its file, and its variables as SSA webs."""
 
     tree: Tree
     file: str
@@ -47,13 +47,13 @@ class Source:
         return Place(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
 
     def inner(self, tree: Tree) -> Source:
-        """Return the source of a nested function."""
+        """Return the source of a nested function, given its syntax tree."""
         name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
         return Source(tree, self.file, name, find_webs(tree), self.shift)
 
 
 def source_of(function: FunctionType) -> Source:
-    """Return the source of a function. Raises KernelSyntaxError if there is none."""
+    """Return the source of a function. Raises KernelSyntaxError if the function has none that can be read."""
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 
@@ -90,7 +90,7 @@ def _source(code: CodeType) -> Source:
 
 
 def _without_text(code: CodeType) -> Source:
-    """Decompile a function without source text from its byte code."""
+    """Return the source of a function that has no source text, decompiled from its byte code."""
     try:
         tree = read_function(code)
     except Unreadable as error:
@@ -111,7 +111,10 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a free name of a function, from the closure, the module or the builtins. Raises KeyError."""
+    """Return the value of a name that a function reads but does not bind. Raises KeyError if the name is undefined.
+
+    The value is that of a closure variable, a global or a builtin.
+    """
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]

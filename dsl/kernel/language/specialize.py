@@ -1,4 +1,4 @@
-"""Specialization of a kernel: from a Python function and argument descriptors to kernel IR.
+"""Specialization of kernels: compilation of a Python function for given argument types to kernel IR.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
 terminates, since kinds of variables only widen from run to run.
@@ -60,8 +60,7 @@ class Specialization:
         return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
-        """Return the number of blocks that run concurrently on the current device, for a block size and dynamic shared
-        memory."""
+        """Return the maximum number of blocks of a cooperative launch on the current device."""
         from weft.dsl.cuda.devices import current_context
 
         context = current_context()
@@ -75,7 +74,7 @@ _DIVISIONS = frozenset(("divide", "floor_divide", "remainder"))
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Code generation options of a kernel's decorator."""
+    """The options of a kernel's decorator that affect the generated code."""
 
     debug: bool = False
     fastmath: bool = False
@@ -86,7 +85,7 @@ class Options:
     links: tuple[str, ...] = ()  # digests of linked code
 
     def attributes(self) -> dict[str, Any]:
-        """Return the kernel IR's attributes."""
+        """Return the options as attributes of the kernel IR."""
         found: dict[str, Any] = {"explicit": True}
         if self.fastmath:
             found["fast"] = True
@@ -233,7 +232,7 @@ def _identifier(name: str) -> str:
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
 ) -> Specialization:
-    """Compile a function that other code can call. A first run infers the dtype of its result."""
+    """Compile a function that other code calls. If no result dtype is given, a first run infers it."""
     wanted, abi = device
     source = frame.source
     b = c.builder
@@ -278,7 +277,10 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: object) -> Any:
-    """Return a result as a scalar. Raises KernelTypeError for other values."""
+    """Return a function's result, with a constant converted to a run-time scalar.
+
+    Raises KernelTypeError if a constant is not a number.
+    """
     if not isinstance(value, Constant):
         return value
     if not is_number(value.value):
@@ -287,10 +289,10 @@ def _as_number(c: Compiler, value: object) -> Any:
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """Return the value of a function parameter, built from its IR values."""
+    """Rebuild the value of a function's parameter from its IR values."""
 
     class Source:
-        """A builder that takes the parameters of the function instead of declaring new ones."""
+        """A stand-in for the kernel builder that returns existing parameters instead of declaring new ones."""
 
         def pointer(self, *ignored: Any, **options: Any) -> Any:
             return values.pop(0)

@@ -1,4 +1,4 @@
-"""SSA webs. A web is one variable: the assignments of a name that reach a common use.
+"""SSA webs: the variables of a function. A web consists of the assignments to a name that reach a common use.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. A
 name with two unrelated uses may thus have two types. Invariant: two definitions that reach a common use are one
@@ -17,7 +17,7 @@ State = dict[str, frozenset[int]]
 
 @dataclass(slots=True)
 class Webs:
-    """The variables of one function.
+    """The local variables of a function.
 
     `names` are the local names. `of` maps ``id(node)`` of a name, argument or inner function to a variable's number.
     For nodes that contain a bound name only as a string, the key is ``(id(node), name)``. `shared` maps the names that
@@ -30,12 +30,12 @@ class Webs:
 
 
 def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
-    """Return the variables of a function."""
+    """Return the local variables of a function."""
     return _Flow(function).run()
 
 
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
-    """Yield the nodes of a function, without the nodes of nested functions."""
+    """Yield the syntax nodes of a function without those inside nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]
     stack: list[ast.AST] = list(body)
     while stack:
@@ -46,7 +46,7 @@ def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
 
 
 def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
-    """Return the names that a function binds: parameters and assigned names."""
+    """Return the local names of a function: its parameters and the names that it assigns."""
     arguments = function.args
     names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
@@ -76,7 +76,7 @@ class _Flow:
         self.continues: list[list[State]] = []
 
     def run(self) -> Webs:
-        """Analyse the function from its parameters to its end, and return its webs."""
+        """Analyse the data flow of the function, and return its variables."""
         for node in own_nodes(self.function):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 inner = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

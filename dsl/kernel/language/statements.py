@@ -1,4 +1,4 @@
-"""Statements of the kernel language, and inlining of functions.
+"""Compilation of statements of the kernel language, and inlining of functions.
 
 In: a frame and statements of its function. Out: kernel IR. Invariant: unreachable statements are not compiled. A
 condition known at compile time leaves one branch.
@@ -53,7 +53,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A loop statement that the compiler inserts."""
+    """A statement that the compiler inserts in a loop. It calls `action` when it is compiled."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class LoopStep(ast.Pass):
 
 
 def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
-    """Compile statements. Return whether control reaches the end."""
+    """Compile statements. Return whether control reaches their end."""
     c = frame.compiler
     for statement in statements:
         c.place = frame.place(statement)
@@ -156,7 +156,7 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Open the scopes of `break`, `else` and `continue`.
+    """Open the IR scopes that `break`, `continue` and the loop's `else` leave.
 
     Yield the label that ends the loop, and a context for the loop's body.
     """
@@ -239,7 +239,7 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
 
 
 def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """Compile a loop over a range. The loop variable is a copy of the counter."""
+    """Compile a loop over a range. Assigning the loop variable in the body does not affect the iteration."""
     c = frame.compiler
     known = known_range(items)
     if known is not None and not known:
@@ -279,7 +279,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
-    """Compile a loop over a tuple by unrolling it, since its items may differ in type."""
+    """Compile a loop over a tuple by unrolling it, since the items of a tuple may differ in type."""
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
@@ -342,7 +342,7 @@ def _match(frame: FunctionFrame, node: ast.Match) -> bool:
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """Compile the body of a matching case."""
+    """Compile the guard and the body of a case whose pattern matches. Return whether control can reach their end."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
     if case.guard is not None:
@@ -391,7 +391,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return a message with ``{}`` in place of its run-time values, and these values."""
+    """Return an error message with ``{}`` for each run-time value, and these values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -460,7 +460,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
 def inline(
     frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Inline a function and return its result."""
+    """Compile a call by inlining the function, and return the call's result."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
     place, numba = c.place, c.numba
@@ -484,7 +484,7 @@ def inline(
 
 
 def _runs_straight(body: list[ast.stmt]) -> bool:
-    """Return whether the function's only return is its last statement."""
+    """Return whether a function body has no `return` except possibly as its last statement."""
     for k, statement in enumerate(body):
         if isinstance(statement, ast.Return):
             return k == len(body) - 1
@@ -507,7 +507,7 @@ def _walk_own(statement: ast.stmt) -> Iterator[ast.AST]:
 def enter(
     frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
 ) -> FunctionFrame:
-    """Return a frame for a call, with its parameters bound."""
+    """Return the frame of an inlined call, with the arguments assigned to the parameters."""
     depth = len(frame.called)
     called = (*frame.called, frame.place(node))
     if depth > DEPTH_LIMIT:
@@ -531,7 +531,7 @@ def enter(
 
 
 def bind_parameter(frame: FunctionFrame, variable: Variable, value: object) -> None:
-    """Bind a parameter to its argument. Each inlined call has parameters of its own."""
+    """Assign an argument to a parameter of an inlined call."""
     frame.compiler.assign(variable, value)
 
 
@@ -566,7 +566,7 @@ def bind_arguments(
     keywords: dict[str, Any],
     defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
-    """Pair a function's parameters with a call's arguments, as Python does."""
+    """Return the parameters of a function with their values: arguments of a call, or defaults."""
     tree = source.tree.args
     positional = (*tree.posonlyargs, *tree.args)
     bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))

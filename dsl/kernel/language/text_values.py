@@ -1,4 +1,4 @@
-"""Text in kernels: elements of NumPy's arrays of str and bytes, which have a fixed length.
+"""Text in kernels: elements of NumPy arrays of str or bytes, which have a fixed length.
 
 In: `RecordValue` of a text dtype, that is, a pointer to the characters, or a constant. Out: copies, comparisons and
 lengths. Invariant: unused characters at the end are 0, as in NumPy. Text that is too long is cut.
@@ -15,7 +15,7 @@ from weft.dsl.kernel.language.values import ArrayValue, Constant, RecordValue, S
 
 
 def _characters(value: object) -> list[int] | None:
-    """Return the codes of a constant text's characters, or None for other values."""
+    """Return the character codes of a constant string, or None for other values."""
     if isinstance(value, Constant) and isinstance(value.value, str):
         return [ord(letter) for letter in value.value]
     return None
@@ -27,12 +27,12 @@ def is_text(value: object) -> bool:
 
 
 def width(dtype: np.dtype) -> int:
-    """Return the number of characters of a text dtype."""
+    """Return the maximum number of characters of a text dtype."""
     return dtype.itemsize // (4 if dtype.kind == "U" else 1)
 
 
 class _Letters:
-    """The characters of a text by position. Positions after its end contain 0."""
+    """The characters of a text, by position. Positions after the end of the text contain 0."""
 
     def __init__(self, c: Compiler, value: Any) -> None:
         self.c = c
@@ -53,7 +53,7 @@ class _Letters:
             c.fail(f"text is needed here, not {describe(value)}")
 
     def at(self, k: int) -> Any:
-        """Return the code of a character as a uint32."""
+        """Return the code of the character at position `k`, as a uint32."""
         b = self.c.builder
         if k >= self.length:
             return b.constant(0, np.uint32)
@@ -63,7 +63,7 @@ class _Letters:
 
 
 def store_text(c: Compiler, target: RecordValue, value: object) -> None:
-    """Copy text into an element of an array, padded with zeros."""
+    """Copy a text to an element of a text array, padded with zeros."""
     letters = _Letters(c, value)
     kind = np.dtype(np.uint32 if target.dtype.kind == "U" else np.uint8)
     pointer = c.builder.reinterpret(target.pointer, kind)
@@ -72,7 +72,7 @@ def store_text(c: Compiler, target: RecordValue, value: object) -> None:
 
 
 def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    """Compile a comparison of an element of an array of text. Return None if neither operand is one."""
+    """Compile a comparison of texts. Return None if neither operand is an element of a text array."""
     if not is_text(left) and not is_text(right):
         return None
     first, second = _Letters(c, left), _Letters(c, right)
@@ -89,7 +89,7 @@ def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def text_length(c: Compiler, value: RecordValue) -> Any:
-    """Compile ``len(text)``: the position after the last character that is not 0."""
+    """Compile ``len(text)`` for an element of a text array. Trailing zeros do not count."""
     letters = _Letters(c, value)
     b = c.builder
     count = b.constant(0, np.int64)

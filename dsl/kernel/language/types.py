@@ -1,4 +1,4 @@
-"""Types of kernel arguments and values, and signatures.
+"""Types of kernel arguments and of values in kernels, and signatures.
 
 In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects, by which the
 compiler specializes. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr` of the
@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar. Calling it with a value casts the value. Calling it with types creates a signature."""
+    """The type of a scalar. Called with a value, it casts the value; called with types, it returns a signature."""
 
     name: str
     dtype: np.dtype
@@ -65,7 +65,7 @@ class ScalarType(Type):
 
     @property
     def underlying_float(self) -> ScalarType:
-        """Type of a complex number's parts."""
+        """The type of the real and imaginary parts of a complex type."""
         if self.dtype.kind != "c":
             raise AttributeError(f"{self.name} has no underlying_float: it is not complex")
         return float32 if self.dtype.itemsize == 8 else float64
@@ -76,7 +76,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoneType(Type):
-    """The type of None, and of a function without a result."""
+    """The type of None, and the result type of a function without a result."""
 
     def __repr__(self) -> str:
         return "void"
@@ -105,7 +105,7 @@ class ArrayType(Type):
 
     @property
     def is_contig(self) -> bool:
-        """Whether the type implies that the array is contiguous."""
+        """Whether all arrays of this type are contiguous."""
         return self.layout != "A"
 
     def __getitem__(self, axes: Any) -> ArrayType:
@@ -122,7 +122,7 @@ class ArrayType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tuple(Type):
-    """The type of a tuple, with a type for each item."""
+    """The type of a tuple. It contains the type of each item."""
 
     types: tuple[Type, ...]
 
@@ -153,7 +153,7 @@ def UniTuple(dtype: Type, count: int) -> Tuple:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NamedTuple(Type):
-    """The type of a named tuple or dataclass. `cls` builds a value from its fields."""
+    """The type of a named tuple or dataclass of the Python class `cls`."""
 
     types: tuple[Type, ...]
     cls: type
@@ -210,7 +210,7 @@ class RecordType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ElementType(Type):
-    """The type of a date, a duration, or text of a fixed length, which are elements of arrays."""
+    """The type of array elements that are dates, durations, or text of a fixed length."""
 
     dtype: np.dtype
 
@@ -221,18 +221,18 @@ class ElementType(Type):
 
 
 def NPDatetime(unit: str) -> ElementType:
-    """Return the type of a datetime64 of a unit, such as "D"."""
+    """Return the type of a datetime64 in a unit such as "D"."""
     return ElementType(np.dtype(f"M8[{unit}]"))
 
 
 def NPTimedelta(unit: str) -> ElementType:
-    """Return the type of a timedelta64 of a unit, such as "D"."""
+    """Return the type of a timedelta64 in a unit such as "D"."""
     return ElementType(np.dtype(f"m8[{unit}]"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Optional(Type):
-    """The type of None or a value of another type."""
+    """The type of a value that is either None or of another type."""
 
     type: Type
 
@@ -242,7 +242,7 @@ class Optional(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CPointer(Type):
-    """The type of a raw pointer to elements of `dtype`."""
+    """The type of a C pointer to elements of `dtype`."""
 
     dtype: Type
 
@@ -252,7 +252,7 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """Argument types and the result type. A result type of None is inferred by the compiler."""
+    """Argument types and a result type. If the result type is None, the compiler infers it."""
 
     result: Type | None
     arguments: tuple[Type, ...]
@@ -382,7 +382,7 @@ def from_dtype(dtype: Any) -> Type:
 
 
 def as_type(value: object) -> Type:
-    """Convert a type of weft, Numba, NumPy or Python, such as a dtype, `np.float32` or `float`, to a type of weft."""
+    """Return the type for a type of weft or Numba, a dtype, or a Python or NumPy class such as `float`."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
     if isinstance(value, Type):
@@ -393,7 +393,7 @@ def as_type(value: object) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout "C", "F" or "A" of elements with these byte strides. Strides of None mean C order.
+    """Return the layout of an array with these byte strides: "C", "F" or "A". Strides of None mean C order.
 
     Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
     """
@@ -505,7 +505,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def as_signature(value: object) -> Signature:
-    """Convert text, a tuple of argument types, or a signature of weft or Numba to a signature."""
+    """Return the signature for a text, a tuple of argument types, or a signature of weft or Numba."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
     match value:
@@ -519,7 +519,7 @@ def as_signature(value: object) -> Signature:
 
 
 def as_signatures(value: object) -> tuple[Signature, ...]:
-    """Convert one signature, or a list of signatures, to a tuple of signatures."""
+    """Return a tuple of signatures for one signature or a list of signatures."""
     return tuple(map(as_signature, value)) if isinstance(value, list) else (as_signature(value),)
 
 
@@ -539,7 +539,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """Return the object that a syntax node denotes: a type, a signature, a tuple of types or a constant."""
+    """Return the value of a syntax node of a signature: a type, a signature, a tuple of types, or a constant."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)
@@ -592,7 +592,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: type) -> np.dtype:
-    """Return the dtype that a type, NumPy dtype or scalar class denotes. Raises TypeError if it is no element type."""
+    """Return the dtype of array elements of a type. Raises TypeError for types that arrays do not support."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):

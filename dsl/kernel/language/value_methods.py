@@ -1,4 +1,4 @@
-"""Methods of values inside kernels: array reductions and reshapes, conversions, methods of dataclasses."""
+"""Compilation of methods of values in kernels: array reductions and reshapes, conversions, methods of dataclasses."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _array_method(
 
 
 def _fold(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
-    """Compile a reduction over all elements of an array, in order."""
+    """Compile a reduction of all elements of an array by the op `row`, in sequential order."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -239,7 +239,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """In a reshape, replace a length that is negative at run time by the length that preserves the size."""
+    """In a reshape, replace a length that is -1 at run time by the length that preserves the size."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
     if not unknown:

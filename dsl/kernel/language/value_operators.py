@@ -1,4 +1,4 @@
-"""Python operators on scalars, vectors and tuples in kernels."""
+"""Compilation of Python operators on scalars, vectors and tuples in kernels."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _COMPARE: dict[type[ast.cmpop], str] = {
 
 
 def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> Any:
-    """Compile a binary Python operator."""
+    """Compile a binary operator such as ``left + right``."""
     name = _BINARY.get(operator)
     if name is None:
         c.fail(
@@ -101,12 +101,12 @@ def _tuple_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def has_lanes(value: TupleValue) -> bool:
-    """Return whether a tuple is a vector, such as float4."""
+    """Return whether a tuple value is a vector such as float4."""
     return bool(getattr(value.maker, "lanes", 0))
 
 
 def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> TupleValue:
-    """Apply a function componentwise to vectors. Scalars are broadcast."""
+    """Apply a function to each component of vectors. Scalars are broadcast."""
     vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):
@@ -122,14 +122,14 @@ def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> 
 
 
 def negate(c: Compiler, truth: Any) -> Constant | ScalarValue:
-    """Compile ``not`` of a truth value."""
+    """Compile ``not truth`` for a bool or a run-time bool."""
     if isinstance(truth, bool):
         return Constant(not truth)
     return ScalarValue(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)
 
 
 def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any, right: Any) -> Any:
-    """Compile one comparison."""
+    """Compile a comparison such as ``left < right``, ``left is right`` or ``left in right``."""
     c = frame.compiler
     if isinstance(operator, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
         for one, other in ((left, right), (right, left)):

@@ -1,4 +1,4 @@
-"""Compile-time representations of expressions, and kinds of variables.
+"""Compile-time representations of the values in a kernel, and the kinds of its variables.
 
 A value is a compile-time constant (`Constant`), a run-time number (`ScalarValue`), or composed of these:
 `TupleValue`, `ArrayValue`, `RecordValue`, and a few helpers that exist only at compile time. A variable's *kind*
@@ -54,7 +54,7 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TupleValue:
-    """A tuple, or a value with named fields.
+    """A tuple, named tuple, dataclass or vector in a kernel.
 
     `maker` is the constructor of a named tuple, a dataclass or a vector.
     """
@@ -66,7 +66,7 @@ class TupleValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
-    """An array in memory.
+    """An array in a kernel: a pointer, a dtype, and lengths and strides of the axes.
 
     Strides count elements. Those of structured dtypes count bytes, and the pointer points to bytes. `label` is the
     array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
@@ -92,7 +92,7 @@ class ArrayValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordValue:
-    """One element of a structured dtype, as a pointer to its bytes."""
+    """An element of a structured or text dtype, represented by a pointer to its bytes."""
 
     pointer: Value
     dtype: np.dtype
@@ -105,7 +105,7 @@ class RecordValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DateValue:
-    """A datetime64 or timedelta64 value, as an int64 count of its dtype's unit."""
+    """A datetime64 or timedelta64 value, represented by an int64 count of the dtype's unit."""
 
     number: Any
     dtype: np.dtype
@@ -113,7 +113,7 @@ class DateValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChildKernel:
-    """``kernel[grid, block]`` in a kernel, with the value in the brackets."""
+    """``kernel[grid, block]`` in a kernel. The launch configuration is the value in the brackets."""
 
     kernel: Any
     configuration: Any
@@ -130,7 +130,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)``, or ``enumerate``: a part of None stands for the index of the item."""
+    """``zip(*parts)`` or ``enumerate(...)``. In `parts`, None stands for the index of the item."""
 
     parts: tuple[Any, ...]
 
@@ -144,7 +144,7 @@ class Reversed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sliced:
-    """``start:stop:step``, with None for omitted parts."""
+    """A slice ``start:stop:step``. Omitted parts are None."""
 
     start: Any
     stop: Any
@@ -153,7 +153,7 @@ class Sliced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """A method of a value, or a property of the CUDA model. It is the member `name` of `owner`."""
+    """A bound method inside a kernel: the member `name` of the value `owner`."""
 
     owner: Any
     name: str
@@ -161,7 +161,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Property:
-    """A property of a dataclass or named tuple, before its function is called."""
+    """A property of a dataclass or named tuple, whose function has not been called yet."""
 
     owner: Any
     read: property
@@ -169,7 +169,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextValue:
-    """An f-string: its text pieces, the values between them, and their formats."""
+    """An f-string in a kernel: its constant pieces, the values between them, and the formats of the values."""
 
     pieces: tuple[str, ...]
     values: tuple[Any, ...]
@@ -178,7 +178,7 @@ class TextValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generator:
-    """A generator expression: its node and frame."""
+    """A generator expression in a kernel: its syntax node and the frame that evaluates it."""
 
     node: Any
     frame: Any
@@ -195,7 +195,10 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time: whether it is `present`, and the value, which is None if not known yet."""
+    """A value that may be None at run time. `present` is a run-time bool: whether the value is not None.
+
+    `value` is None as long as the compiler has seen no other assignment.
+    """
 
     present: Value
     value: Any
@@ -219,7 +222,7 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class ConstantKind:
-    """The kind of a variable whose value is one constant object."""
+    """The kind of a variable whose value is always the same compile-time constant."""
 
     key: tuple[Any, ...]
     value: Any = field(compare=False)
@@ -230,7 +233,7 @@ class ConstantKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """The kind of a variable that holds a tuple, with one variable per item."""
+    """The kind of a variable that holds a tuple. Each item is stored in a variable of its own."""
 
     length: int
     maker: Any
@@ -243,7 +246,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable that holds a compile-time value, which cannot change at run time."""
+    """The kind of a variable whose value exists only at compile time, so it cannot change at run time."""
 
     text: str
 
@@ -253,7 +256,7 @@ class HeldKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """The kind of a variable that holds one of several arrays, chosen at run time."""
+    """The kind of a variable to which several arrays are assigned. Which of them it holds is known at run time."""
 
     dtype: np.dtype
     ndim: int
@@ -268,7 +271,7 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """The kind of a variable that may hold None at run time, with another variable for the value."""
+    """The kind of a variable that is None or has a value at run time. A second variable stores the value."""
 
     def __str__(self) -> str:
         return "a value or None"
@@ -289,12 +292,15 @@ Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind | OptionalKi
 
 
 def is_none(kind: Kind | None) -> bool:
-    """Return whether a kind is that of the constant None."""
+    """Return whether a kind is the kind of a variable that is always None."""
     return isinstance(kind, ConstantKind) and kind.value is None
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that holds an array chosen at run time. Return None for local arrays of records."""
+    """Return the kind of a variable that holds one of several arrays like `array`.
+
+    Return None for local arrays of records and text.
+    """
     if array.space == "local" and in_bytes(array.dtype):
         return None
     known = tuple(n for n in array.shape if isinstance(n, int))
@@ -308,17 +314,20 @@ def is_date_dtype(dtype: np.dtype) -> bool:
 
 
 def is_text_dtype(dtype: np.dtype) -> bool:
-    """Return whether a dtype is that of text: str or bytes of a fixed length."""
+    """Return whether a dtype is a text dtype: str or bytes of a fixed length."""
     return dtype.kind in "SU"
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether elements are accessed through pointers to bytes: records and text."""
+    """Return whether arrays of a dtype are accessed through pointers to bytes, as arrays of records and text are."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype that pointers to elements have: bytes for records and text, int64 for dates."""
+    """Return the dtype of the pointers through which elements are accessed.
+
+    It is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
+    """
     return np.dtype(np.uint8) if in_bytes(dtype) else INT if is_date_dtype(dtype) else dtype
 
 
@@ -330,7 +339,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the kinds of operands for promotion. If one is bfloat16, Python ints and floats become bfloat16.
+    """Return the types of operands with Python int and float replaced by bfloat16 if an operand is bfloat16.
 
     NumPy does so for its own float dtypes, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """
@@ -340,7 +349,7 @@ def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def kind_of(value: object) -> Kind:
-    """Return the kind of a variable that holds `value`."""
+    """Return the kind that a variable needs to hold `value`."""
     match value:
         case Constant(value=held):
             return ConstantKind(_key(held), held)
@@ -365,7 +374,7 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def number_kind(kind: ConstantKind) -> ScalarKind | None:
-    """Return the kind that a constant has as a run-time number. Return None if the constant is not a number."""
+    """Return the scalar kind of a constant number, or None if the constant is not a number."""
     value = kind.value
     if isinstance(value, enum.Enum):
         value = value.value
@@ -382,7 +391,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind that can hold values of both kinds, or None.
+    """Return the kind of a variable that can hold values of both kinds, or None if there is no such kind.
 
     If `numba`, Python numbers are int64 and float64.
     """
@@ -430,7 +439,7 @@ def _promote(kinds: list[Any]) -> np.dtype:
 
 
 def describe(value: object) -> str:
-    """Return a value's type in words, for messages."""
+    """Return a description of a value's type for error messages."""
     match value:
         case Constant(value=held):
             if is_number(held):

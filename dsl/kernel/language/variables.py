@@ -1,4 +1,4 @@
-"""Variables of a kernel: kinds that are kept over all runs of a compilation, and storage in the current run.
+"""Variables of a kernel: their kinds, which all runs of a compilation share, and their storage in the current run.
 
 In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in a run.
 If an assignment widens the kind after a use, the run ends (`Restart`), and the next run starts with the wider kind.
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 
 
 class Restart(Exception):
-    """Raised if a variable's kind was too narrow. Compilation restarts with the wider kind."""
+    """Raised to compile the kernel again, because a variable's kind has become wider."""
 
 
 class Unresolved(Exception):
-    """Raised if the result type of a recursive function is not known yet."""
+    """Raised if a value depends on the result of a recursive function or a variable whose type is not known yet."""
 
 
 class Variable:
@@ -76,7 +76,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """Return the variable that replaces this one in a run, or this variable if it was not replaced."""
+        """Return the variable that replaces this one in a run, or this variable if it has not been replaced."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -84,7 +84,7 @@ class Variable:
 
 
 class Variables:
-    """The variables of one compilation. `Compiler` adds everything else."""
+    """The variables of a compilation. This is the part of `Compiler` that manages them."""
 
     builder: KernelBuilder
     index_dtype: np.dtype
@@ -110,14 +110,14 @@ class Variables:
         raise NotImplementedError
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable of a key. All runs of a compilation share it."""
+        """Return the variable with a key, which is created on first use. All runs of a compilation share it."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
         return found
 
     def assign(self, variable: Variable, value: object) -> None:
-        """Assign a value to a variable, widening its kind if necessary."""
+        """Assign a value to a variable. Its kind becomes wider if necessary."""
         variable = variable.now(self.run)
         kind = kind_of(value)
         known = variable.kind
@@ -148,7 +148,10 @@ class Variables:
         self._store(variable, value)
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Replace a variable by a new one of another kind. Callers ensure that the old value is never read again."""
+        """Replace a variable by a new one of another kind, and assign the value to the new one.
+
+        The caller ensures that the old value is never read again.
+        """
         if variable.later is None:
             variable.later = Variable(variable.name)
             raise Restart  # what was read before its first value, in a loop, has to be looked at again
@@ -156,7 +159,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the kind of a variable that holds an array and is assigned another one, or None.
+        """Return the kind of a variable to which `value` is assigned.
 
         A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.
         """
@@ -175,7 +178,10 @@ class Variables:
         return variable.kind
 
     def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
-        """Return the kind of a variable that holds an array chosen at run time. A local array moves to the arena."""
+        """Return the kind of a variable to which arrays like `array` are assigned.
+
+        Local arrays must then be allocated in an arena, so that an offset identifies them at run time.
+        """
         kind = array_kind(array)
         if kind is not None and kind.space == "local" and kind.dtype not in self.arena_lengths:
             self.arena_lengths[kind.dtype] = 0
@@ -183,7 +189,7 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Convert a variable to one that may hold None. A second variable holds the value that is not None."""
+        """Convert a variable to a variable that may be None. A second variable stores the value that is not None."""
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):
@@ -191,7 +197,7 @@ class Variables:
                 variable.parts[0].kind = number or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
-        """Return memory for a local array in the arena of its dtype, or None if the dtype has no arena."""
+        """Allocate a local array in the arena of its dtype. Return None if the dtype has no arena."""
         length = self.arena_lengths.get(dtype)
         if length is None:
             return None
@@ -203,7 +209,7 @@ class Variables:
         return self.builder.offset(pointer, self.builder.constant(taken)) if taken else pointer
 
     def _arena(self, dtype: np.dtype) -> tuple[Value, int]:
-        """Return the arena of a dtype and how many of its elements are taken."""
+        """Return a pointer to the arena of a dtype, and the number of its elements that are allocated."""
         if dtype not in self.arenas:
             with self.at_top():
                 self.arenas[dtype] = self.builder.local(dtype, max(self.arena_lengths[dtype], 1)), 0
@@ -332,7 +338,7 @@ class Variables:
         )
 
     def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
-        """Return the array that a variable of `ArrayKind` holds at run time, from the stored address and extents."""
+        """Load the array that a variable of kind `ArrayKind` holds at run time."""
         b = self.builder
         address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
         if kind.space == "local":
@@ -347,13 +353,13 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Reset a variable's kind. The next iteration of an unrolled loop may give it another one."""
+        """Forget a variable's kind, so that the next iteration of an unrolled loop can give it another one."""
         variable.kind = None
         variable.run = -1
         variable.later = None
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """Within the ``with`` block, emit operations at the start of the kernel, visible in the whole kernel."""
+        """Within the ``with`` block, emit operations at the start of the kernel."""
         with self.builder.at(0):
             yield

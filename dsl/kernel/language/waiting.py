@@ -1,4 +1,4 @@
-"""Loops of a thread that waits for another thread, on the CPU.
+"""Detection of loops that wait for another thread without end, on the CPU.
 
 On the CPU, the threads of a block run one after the other up to the next barrier, and blocks in any order. A thread that
 waits in a loop for what a later thread writes would wait forever. In: a `while` loop. Out: code that counts the iterations
@@ -17,7 +17,7 @@ LIMIT = 2**30  # iterations
 
 
 def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
-    """Return a counter of a loop's iterations, set to 0. Return None on a GPU, or if the loop does more than wait."""
+    """Return a counter of iterations for a loop that only waits. Return None for other loops and on a GPU."""
     c = frame.compiler
     if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
         return None
@@ -27,13 +27,13 @@ def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
 
 
 def _only_waits(node: ast.While) -> bool:
-    """Return whether a loop calls functions or reads elements in its condition, and its body assigns nothing."""
+    """Return whether a loop only waits: it tests function results or array elements, and assigns nothing."""
     asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
     return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
 
 
 def count_waiting(c: Compiler, counter: Variable) -> None:
-    """Count an iteration, and report the loop if there were too many."""
+    """Emit code that counts an iteration of a waiting loop, and reports an error after too many iterations."""
     count = c.apply("add", c.load(counter), Constant(1))
     c.assign(counter, count)
     c.report(

@@ -37,7 +37,7 @@ def compile_ptx(
     launch_bounds: Any = None,
     **ignored: Any,
 ) -> tuple[str, Any]:
-    """Compile a function for a signature. Return its PTX and result type.
+    """Compile a kernel or device function to PTX for a signature. Return the PTX and the result type.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def compile_ptx(
 
 
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
-    """Return the text of each stage of a device function: ``kernel``, ``llvm`` and ``asm``."""
+    """Return the code of a device function in each stage of compilation: ``kernel``, ``llvm`` and ``asm``."""
     target = resolve_target(architecture(cc))
     return lower_stages(_specialized(pyfunc, sig, target, make_options(pyfunc.options), True, "c").kernel, target)
 
@@ -93,7 +93,7 @@ def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
 def _specialized(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
 ) -> Specialization:
-    """Compile a function to kernel IR for a signature. Return the specialization."""
+    """Return the kernel IR of a function for a signature, as a specialization."""
     (signature,) = as_signatures(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
@@ -125,7 +125,7 @@ def _specialized(
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """Compile to PTX for the current GPU, or for sm_75 without one.
+    """Compile a function to PTX for the current GPU, or for sm_75 if there is no GPU.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tup
 def compile(
     pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
 ) -> tuple[Any, Any]:
-    """Compile a function as `compile_ptx` does, by default as a device function with the C ABI.
+    """Compile a function to PTX as `compile_ptx` does, but by default as a device function with the C ABI.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """Compile a function for the current GPU, as `compile` does.
+    """Compile a function to PTX for the current GPU, with the defaults of `compile`.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function as `compile` does, but return the code in a list with one item.
+    """Compile a function as `compile` does. Return a list that contains the code, and the result type.
 
     Examples
     --------

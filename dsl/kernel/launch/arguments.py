@@ -1,4 +1,4 @@
-"""Kernel arguments: their descriptors for the compiler, and the 64-bit words passed at a launch.
+"""Kernel arguments: their descriptors, by which kernels are specialized, and the 64-bit words passed at a launch.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
 specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
@@ -46,7 +46,7 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Same:
-    """A constant argument. Mutable objects are equal only to themselves."""
+    """A constant argument, compared by value if it is a str, an enum member or None, and otherwise by identity."""
 
     value: Any
 
@@ -92,7 +92,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array."""
+    """Return the descriptor of an array with this dtype and number of axes. `packed` means C-contiguous."""
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(
@@ -106,7 +106,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
 
 
 def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Return whether elements with these byte strides are in C order without gaps."""
+    """Return whether an array with this shape and these byte strides is C-contiguous."""
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected and 0 not in shape:
@@ -116,7 +116,7 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def describe_lazy(value: LazyArray) -> Descriptor:
-    """Return the descriptor of a weft array."""
+    """Return the descriptor of a weft array argument."""
     dtype = value._storage.dtype
     window = value._view
     if window is None:
@@ -147,7 +147,7 @@ def describe(value: object) -> Descriptor:
 
 
 def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """Return the constructor, field names and fields of a composite argument. Return None for other arguments."""
+    """Return the constructor, field names and items of a tuple, dataclass or vector, or None for other arguments."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
     if isinstance(value, tuple):
@@ -160,7 +160,7 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def from_type(kind: Any) -> Descriptor:
-    """Return the descriptor of a type in a signature."""
+    """Return the descriptor of arguments of a type."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
             return describe_array(_element_dtype(element), ndim, layout == "C")
@@ -190,7 +190,7 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument can be converted to a signature's type without loss."""
+    """Return whether arguments with the descriptor `given` can be converted to `wanted` without loss."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return bool(np.can_cast(dtype, target, "safe"))
@@ -200,7 +200,7 @@ def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument can be converted to a signature's type. Scalars are cast; arrays must fit exactly."""
+    """Return whether arguments with the descriptor `given` can be passed for `wanted`. Only scalars are converted."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
@@ -216,7 +216,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
-    """Return an argument as the extensions of a kernel convert it, the last extension first, as in Numba."""
+    """Return an argument as converted by a kernel's extensions, which Numba also applies from the last to the first."""
     try:
         kind = types.typeof(value)
     except (TypeError, ValueError):
@@ -230,7 +230,7 @@ def extended(value: object, extensions: Sequence[Any], stream: object, retrieve:
 
 
 def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) -> Any:
-    """Declare the kernel's parameters for an argument. Return the argument's value in the kernel."""
+    """Declare the kernel parameters that an argument needs. Return the argument's value in the kernel."""
     b = c.builder
     match descriptor:
         case ("scalar", dtype, weak):
@@ -282,7 +282,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Return a 64-bit word whose low bytes are those of a scalar."""
+    """Return a scalar as a 64-bit word, with the bytes of the scalar first."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))
@@ -293,7 +293,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
-    """Append the 64-bit words of an argument that is not an array."""
+    """Append the 64-bit words of an argument that contains no array."""
     match descriptor:
         case ("scalar", dtype, _):
             if dtype.kind == "c":

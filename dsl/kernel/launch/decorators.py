@@ -1,5 +1,4 @@
-"""Numba's decorators `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`: weft's decorators, but with Numba's type
-rules."""
+"""Numba's decorators `cuda.jit`, `cuda.vectorize` and `cuda.guvectorize`, which follow Numba's type rules."""
 
 from __future__ import annotations
 
@@ -92,7 +91,7 @@ def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any
 
 
 def literal_unroll(container: Any) -> Any:
-    """Return the container unchanged. Loops over tuples are always unrolled.
+    """Return a tuple unchanged. Numba needs this function in loops over tuples; weft always unrolls such loops.
 
     Examples
     --------

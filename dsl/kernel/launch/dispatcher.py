@@ -65,7 +65,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a grid and a block. Calling it with the kernel's arguments launches the kernel."""
+    """A kernel with a launch configuration, such as grid and block. A call with the kernel's arguments launches it."""
 
     __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "prepared", "shared_bytes", "stream")
 
@@ -160,7 +160,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return self.configure(*configuration)
 
     def configure(self, griddim: Any, blockdim: Any, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """Return the kernel with a grid, a block, a stream and a number of bytes of dynamic shared memory."""
+        """Return the kernel with a launch configuration: grid, block, stream, and bytes of dynamic shared memory."""
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
         shared = int(sharedmem)
@@ -179,7 +179,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return ConfiguredKernel(self, triple("grid", griddim), threads, queue, shared)
 
     def forall(self, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """Return the kernel with enough blocks for one thread per task."""
+        """Return the kernel with a 1-D grid that has at least `ntasks` threads."""
         if not hasattr(ntasks, "__int__"):
             raise LaunchError(
                 f"forall takes the number of tasks, an integer, not {ntasks!r}; k[grid, block] has other shapes"
@@ -212,7 +212,9 @@ class KernelDispatcher(KernelFunction, Inspection):
         block: Triple | None,
         sanitized: bool = False,
     ) -> Specialization:
-        """Return the specialization for arguments of these types. If `sanitized`, it is instrumented for the sanitizer.
+        """Return the kernel compiled for arguments with these descriptors.
+
+        With `sanitized`, the kernel is instrumented for the sanitizer.
 
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
@@ -239,7 +241,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _ahead(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the compiled signature to which arguments of these types can be converted."""
+        """Return the descriptors of a compiled signature to which arguments with these descriptors can be converted."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -252,7 +254,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """Return the kernel specialized to arguments or types. Results are cached.
+        """Return a kernel that accepts only the types of `arguments`, which are values or types. Results are cached.
 
         Raises RuntimeError if the kernel is already specialized.
         """
@@ -271,12 +273,12 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the device and the descriptors of the arguments."""
+        """Return the device on which a launch with these arguments runs, and the descriptors of the arguments."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Recompile every specialization, because values of global names may have changed."""
+        """Recompile the kernel for all types used so far, so that new values of global names take effect."""
         self.generation += 1
         keys = [key for key in self._found if key[3] != "sanitized"]
         self._found.clear()
@@ -344,7 +346,7 @@ class KernelDispatcher(KernelFunction, Inspection):
 
 
 def _is_single(kernel: Kernel) -> bool:
-    """Return whether a kernel has float32 parameters, but none of float64 or complex128."""
+    """Return whether a kernel has float32 parameters but no float64 or complex128 parameters."""
     kinds = {getattr(p.value.type, "dtype", p.value.type) for p in kernel.parameters}
     return np.dtype(np.float32) in kinds and kinds.isdisjoint((np.dtype(np.float64), np.dtype(np.complex128)))
 
@@ -422,7 +424,7 @@ _IGNORED = (
 
 
 def make_options(given: dict[str, Any]) -> Options:
-    """Return the options given to a decorator. Raises KernelTypeError for unknown options."""
+    """Convert the options of a decorator to `Options`. Raises KernelTypeError for unknown options."""
     unknown = [name for name in given if name not in _KNOWN and name not in _IGNORED]
     if unknown:
         raise KernelTypeError(f"kernels have no option {unknown[0]!r}; they have {', '.join(_KNOWN)}")

@@ -1,4 +1,4 @@
-"""Copy directions of host arrays passed to kernels: `In`, `Out`, `InOut`."""
+"""Hints that say in which direction host arrays are copied for a kernel: `In`, `Out`, `InOut`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ArgHint:
-    """A kernel argument with a copy direction.
+    """A host array as a kernel argument, with the direction in which it is copied.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ArgHint:
 
 
 class In(ArgHint):
-    """An argument that is only copied to the device. Elements that the kernel writes are lost.
+    """A host array that is copied to the device before the launch, but not back. Writes by the kernel are lost.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class In(ArgHint):
 
 
 class Out(ArgHint):
-    """An argument that is only copied back from the device. It is uninitialized when the kernel starts.
+    """A host array that is only copied back after the launch. The kernel starts with uninitialized elements.
 
     Examples
     --------
@@ -66,8 +66,9 @@ class Out(ArgHint):
 
 
 class InOut(ArgHint):
-    """An argument that is copied to the device and back. A host array without a hint is copied likewise, with a
-    warning.
+    """A host array that is copied to the device before the launch, and back after it.
+
+    A host array without a hint is copied in the same way, with a warning.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Inspection of kernels: code of every stage, resources and signatures.
+"""Inspection of kernels: the code of every stage of compilation, resource usage and signatures.
 
 Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Resources known to the
 assembler (registers, memory) need nvJitLink.
@@ -41,7 +41,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the type of a descriptor, for display in signatures."""
+    """Return the type that a descriptor stands for, for display in signatures."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -66,7 +66,7 @@ class Inspection:
     _compiling: bool
 
     def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the specialization for arguments of these types. Implemented by `KernelDispatcher`."""
+        """Return the kernel compiled for arguments with these descriptors. `KernelDispatcher` implements it."""
         raise NotImplementedError
 
     # -- signatures ---------------------------------------------------------------------------
@@ -87,13 +87,13 @@ class Inspection:
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Reject argument types for which the kernel has not been compiled so far."""
+        """Make later launches with new argument types an error. A `flag` of False allows them again."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
 
     def compiled(self, signature: Any = None, cc: Any = None) -> dict[tuple[types.Type, ...], CompiledKernel]:
-        """Return the compiled kernels by argument types, for all signatures or one.
+        """Return the compiled kernels by argument types: all of them, or only the kernel for `signature`.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """Return the text of a stage (``kernel``, ``llvm``, ``asm`` or ``sass``) of one specialization."""
+        """Return the code of one specialization in a compilation stage: ``kernel``, ``llvm``, ``asm`` or ``sass``."""
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
@@ -138,8 +138,10 @@ class Inspection:
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the machine code for one signature, or a dict from signatures to machine code. Needs nvJitLink, and
-        nvdisasm or cuobjdump."""
+        """Return the machine code for one signature, or a dict from signatures to machine code.
+
+        Needs nvJitLink, and nvdisasm or cuobjdump.
+        """
         return self._asked(signature, cc, lambda kernel: kernel.sass)
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
@@ -154,7 +156,7 @@ class Inspection:
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: object) -> Any:
-        """Return a single value if a signature is given or the kernel is specialized, otherwise a dict by signature."""
+        """Return a resource for one signature, or a dict from signatures to resources."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found
@@ -176,7 +178,7 @@ class Inspection:
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the maximum number of threads per block. A kernel that uses many registers runs fewer than 1024."""
+        """Return the maximum number of threads per block, which is less than 1024 if a thread needs many registers."""
 
         def most(kernel: CompiledKernel) -> int:
             registers = max(kernel.resources["registers"], 1)

@@ -1,4 +1,4 @@
-"""The launch of a kernel: argument words, copies of host arrays, and reported errors.
+"""Kernel launches: conversion of arguments, copies of host arrays, and errors that kernels report.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
 without a hint is copied both ways on a GPU, and used in place on the CPU.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class DispatchedLaunch:
-    """A launch: its device, its prepared arguments, and the host arrays to copy back after it."""
+    """One launch of a kernel: the device, the converted arguments, and the host arrays to copy back afterwards."""
 
     sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
@@ -62,7 +62,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Specialize the kernel and launch it. Raises the error that the kernel reports, if any.
+        """Launch the kernel, compiled for the types of the arguments. Raises an error that the kernel reports.
 
         With a `signature`, the launcher caches the launch for later calls of the same signature.
         """
@@ -96,7 +96,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def run_words(self, descriptors: tuple[Any, ...], items: list[int]) -> None:
-        """Launch the kernel with argument words that are already packed."""
+        """Launch the kernel with arguments that are already encoded as 64-bit words."""
         self.spans, self.extents = face.spans_of(descriptors, items)
         target, block = self.device.target, self.launcher.block
         found = self.kernel.specialization(descriptors, target, self.choose_index(), block, self.sanitized)
@@ -105,7 +105,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _function(self, found: Specialization) -> Any:
-        """Return the kernel, compiled and loaded for the device."""
+        """Return the kernel's function on the device. It is compiled and loaded on first use."""
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
@@ -114,7 +114,7 @@ class DispatchedLaunch:
         return function
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that a thread reported, if any. Launch the kernels that threads have recorded."""
+        """Raise the error that the kernel reported, if any, or launch the kernels that its threads have recorded."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -122,24 +122,24 @@ class DispatchedLaunch:
             face.launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the device of the arguments."""
+        """Return the device of the arguments, on which the kernel runs."""
         return _device_of(given)
 
     def choose_index(self) -> np.dtype:
-        """Return the narrowest index dtype that the sizes of the arguments and of the grid allow."""
+        """Return the narrowest index dtype that suffices for the arguments and the grid."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the memory of an argument. Memory that the kernel writes is not shared with other arrays."""
+        """Return the buffer of an array argument. A shared buffer is copied if the kernel writes to it."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
         return buffer
 
     def start(self, found: Specialization, function: Any, items: list[int]) -> None:
-        """Start the kernel."""
+        """Start the kernel on the device."""
         launcher = self.launcher
         start = partial(
             self.device.launch_grid,
@@ -166,7 +166,7 @@ class DispatchedLaunch:
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:
-        """Convert an argument for the device. Host arrays are copied unless the device can access them."""
+        """Convert an argument to a value that the device can use. Host arrays are copied if necessary."""
         if isinstance(value, (LazyArray, int, float)) or hasattr(value, "kernel_type"):
             return value
         hint = value if isinstance(value, ArgHint) else None
@@ -182,7 +182,7 @@ class DispatchedLaunch:
         return self._copied(value, hint) if isinstance(value, np.ndarray) else value
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
-        """Copy a host array to the device. On the CPU, only `In` arguments are copied."""
+        """Return a device array for a host array. On the CPU, only `In` arguments are copied."""
         args.describe_array(value.dtype, value.ndim, True)  # raises an error for unsupported dtypes
         if self.device.name == "cpu":
             # If the kernel writes to an `In` argument, it writes to a copy.
@@ -288,7 +288,11 @@ class DispatchedLaunch:
             items.extend(strides)
 
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
-        """Append the words of the hidden arguments. Return the error record and the launch queue, or None."""
+        """Append the words of the hidden arguments.
+
+        Return the buffers of the error report and of the launch queue. They are None if the kernel has no such
+        argument.
+        """
         record = queue = None
         for what in found.hidden:
             match what[0]:
@@ -315,8 +319,7 @@ def _device_of(given: tuple[Any, ...]) -> Device:
 
 
 def _foreign(value: Any) -> Any:
-    """Convert another library's array to a CUDA or NumPy array, through its protocol. Other values are returned
-    unchanged."""
+    """Return another library's array as a CUDA or NumPy array, without a copy. Return other values unchanged."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:
@@ -325,7 +328,7 @@ def _foreign(value: Any) -> Any:
 
 
 def _report(device: Device, record: Any, found: Specialization) -> None:
-    """Raise the error that a thread reported, if any."""
+    """Raise the error that a thread of the kernel reported, if any."""
     words = np.array(device.download(record, np.dtype(np.int64), (16,)))
     if not words[0]:
         return
@@ -345,7 +348,7 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
 
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
-    """Run every thread as plain Python. Arrays on a device are copied to the host."""
+    """Run all threads of a kernel as plain Python. Device arrays are copied to the host and back."""
     if running.thread is not None:  # launched by a simulated thread
         running.thread.launch_later(partial(run_in_python, function, launcher, given))
         return

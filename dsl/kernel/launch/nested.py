@@ -1,4 +1,4 @@
-"""Launches recorded by a kernel: the host starts them when the kernel's grid has ended.
+"""Launches that a kernel records: the host starts the recorded kernels when the kernel's grid has ended.
 
 In: the launch queue, which threads of the parent appended to. Out: the launches, in the order of the records, in the
 parent's stream. Invariant: a child sees all memory that its parent wrote, and the parent's launch returns when its
@@ -25,7 +25,7 @@ QUEUE_BYTES = 8 * (1 + RECORDS * RECORD_WORDS)
 
 
 def make_queue(device: Device) -> Buffer:
-    """Allocate an empty launch queue, which consists of the number of records and the records."""
+    """Allocate an empty launch queue: a buffer for the number of recorded launches and their records."""
     queue = device.allocate(QUEUE_BYTES)
     device.write(queue.address, np.zeros(1, np.int64))
     return queue
@@ -50,7 +50,7 @@ def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -
 
 
 def _words_of(descriptor: Descriptor) -> int:
-    """Return the number of words of an argument."""
+    """Return the number of 64-bit words of an argument with this descriptor."""
     match descriptor:
         case ("scalar", dtype, _):
             return 2 if dtype.kind == "c" else 1
@@ -64,7 +64,7 @@ def _words_of(descriptor: Descriptor) -> int:
 
 
 def spans_of(descriptors: tuple[Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the number of bytes that each array spans, and the extents of all arrays."""
+    """Return the number of bytes that each array argument spans, and the lengths of all axes."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0

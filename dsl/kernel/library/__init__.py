@@ -1,1 +1,1 @@
-"""Functions available in kernels, and array functions that launch kernels."""
+"""Functions that kernels can call, and array functions that launch kernels."""

@@ -218,12 +218,12 @@ def _running_product(x: Any, out: Any) -> None:
 
 
 def _after(x: Any, y: Any) -> Any:
-    """Return whether x comes after y in a sorted array, in a kernel."""
+    """Return whether x comes after y in a sorted array, where NaN comes last."""
     return x > y or (x != x and y == y)
 
 
 def _sort(x: Any) -> None:
-    """Sort an array in place by Shell's method, in a kernel."""
+    """Sort an array in place by Shell's method. This function runs in kernels."""
     gap = x.size // 2
     while gap > 0:
         for k in range(gap, x.size):
@@ -243,7 +243,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write the indices that sort an array, by insertion, which is stable, in a kernel."""
+    """Write the indices that sort an array to `out`, by a stable insertion sort. This function runs in kernels."""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -271,7 +271,7 @@ _into(_order, "argsort", lambda dtype: np.int64)
 
 
 def sort_in_place(call: Invocation, array: ArrayValue) -> Constant:
-    """Compile ``array.sort()`` of an array of one axis."""
+    """Compile ``array.sort()`` of a 1-D array."""
     if array.ndim != 1:
         call.c.fail("sort() in a kernel takes an array of one axis")
     _call(call, _sort, array)
@@ -311,7 +311,7 @@ _filled(None, "empty")
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the dtype of an array of these numbers: Python's ints are int64, and its floats float64."""
+    """Return the dtype of an array of these numbers. Python ints count as int64, and floats as float64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
 
@@ -327,7 +327,7 @@ def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> A
 
 @handles(np.array, np.asarray)
 def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
-    """Compile ``np.array([...])`` of numbers in nested lists or tuples, and of arrays."""
+    """Compile ``np.array(object, dtype)``, where `object` is a nested list or tuple of numbers, or an array."""
     c = call.c
     if isinstance(object, ArrayValue):
         made = new_array(c, object, Constant(object.dtype) if dtype is None else dtype, "np.array")
@@ -343,7 +343,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
 
 
 def _nested(c: Compiler, value: object) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the shape of nested tuples, and the numbers in them."""
+    """Return the shape of a nested tuple, and its numbers in C order."""
     if not isinstance(value, TupleValue):
         return (), [c.number(value, "a number in an array")]
     parts = [_nested(c, item) for item in value.items]
@@ -383,7 +383,7 @@ def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
 
 
 def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], Any]) -> ArrayValue:
-    """Return a local array of one axis, like a NumPy array, whose elements are computed from their indices."""
+    """Return a 1-D local array with the size and dtype of `like`. `item` computes each element from its index."""
     c = call.c
     made = local_array(c, Constant(like.size), Constant(like.dtype), "an array made in a kernel")
     with arrays.each(c, made.shape) as place:

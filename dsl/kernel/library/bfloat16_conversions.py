@@ -22,7 +22,7 @@ _ROUNDED: dict[str, Callable[..., Any]] = {"rn": np.rint, "rz": np.trunc, "rd": 
 
 
 def _narrow(x: Any, way: str) -> Any:
-    """Convert a float64 to bfloat16, rounding in the direction `way` (rn, rz, rd or ru)."""
+    """Convert a float64 to bfloat16 with the rounding mode `way`: rn, rz, rd or ru."""
     odd = round_to_odd(x)  # inexact values stay inexact
     bits = np.uint16(0x7FFF)
     if way == "rn":
@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 that rounds to a shorter float exactly as the integer does.
+    """Convert an integer to a float64 that gives the same result as the integer when it is rounded to a shorter float.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """

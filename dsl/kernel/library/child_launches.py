@@ -1,4 +1,4 @@
-"""Kernels launched from kernels: ``child[grid, block](...)`` in a kernel.
+"""Launches of kernels by kernels: compilation of ``child[grid, block](...)``.
 
 In: a kernel, its grid and block, and the arguments, as values of the launching thread. Out: a record for each launch
 in the parent's launch queue, a hidden argument. When the parent's grid has ended, the host launches the recorded
@@ -53,7 +53,7 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
 
 
 def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden launch queue parameter, and the list of launch sites (kernel and argument descriptors)."""
+    """Return the hidden parameter of the launch queue, and the list of kernels and descriptors to which it refers."""
     for what in c.hidden:
         if what[0] == "launches":
             return c.hidden_scalars["launches"], what[1]
@@ -73,7 +73,7 @@ def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
 
 
 def _configuration(c: Compiler, configuration: Any) -> list[Value]:
-    """Return the words that encode a grid, a block, and the number of bytes of shared memory."""
+    """Return the 64-bit words of a launch configuration: grid, block, and bytes of dynamic shared memory."""
     parts = configuration.items if isinstance(configuration, TupleValue) else ()
     if not 2 <= len(parts) <= 4:
         c.fail(
@@ -92,7 +92,7 @@ def _configuration(c: Compiler, configuration: Any) -> list[Value]:
 
 
 def _descriptor(c: Compiler, value: object) -> args.Descriptor:
-    """Return the descriptor of an argument, as for a launch from the host."""
+    """Return the descriptor that a launch from the host would use for an argument."""
     match value:
         case ScalarValue(weak=weak):
             return ("scalar", value.dtype, weak)
@@ -110,7 +110,7 @@ def _descriptor(c: Compiler, value: object) -> args.Descriptor:
 
 
 def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
-    """Append the 64-bit words of an argument, in the order of a launch from the host."""
+    """Append the 64-bit words with which a launch from the host would pass an argument."""
     match value, descriptor:
         case Constant(value=held), _:
             numbers: list[int] = []
@@ -132,7 +132,7 @@ def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words
 
 
 def _word(c: Compiler, number: ScalarValue) -> Value:
-    """Return the bits of a scalar as the low bytes of a 64-bit word."""
+    """Return a scalar as a 64-bit word, with the bytes of the scalar first."""
     if number.dtype.kind not in "iub" or number.dtype == np.uint64:
         number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
     return c.builder.cast(number.ir, INT)

@@ -1,4 +1,4 @@
-"""Compilation of calls to functions of collections, arrays, `operator`, libdevice and vectors.
+"""Compilation of calls in kernels: functions of collections and arrays, `operator`, libdevice, and vector types.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -109,7 +109,7 @@ def _sum(call: Invocation, value: object, start: Any = None) -> Any:
 
 
 def _accumulated(call: Invocation, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
-    """Compile a loop over a generator expression that updates an accumulator with each item."""
+    """Compile a loop over a generator expression that computes ``total = step(total, item)`` for each item."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -283,7 +283,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Convert the Python format specification of a scalar to the format of C's printf."""
+    """Return the printf format for a scalar with the Python format `spec`."""
     if not spec and c.numba and dtype_kind(number.dtype) == "f":
         return "f"  # as Numba's CUDA target
     if not spec:
@@ -363,7 +363,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call that passes bfloat16 scalars as bit patterns. A resulting bit pattern is converted to bfloat16."""
+    """Compile a call of a bfloat16 function. The function takes and returns the bit patterns of the numbers."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):

@@ -1,4 +1,4 @@
-"""Cooperative groups: ``cg.this_grid()``, ``cg.this_thread_block()``, ``cg.tiled_partition`` and others.
+"""Cooperative groups: `cg.this_grid`, `cg.this_thread_block`, `cg.tiled_partition` and others.
 
 In: the intrinsics. Out: plain objects with numeric fields and methods, written in the kernel language, so that the same
 code runs as Python and compiles. Invariant: ranks and bits of lanes count from the group's start.
@@ -50,7 +50,7 @@ class GridGroup:
     """The group of all threads of the grid."""
 
     def sync(self) -> None:
-        """Wait for every thread of the grid. All blocks must run concurrently on the device."""
+        """Wait for all threads of the grid. The blocks must run concurrently on the device."""
         grid_sync()
 
     def is_valid(self) -> bool:
@@ -106,16 +106,16 @@ class ThreadBlock:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A group of `width` adjacent lanes of a warp. `width` is a power of two."""
+    """A tile of a thread block: `width` adjacent lanes of a warp, where `width` is a power of two."""
 
     width: int
 
     def start(self) -> int:
-        """Return the first lane of the tile."""
+        """Return the number of the tile's first lane in the warp."""
         return laneid & ~(self.width - 1)
 
     def mask(self) -> int:
-        """Return the tile's lanes as a bit mask of the warp."""
+        """Return a bit mask of the tile's lanes in the warp."""
         return ((1 << self.width) - 1) << self.start()
 
     def size(self) -> int:
@@ -167,11 +167,11 @@ class Tile:
         return ballot_sync(self.mask(), predicate) >> self.start()
 
     def match_any(self, value: object) -> int:
-        """Return a bit mask of the ranks whose `value` equals this thread's `value`."""
+        """Return a bit mask of the ranks of all threads whose `value` equals this thread's `value`."""
         return match_any_sync(self.mask(), value) >> self.start()
 
     def match_all(self, value: object) -> tuple[int, bool]:
-        """Return a bit mask of all ranks and True if all threads have the same `value`, otherwise 0 and False."""
+        """Return a mask of all ranks and True if `value` is the same in all threads, otherwise 0 and False."""
         found, same = match_all_sync(self.mask(), value)
         return found >> self.start(), same
 
@@ -202,7 +202,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedGroup:
-    """The lanes of a warp that were active when the group was created. `members` is their bit mask."""
+    """The lanes of a warp that were active at the creation of the group."""
 
     members: int
 
@@ -215,7 +215,7 @@ class CoalescedGroup:
         return popc(self.members & lanemask_lt())
 
     def lane(self, rank: int) -> int:
-        """Return the lane of the thread with this rank."""
+        """Return the number of the lane with this rank."""
         rest = self.members
         place = 0
         left = rank
@@ -265,12 +265,12 @@ def this_thread_block() -> ThreadBlock:
 
 
 def coalesced_threads() -> CoalescedGroup:
-    """Return the group of the warp's lanes that are active at this point."""
+    """Return the group of the lanes that are active at this point of the kernel."""
     return CoalescedGroup(activemask())
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
-    """Return the tile of `size` lanes that contains the thread.
+    """Divide a thread block into tiles of `size` lanes, and return the tile that contains this thread.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Functions of float16 and bfloat16, in the kernel language.
+"""Functions of float16 and bfloat16 numbers, written in the kernel language.
 
 In: float16 numbers, or bfloat16 numbers as 16 bits (uint16). Out: the same type. Invariant: a result is rounded once,
 from float32 or float64 if the docstring says so, and otherwise from a float32 result with the op table's accuracy.
@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison of bfloat16 bits. It computes `function`, and is also true if either number is NaN."""
+    """Return a comparison of bfloat16 bit patterns that equals `function`, but is true for NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)

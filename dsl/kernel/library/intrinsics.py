@@ -1,4 +1,4 @@
-"""Compilation of CUDA intrinsics. A handler is registered for each path, such as ``shared.array``.
+"""Compilation of CUDA intrinsics: a handler for each intrinsic, such as ``shared.array``.
 
 In: a call, and its arguments by parameter name. Out: a value. Masks and lanes are uint32. Counters and positions are
 non-negative Python ints.
@@ -52,7 +52,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
 
 
 def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function as the handler of the intrinsics at `paths`."""
+    """Return a decorator that registers a handler for the intrinsics named `paths`."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
@@ -100,7 +100,7 @@ def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], Scal
 
 
 def lane(c: Compiler) -> ScalarValue:
-    """Return the thread's lane in its warp."""
+    """Return the number of the thread's lane in its warp."""
     (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
     return ScalarValue(c.builder.cast(found, INT), True, True)
 
@@ -181,7 +181,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if an array's shape depends on the launch. The kernel must then be compiled for one block size."""
+    """Raised if an array's shape depends on the block size, for which the kernel must then be compiled."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
@@ -239,7 +239,7 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 
 def bits(c: Compiler, value: object) -> Value:
-    """Return a lane mask as a uint32. The mask -1 selects all lanes."""
+    """Convert a lane mask to uint32. The mask -1 selects all lanes."""
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):
@@ -343,7 +343,7 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = False) -> ArrayValue:
-    """Return the array element that an atomic operation updates, as a 0-d view."""
+    """Return the array element that an atomic operation accesses, as a view without axes."""
     c = call.c
     if not isinstance(ary, ArrayValue):
         c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")

@@ -1,4 +1,4 @@
-"""Library functions in kernels: signatures, and implementations for each target.
+"""Library functions in kernels: signatures and implementations for GPUs, the CPU and plain Python.
 
 In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
 Python, and that the compiler lowers. Invariant: the host form is an op or a function in the kernel language with the
@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A libdevice, float16 or bfloat16 function that kernels can call.
+    """A function of libdevice, or of float16 or bfloat16 numbers, that kernels can call.
 
     Called on numbers outside a compiled kernel, it runs as plain Python: arguments are converted as in kernels, and
     results are NumPy scalars.
@@ -83,7 +83,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Call a function with bfloat16 scalars as bit patterns. A resulting bit pattern is converted to bfloat16."""
+        """Call a bfloat16 function in plain Python. The function takes and returns bit patterns."""
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
@@ -99,7 +99,7 @@ class LibraryFunction:
 
 
 def _row_in_python(name: str) -> Callable[..., Any]:
-    """Return the Python implementation of an op: its NumPy function, or its reference if NumPy has none."""
+    """Return a Python function that computes an op: NumPy's function, or the op's reference if there is none."""
     row = find_op(name)
     found = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert found is not None

@@ -1,4 +1,4 @@
-"""Calls from kernels to separately compiled code: `cuda.declare_device`, and the code that kernels are linked with.
+"""Linking of kernels with separately compiled code, and calls of its functions (`cuda.declare_device`).
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. By Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and
@@ -33,7 +33,7 @@ SUFFIXES = {
 
 
 class LinkableCode:
-    """Code that kernels are linked with, as an item of ``link=``. Each file format has a subclass.
+    """Base class of code files with which kernels are linked, given as items of ``link=``.
 
     Parameters
     ----------
@@ -59,49 +59,49 @@ class LinkableCode:
 
 
 class CUSource(LinkableCode):
-    """CUDA C++, compiled by NVRTC."""
+    """CUDA C++ source text, compiled by NVRTC."""
 
     kind = "cu"
 
 
 class PTXSource(LinkableCode):
-    """PTX text."""
+    """PTX source text."""
 
     kind = "ptx"
 
 
 class Cubin(LinkableCode):
-    """Relocatable machine code of one architecture."""
+    """A cubin: relocatable machine code of one GPU architecture."""
 
     kind = "cubin"
 
 
 class Fatbin(LinkableCode):
-    """Machine code and PTX of several architectures."""
+    """A fatbin: machine code and PTX for several GPU architectures."""
 
     kind = "fatbin"
 
 
 class Object(LinkableCode):
-    """A host object file with device code."""
+    """A host object file that contains device code."""
 
     kind = "object"
 
 
 class Archive(LinkableCode):
-    """A static library."""
+    """A static library that contains device code."""
 
     kind = "library"
 
 
 class LTOIR(LinkableCode):
-    """NVVM code for optimization at link time."""
+    """LTO-IR: NVVM code that is optimized at link time."""
 
     kind = "ltoir"
 
 
 def link_digests(link: Any) -> tuple[str, ...]:
-    """Read and register the items of ``link=``. Return their digests, by which kernels refer to them.
+    """Register the items of ``link=``, and return their digests. Kernels identify linked code by these digests.
 
     Raises KernelTypeError for items of other types and unknown file types, OSError for files that cannot be read.
     """
@@ -122,7 +122,7 @@ def _read(item: object) -> ForeignCode:
 
 
 class ForeignFunction:
-    """A function of linked code, created by `declare_device`."""
+    """A function of linked code that kernels can call, created by `declare_device`."""
 
     def __init__(self, name: str, signature: types.Signature, links: Sequence[str], abi: str) -> None:
         self.__name__ = name
@@ -137,7 +137,7 @@ class ForeignFunction:
         return f"<foreign function {self.__name__}{self.signature}>"
 
     def compile_call(self, call: Invocation, *arguments: Any) -> Any:
-        """Compile a call in a kernel."""
+        """Compile a call of the function in a kernel."""
         c, wanted = call.c, self.signature.arguments
         if c.target is None or c.target.kind != "cuda":
             c.fail(f"{self.__name__} is a function of linked GPU code: this kernel needs a GPU")
@@ -158,7 +158,7 @@ class ForeignFunction:
 
 
 def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
-    """Convert an argument to its declared type: a scalar, or the address of an array."""
+    """Return an argument as its declared type: a scalar that is cast, or a pointer to an array."""
     c = call.c
     if not isinstance(kind, types.CPointer):
         return c.ir(c.cast(c.scalar(value), kind.dtype), kind.dtype)
@@ -174,7 +174,7 @@ def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
 def declare_device(
     name: str, sig: Any, link: Any = (), use_cooperative: bool = False, abi: str = "numba"
 ) -> ForeignFunction:
-    """Declare a function of linked code, for kernels to call.
+    """Declare a function of separately compiled code, so that kernels can call it.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def _rows(module: object, names: dict[str, str]) -> None:
 
 
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call of a `math` or `cmath` function as an op."""
+    """Compile a call of a `math` or `cmath` function by the op `row`."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
@@ -189,7 +189,7 @@ def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) 
 
 
 def number_dtype(c: Compiler, number: Any) -> np.dtype:
-    """Return the dtype of a scalar, which may be a Python number."""
+    """Return the dtype of a scalar or a Python number."""
     return np.dtype(c.kind(number))
 
 
@@ -246,7 +246,7 @@ def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
 
 
 def _exact_remainder(x: float, y: float) -> float:
-    """Compute the IEEE 754 remainder in a kernel, by fmod and at most two subtractions as in FreeBSD's msun."""
+    """Compute `math.remainder` in a kernel, by fmod and at most two subtractions as in FreeBSD's msun."""
     size = abs(y)
     rest = math.fmod(abs(x), size + size)
     if rest + rest > size:
@@ -343,7 +343,7 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
 
 
 def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
-    """Compile the minimum or maximum of a generator's items. A run-time flag distinguishes the first item."""
+    """Compile `min` or `max` of a generator expression."""
     c = call.c
     key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")

@@ -37,7 +37,7 @@ class Reduce:
         return f"<weft reduction {self.__name__}>"
 
     def __call__(self, arr: Any, size: int | None = None, res: Any = None, init: Any = 0, stream: object = 0) -> Any:
-        """Reduce a 1-D array.
+        """Reduce a 1-D array to one number.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class Reduce:
 
 
 def _fold_blocks(function: FunctionType) -> Any:
-    """Return a kernel that reduces elements in a grid-stride loop, then combines the results of a block's threads."""
+    """Return a kernel that reduces an array to one number per block."""
 
     def fold_blocks(values, partial, count):  # type: ignore[no-untyped-def]
         folded = cuda.shared.array(THREADS, values.dtype)

@@ -27,14 +27,14 @@ MOST = 2.0**30  # coordinates are clamped to this magnitude, which exceeds every
 
 
 class Filter(enum.Enum):
-    """Filter mode: the value of a sample between elements."""
+    """Filter mode of a texture, which determines the value of a sample between elements."""
 
     NEAREST = "nearest"  # the element whose cell contains the coordinate
     LINEAR = "linear"  # interpolated between the nearest elements along every axis
 
 
 class Address(enum.Enum):
-    """Addressing mode: the value of a sample outside the array."""
+    """Addressing mode of a texture, which determines the value of a sample outside the array."""
 
     CLAMP = "clamp"  # the nearest element
     BORDER = "border"  # zero
@@ -43,7 +43,7 @@ class Address(enum.Enum):
 
 
 class Coordinates(enum.Enum):
-    """The unit of coordinates."""
+    """Unit of the coordinates at which a texture is sampled."""
 
     ELEMENTS = "elements"
     NORMALIZED = "normalized"  # the length of the axis is 1
@@ -52,7 +52,7 @@ class Coordinates(enum.Enum):
 def texture(
     array: Any, *, filter: str = "nearest", address: str = "clamp", normalized: bool = False
 ) -> Texture1D | Texture2D | Texture3D:
-    """Make a texture of an array, for kernels.
+    """Make a texture from an array, for sampling in kernels.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Texture:
 
 
 class Texture1D(Texture):
-    """A texture of one axis."""
+    """A texture with one axis."""
 
     def sample(self, x: Any) -> Any:
         """Return the value at a coordinate."""
@@ -147,7 +147,7 @@ class Texture1D(Texture):
 
 
 class Texture2D(Texture):
-    """A texture of two axes."""
+    """A texture with two axes."""
 
     def sample(self, x: Any, y: Any) -> Any:
         """Return the value at coordinate `x` along the last axis and `y` along the first."""
@@ -167,7 +167,7 @@ class Texture2D(Texture):
 
 
 class Texture3D(Texture):
-    """A texture of three axes."""
+    """A texture with three axes."""
 
     def sample(self, x: Any, y: Any, z: Any) -> Any:
         """Return the value at coordinate `x` along the last axis, `y` along the middle and `z` along the first."""
@@ -194,7 +194,7 @@ class Texture3D(Texture):
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a coordinate to units of elements. Wrap or mirror it if the addressing mode requires it."""
+    """Convert a coordinate to a position in elements, wrapped or mirrored as the addressing mode requires."""
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)
@@ -209,19 +209,19 @@ def position(t: Any, x: Any, axis: Any) -> Any:
 
 @device
 def cell(x: Any) -> Any:
-    """Return the index of the element that contains a coordinate."""
+    """Return the index of the element whose cell contains a position."""
     return int(np.floor(x))
 
 
 @device
 def weight(x: Any) -> Any:
-    """Return the weight for linear interpolation: the fractional part of a coordinate, rounded to 8 bits."""
+    """Return the weight for linear interpolation at a position: its fractional part, rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 
 @device
 def element(t: Any, index: Any) -> Any:
-    """Return the element at an index. Outside the array, the addressing mode determines the value."""
+    """Return the element at an index. Outside the array, return the value of the addressing mode."""
     if t.data.ndim == 1:
         i, inside = inner(t, index[0], 0)
         found = t.data[i]
@@ -241,7 +241,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Clamp or wrap an index to the array. Return the new index, and whether to use its element instead of zero."""
+    """Return the index inside the array to use for `i` on an axis, and False if the value is zero instead."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True
@@ -254,7 +254,7 @@ def runs_on_gpu() -> bool:
 
 
 def fetch(data: Any, handle: Any, *coordinates: Any) -> Any:
-    """Sample a texture object in a kernel. Only available on a GPU."""
+    """Sample a texture object. This function works only in kernels on a GPU."""
     raise NotImplementedError
 
 
@@ -265,7 +265,7 @@ def _runs_on_gpu(call: Invocation) -> Constant:
 
 @handles(fetch)
 def _fetch(call: Invocation, data: ArrayValue, handle: ScalarValue, *coordinates: Any) -> Any:
-    """Emit a texture instruction and return the first of its four 32-bit components."""
+    """Compile `fetch` to a texture instruction."""
     c, axes = call.c, len(coordinates)
     wide, register = {"f": ("f32", "f"), "i": ("s32", "r"), "u": ("u32", "r")}[data.dtype.kind]
     numbers = [c.ir(c.cast(c.scalar(x), np.dtype(np.float32)), np.dtype(np.float32)) for x in coordinates]

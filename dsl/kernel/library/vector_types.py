@@ -35,7 +35,7 @@ _LONG = {np.dtype("l").name: "long", np.dtype("L").name: "ulong"}  # the width o
 
 
 class Vector:
-    """A vector of 1 to 4 numbers of one type: `x`, `y`, `z` and `w`.
+    """A vector of 1 to 4 numbers of one dtype, with the components `x`, `y`, `z` and `w`.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def _component_property(lane: int) -> property:
 
 
 def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Apply an operation componentwise. The result's dtype determines its vector type."""
+    """Apply a function to each component of vectors. The dtype of the results determines the vector type."""
     lanes = {side.lanes for side in (left, right) if isinstance(side, Vector)}
     if len(lanes) != 1:
         raise TypeError(f"{type(left).__name__} and {type(right).__name__} have different numbers of lanes")
@@ -161,7 +161,7 @@ _BY_SHAPE = {(kind.dtype, kind.lanes): kind for kind in VECTOR_TYPES.values()}
 
 
 def vector_type(dtype: Any, lanes: int) -> type[Vector]:
-    """Return the vector type of a dtype and a number of lanes. Raises TypeError if there is none."""
+    """Return the vector type with a dtype and a number of lanes. Raises TypeError if there is none."""
     kind = _BY_SHAPE.get((np.dtype(dtype), lanes))
     if kind is None:
         raise TypeError(f"there is no vector type of {lanes} {np.dtype(dtype)}; there are 1 to 4 of {', '.join(BASES)}")
@@ -169,7 +169,7 @@ def vector_type(dtype: Any, lanes: int) -> type[Vector]:
 
 
 def make_vector(name: str, *components: Any) -> Vector:
-    """Return a vector of the type with this name."""
+    """Return a vector of the type with this name, such as ``float32x4``."""
     return VECTOR_TYPES[name](*components)
 
 

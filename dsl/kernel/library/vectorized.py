@@ -1,4 +1,4 @@
-"""`weft.vectorize`: scalar user functions as ops in lazy expressions.
+"""`weft.vectorize`: user functions of scalars as ops in lazy expressions.
 
 In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which fuses like any other.
 Invariant: the op's name determines its code.
@@ -140,7 +140,7 @@ class VectorFunction(DeviceFunction):
         return result
 
     def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
-        """Return one op per result, or None if the function cannot be compiled and NumPy's `vectorize` can call it."""
+        """Return one op per result. Return None if NumPy's `vectorize` calls the function, as it cannot be compiled."""
         rows = self._rows.get(kinds)
         if rows is not None or (self._reason and numpys is not None):
             return rows
@@ -155,7 +155,7 @@ class VectorFunction(DeviceFunction):
         return rows
 
     def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return one operand for each parameter, in order: positional, keyword and default arguments."""
+        """Return one operand per parameter, in order, from positional, keyword and default arguments."""
         if len(operands) >= self.nin or (not named and not self.function.__defaults__):
             return operands
         names = self.function.__code__.co_varnames[: self.nin]
@@ -165,7 +165,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function in a kernel to NumPy arrays, some of which hold dates. weft arrays cannot hold dates."""
+        """Apply the function to NumPy arrays of which some contain dates, which weft arrays do not support."""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
@@ -184,7 +184,7 @@ class VectorFunction(DeviceFunction):
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """Return one op per result, for operands of these dtypes or weak Python types."""
+        """Compile the function for operands of these types. Return one op per result."""
         descriptors, result = self._typed(kinds)
         made = specialize(
             self.function,
@@ -227,7 +227,7 @@ class VectorFunction(DeviceFunction):
         )
 
     def _row(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
-        """Return an op that computes result number `k` of the function."""
+        """Return the op for result number `k` of the compiled function."""
         text = print_kernel(Kernel("row", [], kernel.body, INDEX, "threaded", {}, [body]))
         digest = hashlib.sha256(f"{straight} {text}".encode()).hexdigest()[:16]
         name = f"{_identifier(self.__name__)}_{digest}" + (f"_{k}" if len(body.results) > 1 else "")
@@ -252,7 +252,7 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: type, dtype: np.dtype) -> bool:
-    """Return whether a dtype of a signature accepts an operand.
+    """Return whether an operand of a dtype or Python type can be passed for a dtype of a signature.
 
     NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
     """
@@ -262,7 +262,7 @@ def _takes(kind: type, dtype: np.dtype) -> bool:
 
 
 def _only(body: Function, k: int) -> Function:
-    """Return a copy of a function that returns only its result number `k`."""
+    """Return a copy of an IR function that returns only result number `k`."""
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]
@@ -274,7 +274,7 @@ def _identifier(name: str) -> str:
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:
-    """Return a function that applies the user's function to NumPy arrays element by element."""
+    """Return an op's reference: a function that calls the user's function for each element of NumPy arrays."""
 
     def run(*operands: Any) -> Any:
         def one(*values: Any) -> Any:
@@ -288,7 +288,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 
 @functools.lru_cache(maxsize=256)
 def _over_elements(function: Any, options: Any) -> KernelDispatcher:
-    """Return a kernel that calls the function once for each element of the outputs."""
+    """Return a kernel whose threads each compute one element of the output by a call of the function."""
 
     def over_elements(inputs: Any, out: Any) -> None:
         i = cuda.grid(1)
@@ -361,7 +361,10 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Return a vectorized function that accepts the options of `numpy.vectorize`. Functions that cannot be compiled are called by NumPy."""
+    """Return a vectorized function that is compiled for its operands, or called by NumPy if it cannot be compiled.
+
+    The options of `numpy.vectorize` are supported.
+    """
     if options.numba and not numpys:
         return VectorFunction(function, (), options)
     plain = function.function if isinstance(function, DeviceFunction) else function

@@ -28,7 +28,7 @@ def run_python(
     shared_bytes: int,
     arguments: Iterable[Any],
 ) -> None:
-    """Run a kernel's function as Python, once for each thread.
+    """Run a kernel as plain Python, by one call of the function per thread.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """Prepare an argument for a kernel that runs as Python. Assignments to the resulting arrays convert the values."""
+    """Convert an argument for a kernel that runs as plain Python. Assigned values are converted to an array's dtype."""
     if isinstance(argument, np.ndarray):
         return as_kernel_array(argument)
     if isinstance(argument, tuple):

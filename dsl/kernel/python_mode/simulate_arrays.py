@@ -1,4 +1,4 @@
-"""NumPy arrays that convert assigned values as compiled kernels do.
+"""NumPy arrays for kernels that run as plain Python. They convert assigned values as compiled kernels do.
 
 In: NumPy arrays. Out: views of them. Invariant: stored values are converted as in compiled kernels (integers wrap,
 floats saturate). Fields of records are also attributes.
@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 
 
 class KernelArray(np.ndarray):
-    """An array that converts assigned values as compiled kernels do."""
+    """A NumPy array that converts assigned values to its dtype as compiled kernels do."""
 
     def __setitem__(self, index: Any, value: object) -> None:
         if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):
@@ -33,21 +33,21 @@ class KernelArray(np.ndarray):
 
 
 class BrainArray(KernelArray):
-    """A bfloat16 `KernelArray`. Its elements are read as `Brain` scalars."""
+    """A `KernelArray` of bfloat16 elements, which are read as `Brain` scalars."""
 
     def __getitem__(self, index: Any) -> Any:
         return seen(super().__getitem__(index))
 
 
 def as_kernel_array(array: np.ndarray) -> KernelArray:
-    """Return a view of an array that converts assigned values as compiled kernels do."""
+    """Return a view of a NumPy array as a `KernelArray`."""
     if array.dtype.names is not None:
         array = array.view(np.dtype((np.record, array.dtype)))
     return array.view(BrainArray if is_bfloat16(array.dtype) else KernelArray)
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """Return an array that stands for uninitialized memory. It contains NaN, -1, the unsigned maximum, or True."""
+    """Return an array for uninitialized memory. Its elements are NaN, -1, the largest unsigned integer, or True."""
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
     return as_kernel_array(made)

@@ -79,7 +79,7 @@ def wide(value: object) -> Any:
 
 
 def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Unwrap `Brain` operands. If any operand is bfloat16, convert Python ints and floats to bfloat16."""
+    """Convert Python ints and floats to bfloat16 if any operand is bfloat16. `Brain` operands are unwrapped."""
     held = tuple(map(plain, values))
     brain = next((v.dtype for v in held if isinstance(v, (np.generic, np.ndarray)) and is_bfloat16(v.dtype)), None)
     return held if brain is None else tuple(brain.type(v) if type(v) in (int, float) else v for v in held)

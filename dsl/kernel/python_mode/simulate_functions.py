@@ -1,4 +1,4 @@
-"""Replacement of library functions and number types in kernels that run as plain Python.
+"""Stand-ins for library functions and number types in kernels that run as plain Python.
 
 In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do not
 raise errors. Number types convert as in kernels (integers wrap, floats saturate). Scalar functions of NumPy and weft
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
-    """Return the result dtype of a float function. Return None if all arguments are Python numbers."""
+    """Return the dtype of a float function's result for these arguments. Return None if all are Python numbers."""
     if not any(isinstance(value, (np.generic, Brain)) for value in values):
         return None
     found = common_dtype(*values)
@@ -46,7 +46,7 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """Return a version of a `math` function that keeps the operand's dtype and raises no errors."""
+    """Return a variant of a `math` function that keeps the operand's dtype and never raises an error."""
     function = getattr(math, name)
     row = find_op(ROWS[name])
     reference: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of a function for arguments that make Python's version raise an error."""
+    """Return a function's float64 result for arguments for which Python's function raises an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or an overflow
@@ -109,7 +109,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return the stand-in for a number type in kernels. NumPy accepts it as a dtype."""
+    """Return the stand-in for a number type such as `int`. NumPy accepts it as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 
@@ -127,7 +127,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
 
 
 class _View:
-    """Stand-in for a module in which some members are replaced."""
+    """A stand-in for a module, with some members replaced."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -141,7 +141,7 @@ class _View:
 
 
 def replacement(held: object) -> Any:
-    """Return the object that replaces `held` in kernels, or None if `held` is not replaced."""
+    """Return the stand-in for an object in a kernel, or None if the object needs no stand-in."""
     match held:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
@@ -165,7 +165,7 @@ def _row_function(name: str) -> Callable[..., Any]:
 
 
 class _Forms:
-    """Copies of the functions that a kernel can reach, with their globals replaced."""
+    """Copies of a kernel's function and of the functions that it calls, with stand-ins among their globals."""
 
     def __init__(self) -> None:
         self.replaced = False
@@ -173,7 +173,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Return a copy of a function, with its globals replaced."""
+        """Return a copy of a function with stand-ins among its globals and closure variables."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__
@@ -196,7 +196,7 @@ class _Forms:
         return made
 
     def value(self, held: object) -> Any:
-        """Return the replacement of the object that a name refers to, or the object itself if it is not replaced."""
+        """Return the stand-in for the value of a global or closure variable, or the value itself if it needs none."""
         if isinstance(held, DeviceFunction):
             return self.function(held.function)
         if isinstance(held, FunctionType):
@@ -208,7 +208,7 @@ class _Forms:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the global names and attributes that a function and its nested functions look up."""
+    """Yield the names of globals and attributes that a function and its nested functions use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -216,7 +216,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function with its globals replaced, or the function itself if nothing is replaced."""
+    """Return a copy of a function with stand-ins among its globals, or the function itself if it needs none."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

@@ -1,4 +1,4 @@
-"""Intrinsics for kernels that run as plain Python.
+"""Implementations of CUDA intrinsics for kernels that run as plain Python.
 
 This file owns a table from paths to functions of the simulated thread and the arguments. Invariant: every path of
 `names.TABLE` has an entry. Results are CUDA's. Where CUDA is undefined, NumPy's error is raised. Numbers without a
@@ -89,7 +89,7 @@ def _check_width(width: int) -> int:
 
 
 def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
-    """Return a shuffle in which each lane reads from the lane ``source(lane, operand, width)``."""
+    """Return a shuffle operation in which each lane reads from lane ``source(lane, operand, width)``."""
 
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
         return {lane: brought.get(place, (value, lane))[0] for lane, (value, place) in brought.items()}
@@ -195,7 +195,7 @@ def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
 
 
 def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
-    """Return the array, the index and the current value of an atomic operation's element."""
+    """Return the array, the index, and the current value of the element that an atomic operation accesses."""
     if not isinstance(ary, np.ndarray):
         raise TypeError(f"cuda.{path} works on an array's element, not on {type(ary).__name__}")
     place = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
@@ -206,7 +206,7 @@ def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
 
 
 def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
-    """Return an atomic operation that stores ``new(old, value)``, computed in the array's dtype."""
+    """Return an atomic operation that stores ``new(old, value)`` and returns the old value."""
     path = f"atomic.{name}"
 
     def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:
@@ -240,7 +240,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _bits(x: Any) -> tuple[int, int]:
-    """Return the bits of an integer and its width. The width is 64 for 64-bit dtypes and Python ints, otherwise 32."""
+    """Return the bits of an integer, and their number. It is 64 for 64-bit dtypes and Python ints, otherwise 32."""
     if isinstance(x, (bool, np.bool_)):
         return int(x), 32
     if isinstance(x, (float, complex, np.inexact)):
@@ -266,7 +266,7 @@ def _brev(thread: RunningThread, x: Any) -> Any:
 
 
 def _float_function(function: Callable[[Any], Any]) -> Action:
-    """Return an intrinsic that calls `function` with a float. Arguments of other types are converted to float64."""
+    """Return an intrinsic that calls `function` with its argument. An argument that is not a float becomes float64."""
 
     def action(thread: RunningThread, a: Any) -> Any:
         dtype = common_dtype(a)

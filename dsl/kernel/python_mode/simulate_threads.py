@@ -1,4 +1,4 @@
-"""Scheduler of the threads of a kernel that runs as plain Python.
+"""Scheduler for the threads of a kernel that runs as plain Python.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
 thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
@@ -37,12 +37,12 @@ Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class Abandoned(BaseException):
-    """Raised in a thread to unwind it after another thread's error has ended the launch."""
+    """Raised in a simulated thread to unwind its stack when the launch has ended by an error of another thread."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """The synchronization that a thread waits for, and the value it contributes.
+    """A thread's wait at a synchronization point, and the value that the thread contributes.
 
     Threads whose waits have equal `key` wait for each other. `fold` maps the contributed values to the threads'
     results. Both are dicts by lane for a warp, otherwise by rank in the block.
@@ -66,7 +66,7 @@ class Wait:
 
 
 class SimulatedBlock:
-    """A block that has started: its threads and its shared memory."""
+    """A block of threads that has started: its threads and its shared memory."""
 
     def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
@@ -82,12 +82,12 @@ class SimulatedBlock:
         return self.threads[number * WARP : (number + 1) * WARP]
 
     def waiting(self) -> list[RunningThread]:
-        """Return the threads that wait for others."""
+        """Return the threads that wait at a synchronization point."""
         return [thread for thread in self.threads if thread.wait is not None]
 
 
 class RunningThread:
-    """A simulated thread: its state, and its current wait."""
+    """A simulated thread of a kernel."""
 
     __slots__ = (
         "answer",
@@ -118,7 +118,7 @@ class RunningThread:
         self.ended = False
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Queue a launch, which starts when the grid of this thread has ended."""
+        """Schedule a kernel launch for the time when the grid of this thread has ended."""
         self.launch.children.append(start)
 
     def number(self, path: str) -> int:
@@ -148,7 +148,7 @@ class RunningThread:
             raise
 
     def meet(self, scope: Scope, path: str, value: object, fold: Fold, lanes: int = 0) -> Any:
-        """Wait for the other threads. Return this thread's result of `fold`, which combines the values of all threads."""
+        """Wait at a synchronization point, and return this thread's result of `fold` on the values of all threads."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, fold)
@@ -158,7 +158,7 @@ class RunningThread:
         return self.answer
 
     def nap(self) -> None:
-        """Let other threads run, then continue."""
+        """Suspend this thread until other threads have run."""
         self.launch.sleepers.append(self)
         assert self.stack is not None
         self.stack.suspend(self)
@@ -168,7 +168,7 @@ class RunningThread:
 
 
 def call_frames() -> list[FrameType]:
-    """Return the stack frames from the running intrinsic to the kernel function, innermost first."""
+    """Return the Python frames from the caller of the running intrinsic to the kernel function."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not Intrinsic.__call__.__code__:
         frame = frame.f_back
@@ -181,7 +181,7 @@ def call_frames() -> list[FrameType]:
 
 
 def user_line(frames: Sequence[FrameType]) -> str:
-    """Return the file and line of the user's innermost frame."""
+    """Return the file and line of the innermost frame that is in user code."""
     package = str(Path(__file__).parents[1])
     frame = next((f for f in frames if not f.f_code.co_filename.startswith(package)), frames[0])
     path = frame.f_code.co_filename
@@ -189,7 +189,7 @@ def user_line(frames: Sequence[FrameType]) -> str:
 
 
 class Stack:
-    """An OS thread that runs simulated threads one after another.
+    """An OS thread that runs simulated threads, one after the other.
 
     It runs only while it holds the baton, a token that exactly one stack holds at a time.
     """
@@ -202,7 +202,7 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start the OS thread, which gets the baton and runs a simulated thread."""
+        """Start the OS thread with a simulated thread. It holds the baton from the start."""
         trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
         def run() -> None:
@@ -222,12 +222,12 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack. If it is idle, it starts the simulated thread `thread`."""
+        """Pass the baton to this stack, with a simulated thread to start if the stack is idle."""
         self._next = thread
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """Unwind the simulated thread, then join the OS thread. With `at_once`, running code is interrupted."""
+        """End the OS thread by unwinding its simulated thread. With `at_once`, running code is interrupted."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return
@@ -237,7 +237,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run `thread` to its end, and then further simulated threads, until there are none left for this stack."""
+        """Run a simulated thread to its end, and then other simulated threads until none is left for this stack."""
         launch = self._launch
         before = running.thread
         try:
@@ -257,7 +257,7 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """Return the next simulated thread to start on this stack, or None. Other stacks may run in the meantime."""
+        """Return the next simulated thread to start on this stack, or None. Meanwhile, other stacks may run."""
         launch = self._launch
         thread = launch.choose()
         if thread is None:
@@ -271,7 +271,7 @@ class Stack:
         return None if launch.over else self._next
 
     def suspend(self, thread: RunningThread) -> None:
-        """Let other threads run until this stack's simulated thread is scheduled again."""
+        """Suspend a simulated thread, and let others run until it is scheduled again."""
         launch = self._launch
         other = launch.choose()
         if other is thread:
@@ -292,7 +292,7 @@ class Stack:
 
 @dataclass(eq=False)
 class SimulatedLaunch:
-    """A run of a kernel: its blocks and its schedule.
+    """A launch of a kernel as plain Python: its blocks, and the schedule of its threads.
 
     Released threads run first, then threads of the newest block that have not started, then sleeping threads. If there
     are none, lanes that wait at an `activemask` are released. If all threads wait for the grid, the next block starts.
@@ -338,7 +338,7 @@ class SimulatedLaunch:
     # -- scheduling --
 
     def choose(self) -> RunningThread | None:
-        """Return the thread to run next. Return None at the end of the launch or after a failure."""
+        """Return the next thread to run, or None at the end of the launch."""
         while self.failure is None:
             if self._ready:
                 return self._ready.popleft()
@@ -354,14 +354,14 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """End the launch, and pass the baton to the main stack. Return whether `stack` is the main stack."""
+        """Mark the launch as ended, and let the main stack continue. Return whether `stack` is the main stack."""
         self.over = True
         if stack is not self._main:
             self._main.resume()
         return stack is self._main
 
     def fail(self, error: BaseException, thread: RunningThread) -> None:
-        """Record the error of a thread, unless an earlier error is recorded."""
+        """Record the error of a thread, unless another error has been recorded before."""
         if self.failure is None:
             error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
             self.failure = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
@@ -380,7 +380,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Register that a thread waits. If its group is complete, release the group."""
+        """Record that a thread waits at a synchronization point. Release its group if all members have arrived."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -390,7 +390,7 @@ class SimulatedLaunch:
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
     def end(self, thread: RunningThread) -> None:
-        """Register that a thread has ended, so that no thread waits for it."""
+        """Record that a thread has ended. Threads that wait only for it are released."""
         thread.ended = True
         block = thread.block
         block.live -= 1
@@ -411,7 +411,7 @@ class SimulatedLaunch:
             self._release(members)
 
     def _release(self, group: list[RunningThread]) -> None:
-        """Release the threads of a group, and give each its result."""
+        """Release threads from a synchronization point, and store the result of each."""
         first = group[0].wait
         assert first is not None
         by_lane = first.scope in ("warp", "active")
@@ -427,7 +427,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release the lanes of one warp that wait at the same `activemask`."""
+        """Release the lanes of a warp that wait at the same `activemask`. Return False if there are none."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue
@@ -449,7 +449,7 @@ class SimulatedLaunch:
         return True
 
     def _report_stuck(self) -> bool:
-        """Record a DivergenceError if threads of a block wait for one another. Return whether there is such a block."""
+        """Record a DivergenceError if the threads of a block wait for each other. Return whether that is the case."""
         for block in self._blocks:
             if any(key[0] != "grid" for key in block.arrived):
                 return self._diverge(block.threads, f"block {block.index}")
@@ -469,7 +469,7 @@ class SimulatedLaunch:
 
 
 def _name_threads(threads: list[RunningThread]) -> str:
-    """Return text that names the first four threads, and counts the others."""
+    """Return a text that names up to four threads and the number of the other threads."""
     names = [str(thread) for thread in threads[:4]]
     rest = len(threads) - len(names)
     return ("threads " if len(threads) > 1 else "thread ") + ", ".join(names) + (f" and {rest} more" if rest else "")

@@ -1,1 +1,1 @@
-"""Sanitizer of kernels: out-of-bounds accesses, races, and barriers in divergent control flow."""
+"""Sanitizer of kernels, which detects out-of-bounds accesses, races, and barriers in divergent control flow."""

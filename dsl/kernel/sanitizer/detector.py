@@ -1,4 +1,4 @@
-"""Detection of races and other errors in the events of a launch.
+"""Detection of races and other errors in the event log of a kernel launch.
 
 In: events in order, and the sites that they name. Out: findings. Two accesses of different threads to the same bytes
 race if one of them writes, not both are atomic, not both write the same value (then the order does not matter), and
@@ -37,7 +37,7 @@ Known = dict[Any, int]
 
 @dataclass(slots=True)
 class Unwritten:
-    """The memory range [`start`, `stop`). `fresh` has a flag for each byte, which is 1 until the byte is written."""
+    """Device memory from `start` to `stop` that was uninitialized at first. `fresh` marks the bytes not yet written."""
 
     start: int
     stop: int
@@ -49,7 +49,7 @@ FindingKind = Literal["out of bounds", "uninitialized", "misaligned", "race", "d
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A detected error. In a race, `other`, `other_block` and `other_thread` identify the other access."""
+    """An error that the detector has found. For a race, `other` and its block and thread name the second access."""
 
     kind: FindingKind
     site: Site
@@ -62,7 +62,7 @@ class Finding:
 
 
 class ThreadState:
-    """A thread's state: the barriers it has passed, its vector clock, and the group it waits with.
+    """The state of a thread: the number of barriers that it has passed, its vector clock, and the group it waits with.
 
     `now` identifies the current moment in the record of an access: the thread, its numbers of block barriers and grid
     barriers, and its clock.
@@ -81,12 +81,12 @@ class ThreadState:
         self.move_on()
 
     def move_on(self) -> None:
-        """Advance the thread's logical time, after a synchronization or a fence."""
+        """Begin a new moment in the thread's logical time, after a synchronization or a fence."""
         self.now = (self, self.epoch, self.grid, self.clock)
         self.seen: dict[Site, Access] = {}
 
     def forget(self) -> None:
-        """Clear the state of a thread that has ended. This breaks reference cycles and thus frees memory immediately."""
+        """Clear the state of a thread that has ended, so that no reference cycle keeps its memory."""
         self.seen.clear()
         self.group = self.known = self.released = None
         del self.now
@@ -97,7 +97,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to a few bytes that several threads have accessed."""
+    """The recorded accesses to an address that several threads have accessed."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -108,7 +108,7 @@ class Cell:
         self.released: Known | None = None  # by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
-        """Record an access that conflicts with no other."""
+        """Record an access that races with no recorded access."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -138,7 +138,7 @@ Memory = dict[int, "Access | Cell"]
 
 
 class BlockState:
-    """A block's state: its threads, shared memory, and the threads' arrivals at barriers."""
+    """The state of a block: its threads, its shared memory, and its arrivals at barriers."""
 
     __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
@@ -157,7 +157,7 @@ class BlockState:
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
-    """Return whether an earlier access happens before everything that `thread` does from now on."""
+    """Return whether an earlier access happens before all later operations of `thread`."""
     other, epoch, grid, clock = before
     if other is thread or grid < thread.grid:
         return True
@@ -168,7 +168,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def together(parts: Sequence[Known | None]) -> Known | None:
-    """Merge the vector clocks of several threads."""
+    """Return the union of vector clocks, with the latest time of each thread."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -182,7 +182,7 @@ def together(parts: Sequence[Known | None]) -> Known | None:
 
 
 class Detector:
-    """Analysis of the events of one launch.
+    """Detector of errors in the events of one launch.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class Detector:
         self.unit = min(units, default=1)
 
     def take(self, rows: Sequence[Row]) -> None:
-        """Process a sequence of events."""
+        """Analyse a sequence of events."""
         sites, unit, block = self.sites, self.unit, self.block
         threads = block.threads
         for row in rows:
@@ -258,7 +258,7 @@ class Detector:
                     self.meet(memory, place, held, access, row)
 
     def enter(self, number: int) -> BlockState:
-        """Return the state of the block to which the next events belong."""
+        """Return the state of the block with this number, which becomes the current block."""
         if not self.at_once:
             self.leave()
             self.block = BlockState(number, self.size)
@@ -270,7 +270,7 @@ class Detector:
         return self.block
 
     def finish(self, stuck: bool = False) -> list[Finding]:
-        """Return all findings. If `stuck`, the launch ended in a deadlock."""
+        """End the analysis, and return all findings. `stuck` means that the launch ended in a deadlock."""
         for block in list(self.blocks.values()) if self.at_once else [self.block]:
             self.block = block
             if stuck:
@@ -282,7 +282,7 @@ class Detector:
     # -- accesses ---------------------------------------------------------------------------------
 
     def meet(self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row) -> None:
-        """Process an access to bytes that were accessed before, or an atomic operation."""
+        """Analyse an access to an address that was accessed before, or an atomic operation."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -321,14 +321,14 @@ class Detector:
         cell.add(access)
 
     def use_own(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Process an access to thread-local memory."""
+        """Analyse an access to thread-local memory."""
         places = range(row[2], row[2] + site.size, self.unit)
         if site.kind is not WRITE and not thread.written.issuperset(places):
             self.tell("uninitialized", site, thread, row)
         thread.written.update(places)
 
     def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Process an access to device memory that may be uninitialized."""
+        """Analyse an access to device memory that may be uninitialized."""
         address = row[2]
         for region in self.unwritten:
             if region.start <= address < region.stop:
@@ -342,7 +342,7 @@ class Detector:
     # -- synchronization --------------------------------------------------------------------------
 
     def event(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Process an event other than an access."""
+        """Analyse an event that is not a memory access, such as a barrier or fence."""
         block = thread.block
         match site.kind:
             case SiteKind.OUTSIDE:
@@ -365,13 +365,13 @@ class Detector:
                 self.join(thread, (site, mask, thread.number // 32))
 
     def join(self, thread: ThreadState, key: object) -> None:
-        """Add a thread to the group that waits at a synchronization point."""
+        """Add a thread to the group of threads that wait at a synchronization point."""
         group = thread.block.groups.setdefault(key, [])
         group.append(thread)
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """Release the group of a thread from a synchronization point, and merge the vector clocks of the group."""
+        """Release a thread's group from a synchronization point. Its members then share one vector clock."""
         assert thread.group is not None
         key, group = thread.group
         known = together([one.known for one in group])
@@ -394,7 +394,7 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Process a thread's arrival at a barrier. All threads of a block must arrive at the same barrier."""
+        """Analyse a thread's arrival at a barrier. All threads of a block must arrive at the same barrier."""
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
             block.barriers.append((site, thread))
@@ -406,7 +406,7 @@ class Detector:
             self.tell("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
-        """Process the end of a block."""
+        """Report the errors that are known only at the end of the current block."""
         block = self.block
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:
@@ -421,7 +421,7 @@ class Detector:
         block.threads = []
 
     def tell_stuck(self) -> None:
-        """Report threads that wait forever for other threads of their warp."""
+        """Report the threads of the current block that wait for other threads of their warp without end."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True
@@ -430,7 +430,7 @@ class Detector:
     # -- findings ---------------------------------------------------------------------------------
 
     def tell_fresh(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
-        """Report the recorded reads of uninitialized memory."""
+        """Report the reads of uninitialized memory that are recorded in `fresh`."""
         for site, thread, row in fresh.values():
             self.tell("uninitialized", site, thread, row)
         fresh.clear()

@@ -1,4 +1,4 @@
-"""Sanitizer for fused kernels: checks of GPU schedules on device ``simt::sanitized``.
+"""Sanitizer for fused kernels. It checks GPU schedules on device ``simt::sanitized``.
 
 In: a fused kernel compiled with instrumentation, and the events of a launch. Out: a `SanitizerError` if there are
 findings. Its locations are operations of the kernel's IR (line 1 is the first instrumented operation).
@@ -28,7 +28,7 @@ def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def judge(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Check the kernel launch within the ``with`` block. Yield the function that takes the kernel's events."""
+    """Check a kernel launch within the ``with`` block. It yields the function to which the launch passes its events."""
     sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.traced)]
     detector = Detector(sites, function.schedule.threads)
     stuck: KernelFault | None = None

@@ -38,7 +38,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """The other access of a race: a thread and its source location.
+    """The second access of a race: its thread, kind and source location.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One error detected in a launch.
+    """An error in a launch, as shown to the user.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ _ACCESS |= dict.fromkeys((SiteKind.WARP, SiteKind.ACTIVE), "warp operation")
 
 @public_error
 class SanitizerError(WeftError):
-    """Raised for a kernel with invalid accesses, races or barriers.
+    """Raised if the sanitizer has found errors in a kernel launch, such as invalid accesses or races.
 
     Attributes
     ----------
@@ -172,18 +172,18 @@ def sanitize() -> AbstractContextManager[None]:
 
 
 class SanitizedLaunch(DispatchedLaunch):
-    """A launch of an instrumented kernel."""
+    """A launch of a kernel that is instrumented for the sanitizer."""
 
     sanitized = True
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the CPU."""
+        """Return the CPU, on which all instrumented kernels run."""
         self.unwritten: list[Unwritten] = []
         self.host_copies: list[tuple[Any, np.ndarray]] = []
         return get_device("cpu")
 
     def choose_index(self) -> np.dtype:
-        """Return int64. With a narrower dtype, an out-of-bounds index could wrap around and look valid."""
+        """Return int64. In a narrower dtype, an out-of-bounds index could wrap around to a valid index."""
         return np.dtype(np.int64)
 
     def _prepare(self, value: object) -> Any:
@@ -202,7 +202,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return found
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the memory of an argument, and register the bytes that are not initialized."""
+        """Return the buffer of an array argument, and register its uninitialized bytes."""
         fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
         known = None if storage.buffer is None else storage.buffer.unwritten
         buffer = super().memory(storage, written)
@@ -239,7 +239,7 @@ class SanitizedLaunch(DispatchedLaunch):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Disable Python's garbage collector within the ``with`` block. It would scan the recorded accesses repeatedly."""
+    """Disable Python's garbage collector within the ``with`` block, since it would scan the recorded accesses."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -250,18 +250,18 @@ def no_collector() -> Iterator[None]:
 
 
 class _HostCopy:
-    """An aligned copy of a host array."""
+    """An aligned copy of a host array, for a kernel that runs on the CPU."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
     def copy_to_host(self, ary: np.ndarray) -> None:
-        """Copy the values back to the original array `ary`."""
+        """Copy the elements to the original array `ary`."""
         ary[...] = self.values
 
 
 def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
-    """Return the report of a finding that occurred `count` times."""
+    """Convert a finding that occurred `count` times to a report."""
     other = None
     if finding.other is not None:
         place = finding.other.place

@@ -1,1 +1,1 @@
-"""Random draws of NumPy's generators, computed by native code on all threads."""
+"""Random draws with the same results as NumPy's generators, computed by native code on all threads."""

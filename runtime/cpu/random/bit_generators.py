@@ -1,4 +1,4 @@
-"""Bit generators by closed formulas: the LLVM text of each, and jumps of its state.
+"""Algorithms of NumPy's bit generators: their LLVM text, and jumps over any number of steps.
 
 In: a generator of NumPy. Out: its state and its increment as integers, the state after a number of steps, and the
 generator with a new state. Invariant: an output is a function of the state that a step leads to.
@@ -21,7 +21,7 @@ BLOCK, LANES = 1 << 10, 8
 
 
 class State(NamedTuple):
-    """The state of a generator: the state itself, the increment, and the unused half of a step if there is one."""
+    """The state of a bit generator: its state and increment as integers, and the unused half of the last output."""
 
     state: int
     increment: int
@@ -29,31 +29,31 @@ class State(NamedTuple):
 
 
 class Engine(Protocol):
-    """The algorithm of a bit generator. `kind` is its class in NumPy."""
+    """Protocol of bit generator algorithms. `kind` is the class in NumPy that implements the algorithm."""
 
     kind: type[Any]
 
     def text(self) -> str:
-        """Return the LLVM text of the generator."""
+        """Return the LLVM text of the algorithm."""
 
     def distances(self) -> np.ndarray:
-        """Return the words that native code needs besides a state."""
+        """Return a table that native code needs to jump over steps."""
 
     def load(self, generator: np.random.BitGenerator) -> State | None:
-        """Return the state of a generator. Return None if only NumPy can draw from it."""
+        """Return the state of a NumPy generator, or None if native code does not support its state."""
 
     def store(self, generator: np.random.BitGenerator, state: State) -> None:
-        """Set the state of a generator."""
+        """Set the state of a NumPy generator."""
 
     def jump(self, state: int, increment: int, steps: int) -> int:
-        """Return the state `steps` steps later."""
+        """Return the state after `steps` more steps."""
 
     def output(self, state: int, increment: int) -> int:
-        """Return the 64 bits of the step that leads to a state."""
+        """Return the 64-bit output of the step that ends in `state`."""
 
 
 class Congruential:
-    """A linear congruential generator of 128 bits.
+    """A linear congruential generator with 128 bits of state, such as PCG64.
 
     Parameters
     ----------
@@ -91,7 +91,10 @@ class Congruential:
         )
 
     def distances(self) -> np.ndarray:
-        """Return the low and the high words of 1 + a + ... + a**(n - 1), for the multiplier a and n from 1 on."""
+        """Return a table of 1 + a + ... + a**(n - 1) for n >= 1, where a is the multiplier.
+
+        The rows are the low and the high words.
+        """
         if self._distances is None:
             words = np.empty((2, BLOCK + LANES), np.uint64)
             distance = 0
@@ -120,7 +123,7 @@ class Congruential:
         _half_of(generator)[:] = state.half
 
     def jump(self, state: int, increment: int, steps: int) -> int:
-        """Return the state `steps` steps later (Brown 1994, "Random number generation with arbitrary strides")."""
+        """Return the state after `steps` more steps (Brown 1994, "Random number generation with arbitrary strides")."""
         product, total, factor, term = 1, 0, self.multiplier, increment
         while steps:
             if steps & 1:
@@ -133,18 +136,18 @@ class Congruential:
 
 
 def _state_address(generator: Any) -> int:
-    """Return the address of a congruential generator's state and increment. Both are 128-bit integers."""
+    """Return the address of the 128-bit state of a congruential generator, which the increment follows."""
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
 def _half_of(generator: Any) -> Any:
-    """Return the words of a generator's state that hold the unused half of a step: whether there is one, and its bits."""
+    """Return the two words of a generator for the unused half of an output: whether there is one, and its bits."""
     address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
     return (ctypes.c_uint32 * 2).from_address(address)
 
 
 def _has_known_layout(kind: type[Any]) -> bool:
-    """Return whether NumPy keeps the state, the increment and the half at the addresses that these functions return."""
+    """Return whether NumPy stores a generator's state, increment and unused half where this module expects them."""
     generator = kind(1)
     state, increment = (generator.state["state"][key] for key in ("state", "inc"))
     expected: bytes = state.to_bytes(16, "little") + increment.to_bytes(16, "little")
@@ -155,7 +158,10 @@ def _has_known_layout(kind: type[Any]) -> bool:
 
 
 class Philox:
-    """Philox4x64-10. A state is the position of an output: four times the counter, plus the index of the output."""
+    """The algorithm Philox4x64-10.
+
+    The state is the position of an output: four times the counter, plus the index of the output.
+    """
 
     kind: type[Any] = np.random.Philox
     rounds = 10
@@ -171,7 +177,7 @@ class Philox:
         self._distances = np.zeros(1, np.uint64)
 
     def distances(self) -> np.ndarray:
-        """Return a word that native code does not read."""
+        """Return a table that native code does not read, since Philox jumps without a table."""
         return self._distances
 
     def load(self, generator: Any) -> State | None:
@@ -205,7 +211,7 @@ class Philox:
         return self.outputs(state >> 2, increment)[state & 3]
 
     def outputs(self, counter: int, key: int) -> list[int]:
-        """Return the four outputs of a counter."""
+        """Return the four outputs for a value of the counter."""
         a, b, c, d = counter & _WORD, counter >> 64, 0, 0
         x, y = key & _WORD, key >> 64
         for _ in range(self.rounds):
@@ -250,7 +256,7 @@ def _dxsm_output(low: int, high: int) -> int:
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the algorithms that native code knows. A stream contains the position of its algorithm."""
+    """Return the algorithms that native code supports. Streams refer to an algorithm by its position here."""
     vector = f"<{LANES} x i64>"
     return (
         Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),
@@ -267,12 +273,12 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
-    """Return the position and the algorithm of a generator. Return None if only NumPy can draw from it."""
+    """Return the algorithm of a NumPy generator and its position in `engines`, or None if it is not supported."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 
 
 def generator_at(engine: Engine, state: State) -> Any:
-    """Return a new generator of NumPy with a state."""
+    """Return a new NumPy bit generator in the given state."""
     made = engine.kind(0)
     engine.store(made, state)
     return made

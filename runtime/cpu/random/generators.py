@@ -1,4 +1,4 @@
-"""Draws of many random numbers, with the same bits as NumPy's generators.
+"""Draws of many random numbers by native code, with the same results as NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: the numbers as the method returns them, or
 the description of a draw that someone else carries out.
@@ -24,7 +24,7 @@ LEAST = 1 << 11  # number of elements below which no method is faster in native 
 
 
 class Draw(NamedTuple):
-    """A draw: the method that draws standard numbers, and the shape, the scale, the location and the dtype of the result.
+    """A request for random numbers: the method that draws standard numbers, and the shape, scale, location and dtype.
 
     The integers of a draw of integers are those from `place` to ``place + scale``. `parameters` are those of a function of
     the standard numbers, such as the shape of a Weibull distribution.
@@ -107,7 +107,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of many numbers that a method of a generator makes. Return None if only NumPy can make it.
+    """Return the draw that a call of a generator's method requests, or None if NumPy has to execute the call.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
 
 
 def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of float32 numbers. Return None for other calls."""
+    """Return the draw for a call that requests float32 numbers, or None for other calls."""
     given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
     if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
         return None
@@ -158,7 +158,7 @@ def _dtype_of_integers(dtype: Any) -> np.dtype | None:
 
 
 def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of many integers. Return None if NumPy has to draw."""
+    """Return the draw for a call of ``integers``, or None if NumPy has to execute the call."""
 
     def read(low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: Any = False) -> Draw | None:
         low, high = (0, low) if high is None else (low, high)
@@ -184,7 +184,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw of many integers below a number, with replacement. Return None for other choices."""
+    """Return the draw for a call of ``choice`` with replacement from an integer range, or None for other calls."""
     given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
     if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
         return None
@@ -192,7 +192,7 @@ def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | 
 
 
 def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
-    """Return random bytes, as the method `bytes` of a generator does."""
+    """Return random bytes, with the same result as ``generator.bytes(length)``."""
     if type(length) is int and length >= 4 * METHODS["integers 32/32"].least:
         words = draw_many(generator, "integers", (0, 1 << 32, (length + 3) // 4, np.uint32), {})
         if words is not None:
@@ -201,7 +201,7 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 
 
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
-    """Fill a C-contiguous array of the draw's dtype. Return False if NumPy has to draw. The generator is then unchanged."""
+    """Fill a C-contiguous array with a draw. Return False, with the generator unchanged, if NumPy has to draw."""
     if engine_of(generator.bit_generator) is None:
         return False
     fill = partial(fill_with_draw, values, generator, draw)
@@ -214,7 +214,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
-    """Fill an array, as `draw_into` does, without a report to listeners."""
+    """Fill an array as `draw_into` does, but without notifying the listeners of launches."""
     words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.place, draw.parameters)
     if words is None:
         return False
@@ -225,7 +225,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Draw many numbers by native code, as a method of a generator does. Return None if NumPy has to draw them.
+    """Return the numbers that a call of a generator's method requests, or None if NumPy has to execute the call.
 
     The parameters are those of `read_draw`.
     """

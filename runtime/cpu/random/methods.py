@@ -1,4 +1,4 @@
-"""The methods that native code draws, and the LLVM text of their elements.
+"""The methods of NumPy's generators that native code implements, and the LLVM text that computes an element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
 takes. Invariant: elements that read words of several bits read them in the order of memory, with the low word first.
@@ -15,7 +15,7 @@ from weft.runtime.llvm_files import read_llvm
 
 
 class Drawing(NamedTuple):
-    """A method that draws standard numbers.
+    """A method of a generator that draws standard numbers, as native code implements it.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element reads a half of a step, or a part of a half. A half that is left is then used first."""
+        """Whether an element takes half of an output or less, so that an unused half is taken first."""
         return 0 < self.bits < 64
 
 
 def integers_of(bits: int, dtype: np.dtype) -> str:
-    """Return the name of the method that draws bounded integers of a dtype from words."""
+    """Return the name of the method that draws bounded integers of a dtype from words of `bits` bits."""
     return f"integers {bits}/{8 * dtype.itemsize}"
 
 
@@ -65,7 +65,7 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A function of standard numbers: its number in native code, the method, and example parameters."""
+    """A distribution computed from standard numbers: its number in native code, the method, and example parameters."""
 
     number: int
     method: str
@@ -95,7 +95,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Return the LLVM text of elements that read words, and the parts of `streams.ll` that choose among them."""
+    """Return LLVM text for methods that read words, by its placeholder in `streams.ll`."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

@@ -1,4 +1,4 @@
-"""Native code that draws from a bit generator.
+"""Compilation and loading of the native code that draws random numbers.
 
 In: the algorithm of a bit generator. Out: native functions, and the tables that they read. Invariant: the code is compiled
 for this machine's processor, and calls the functions of the C library that NumPy calls.
@@ -24,7 +24,7 @@ HEAD, RECORD = 20, 4
 
 
 class Code(NamedTuple):
-    """Native functions, and the object that keeps their code alive.
+    """The native functions for one bit generator, and an object that keeps their code alive.
 
     `filling` is the address of the function that `kernel` calls for streams of this bit generator.
     """
@@ -50,7 +50,7 @@ def _ziggurat(name: str, constants: dict[str, str]) -> str:
 
 
 def obtain_code(engine: Engine, compiling: bool) -> Code | None:
-    """Return the native code for a bit generator. Return None if it is not in the disk cache, or is being compiled."""
+    """Return the native code for a bit generator, or None if it has not been compiled yet."""
     ziggurats = _ziggurat("normal", _NORMAL) + _ziggurat("exponential", _EXPONENTIAL)
     sizes = {"LANES": LANES, "BLOCK": BLOCK, "HEAD": HEAD}
     text = read_llvm(__file__, "streams", GENERATOR=engine.text(), ZIGGURATS=ziggurats, **sizes, **words_texts())
@@ -67,7 +67,7 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
 
 @cache
 def ziggurats() -> np.ndarray:
-    """Return NumPy's tables of the normal and the exponential ziggurat.
+    """Return NumPy's tables for the normal and exponential distributions by the ziggurat method.
 
     Their words are limits, units and densities, and the limits shifted to the place's position in an output. The tables in
     float32 follow.
@@ -78,7 +78,7 @@ def ziggurats() -> np.ndarray:
 
 
 def _float32_tables(tables: np.ndarray) -> np.ndarray:
-    """Return the tables of the ziggurats in float32: limits, units and densities, as words of 64 bits.
+    """Return the ziggurat tables in float32 (limits, units and densities), as 64-bit words.
 
     NumPy's tables are those in float64, rounded, but for four numbers.
     """

@@ -1,4 +1,4 @@
-"""Random numbers at a position, for devices whose kernels compute each number by itself.
+"""Positions of random numbers in a generator's output, from which each GPU thread computes its own numbers.
 
 In: a bit generator and the number of draws. Out: the words from which the numbers follow, and the generator in the state
 after the draws. Invariant: these draws reject few words, so that the position of each number follows from its index.
@@ -23,7 +23,7 @@ MOST_REJECTED = 8  # number of words that kernels can skip
 
 
 class Position(NamedTuple):
-    """The positions of draws.
+    """The position of a sequence of draws in the output of a bit generator.
 
     Number i reads a word of `width` bits: word ``i + offset`` of the outputs, the first of which precedes the draws. In
     its place is `half`, if half of a step was left.
@@ -48,7 +48,7 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Return the positions of `count` draws of words of `width` bits, and advance the generator.
+    """Advance a generator by `count` draws of `width` bits each, and return the position of these draws.
 
     Return None if NumPy has to draw.
     """
@@ -72,7 +72,7 @@ def take_position(generator: Any, count: int, width: int) -> Position | None:
 
 
 def _position_of(number: int, begin: State, width: int) -> Position:
-    """Return the position of draws that start at a generator state."""
+    """Return the position of draws that start at a given state."""
     engine, (has, half), second = engines()[number], begin.half, begin.increment
     if isinstance(engine, Congruential):
         second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1
@@ -83,7 +83,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, place: int) -> Position | None:
-    """Return the positions of bounded integers, and advance the generator.
+    """Advance a generator by `count` draws of bounded integers, and return the position of these draws.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, place: int) 
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of rejected words. The index of the stream shows in which blocks they are."""
+    """Return the positions of the words that a draw of bounded integers rejects, found by the stream's index."""
     size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
     kind, per_block, found = np.dtype(f"u{method.bits // 8}"), BLOCK * 64 // method.bits, []
     mask = np.uint64((1 << method.bits) - 1)
@@ -143,7 +143,7 @@ def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Dr
 
 @cache
 def position_tables(number: int) -> np.ndarray:
-    """Return the tables with which kernels compute states, or an empty array if they need none.
+    """Return the tables from which kernels compute a generator's states, or an empty array if none are needed.
 
     With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
     distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less

@@ -1,4 +1,4 @@
-"""Streams: random numbers that are drawn where they are read.
+"""Streams: random numbers that are not stored, but drawn when a kernel reads them.
 
 In: a bit generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
 time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get
@@ -44,7 +44,7 @@ _MASK = (1 << 64) - 1
 
 
 def draws_as_numpy(engine: Engine, code: Code) -> bool:
-    """Return whether native code draws the same samples as NumPy. The generators must also end in the same state."""
+    """Return whether native code draws the same sample as NumPy, and leaves the generator in the same state."""
     return all(_is_numpys(engine, code, name) for name in (*METHODS, *FUNCTIONS))
 
 
@@ -72,7 +72,7 @@ def _is_numpys(engine: Engine, code: Code, name: str) -> bool:
 
 @cache
 def readiness(number: int) -> Readiness[Code]:
-    """Return the readiness of the native code for a bit generator."""
+    """Return the object that decides when the native code of a bit generator is loaded."""
     engine = engines()[number]
     return Readiness(partial(obtain_code, engine), partial(draws_as_numpy, engine))
 
@@ -85,7 +85,7 @@ def take_stream(
     place: float = -0.0,
     parameters: Sequence[float] = (),
 ) -> np.ndarray | None:
-    """Return the words of a stream, and advance the generator.
+    """Return the words of a stream of `count` draws, and advance the generator by these draws.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray:
-    """Return the words of a new stream, with those of the method set."""
+    """Return the words of a new stream, in which only the words of the method are set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -167,7 +167,7 @@ def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Use half of a step that is left. Its numbers are in front of the stream.
+    """Store the numbers from an unused half of an output in front of a stream.
 
     Return the state of the generator behind them. Return None if too many halves were rejected. The generator is then
     unchanged.
@@ -188,7 +188,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Write the numbers of a half of a step in front of a stream."""
+    """Store the numbers that a method draws from half of an output in front of a stream."""
     most, place, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -206,7 +206,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
 
 
 def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
-    """Write the index of a stream.
+    """Compute the index of a stream, which contains the state at the start of each block of steps.
 
     Return the stream's words, the state behind its elements, and the half of a step that is left.
     """
@@ -234,7 +234,7 @@ def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[n
 
 
 def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
-    """Write the elements of a stream to a C-contiguous array."""
+    """Draw the elements of a stream, and write them to a C-contiguous array."""
     least = METHODS[NAMES[int(words[6])]].least
     code = readiness(int(words[18])).find(out.size) if out.size >= least else None
     if code is not None:
@@ -253,7 +253,7 @@ def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
 
 
 def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generator) -> None:
-    """Fill an array by NumPy's method for the words of a stream."""
+    """Fill an array with the elements of a stream by calling NumPy's method."""
     name = NAMES[int(words[6])]
     method = METHODS[name]
     if method.dtype.kind == "i":
@@ -286,7 +286,7 @@ def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generat
 
 
 def is_ready() -> bool:
-    """Return whether native code is loaded."""
+    """Return whether the native code of any bit generator is loaded."""
     return any(readiness(k).loaded is not None for k in range(len(engines())))
 
 
@@ -302,7 +302,7 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class Reader(NamedTuple):
-    """A stream that a kernel reads: its argument, its words, the elements per iteration, and the number of elements."""
+    """An argument of a kernel that is a stream: its number, its words, the elements per iteration, and the size."""
 
     argument: int
     words: np.ndarray
@@ -313,7 +313,7 @@ class Reader(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[Reader]
 ) -> bool:
-    """Run a kernel that reads streams, whose elements are never in memory as a whole.
+    """Run a kernel that reads streams. Their elements are drawn block by block, and never stored as a whole.
 
     Return False if this is not possible. The kernel then has not run.
     """

@@ -1,4 +1,4 @@
-"""Readiness of native draws: whether their code is loaded, and when compiling it pays.
+"""Rules for when the native code of random draws is compiled and loaded.
 
 In: functions that obtain and check code. Out: the code, once enough elements were drawn. Invariant: code is used only
 if it passed its check.
@@ -20,7 +20,7 @@ COMPILED_FROM = 4_000_000
 
 
 class Readiness(Generic[Code]):
-    """The native code of a method, which is loaded once this pays.
+    """Native code that is loaded once enough elements have been drawn.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Readiness(Generic[Code]):
         self.loaded: Code | None = None
 
     def find(self, count: int) -> Code | None:
-        """Return the code for drawing `count` elements, or None if NumPy has to draw them."""
+        """Return the native code for a draw of `count` elements, or None if NumPy has to draw them."""
         if self.loaded is not None or self._failed:
             return self.loaded
         with self._lock:

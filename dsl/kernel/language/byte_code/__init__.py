@@ -1,1 +1,1 @@
-"""Decompile byte code of functions without source text to syntax trees. The entry point is `reader.read_function`."""
+"""Decompiler from CPython byte code to syntax trees, for functions without source text."""

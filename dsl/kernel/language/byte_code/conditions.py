@@ -1,4 +1,4 @@
-"""Merge the blocks of an expression: `and`, `or`, conditional expressions and chained comparisons.
+"""Merging of the basic blocks of one expression: `and`, `or`, conditional expressions and chained comparisons.
 
 In: basic blocks. Out: fewer basic blocks, in which instructions that jumped inside an expression have become one
 instruction: `and`, `or`, `choice` or `chain`, with the instructions of its operands.
@@ -15,14 +15,14 @@ from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction
 
 
 class Conditions:
-    """The basic blocks of a function, and the rules that merge the blocks of one expression."""
+    """The basic blocks of a function, and rules that merge blocks which belong to one expression."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
         self.before: dict[int, list[int]] = {}
 
     def merge(self) -> None:
-        """Merge blocks until nothing changes."""
+        """Apply the rules until no blocks can be merged any more."""
         rules = (self._sequence, self._condition, self._both, self._value, self._chain, self._choice)
         while True:
             self._count()
@@ -64,7 +64,7 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge ``if a and b``: two successive tests that have one target in common."""
+        """Merge the two tests of ``if a and b`` or ``if a or b``. Return whether the blocks have this form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -90,12 +90,15 @@ class Conditions:
         return False
 
     def _popped(self, number: int) -> int:
-        """Return the successor of a block that only pops a value, and any other block unchanged."""
+        """Return the successor of a block if the block only pops a value, otherwise the block itself."""
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge ``if (a if c else b)``: the test `c` selects the test `a` or `b`. Both have the same two targets."""
+        """Merge the three tests of ``if (a if c else b)``. Return whether the blocks have this form.
+
+        The test `c` selects the test `a` or `b`, and both lead to the same two blocks.
+        """
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
@@ -109,7 +112,10 @@ class Conditions:
         return True
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge ``x = a and b``: the first value stays on the stack if it is the result."""
+        """Merge the blocks of the value ``a and b`` or ``a or b``. Return whether the blocks have this form.
+
+        The value of `a` remains on the stack if it is the result.
+        """
         if not self._branch(block) or len(block.body) < 2 or block.body[-2].name != "copy":
             return False
         for side, name in ((0, "and"), (1, "or")):
@@ -123,7 +129,7 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge ``x = a if c else b``."""
+        """Merge the blocks of the value ``a if c else b``. Return whether the blocks have this form."""
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
@@ -137,7 +143,10 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge ``a < b < c``: the middle operand stays on the stack, and is dropped if ``a < b`` is false."""
+        """Merge the blocks of ``a < b < c``. Return whether the blocks have this form.
+
+        The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
+        """
         if not self._branch(block):
             return False
         names = [i.name for i in block.body]
@@ -175,14 +184,16 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of the instruction after the first one of a block."""
+        """Return the equivalence class of a block's second instruction, or of its successor's first instruction."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Copy a block's successor into the block if the successor ends the function and uses values left on the
-        stack."""
+        """Append a copy of a shared successor to a block. Return whether that was done.
+
+        It is done if the successor ends the function and uses values that the block leaves on the stack.
+        """
         if len(block.after) != 1 or len(self.before[block.after[0]]) < 2:
             return False
         following = self.blocks[block.after[0]]

@@ -1,4 +1,4 @@
-"""Expressions and simple statements from straight-line instructions.
+"""Symbolic execution of straight-line byte code, which yields expressions and simple statements.
 
 In: instructions, and the stack before them. Out: the stack after them and the statements executed. The stack holds
 syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
@@ -49,7 +49,7 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry that is not an expression. A tree that still contains a mark does not compile."""
+    """A stack entry for a value that is not an expression. A tree that contains a mark does not compile."""
 
 
 class Null(Mark):
@@ -57,7 +57,7 @@ class Null(Mark):
 
 
 class LoopIterator(Mark):
-    """The iterator of a loop or a generator expression."""
+    """The stack entry for the iterator of a loop or a generator expression."""
 
     def __init__(self, iterable: ast.expr) -> None:
         super().__init__()
@@ -65,13 +65,13 @@ class LoopIterator(Mark):
 
 
 class LoopItem(Mark):
-    """The item that a loop binds."""
+    """The stack entry for the item that an iteration of a loop assigns to its target."""
 
     target: ast.expr | None = None
 
 
 class UnpackedItem(Mark):
-    """An item of an unpacked value."""
+    """The stack entry for an item of an unpacked value."""
 
     def __init__(self, whole: ast.expr, targets: list[Any], index: int) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition: its code object, and its defaults, annotations and closure, keyed by flag bit."""
+    """A function definition: its code object, and by flag of MAKE_FUNCTION its defaults, annotations and closure."""
 
     def __init__(self, code: CodeType, parts: dict[int, ast.expr]) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Definition(Mark):
 
 
 class Underflow(Unreadable):
-    """Raised if instructions use values that were on the stack before them."""
+    """Raised if instructions pop more values than they have pushed."""
 
     def __init__(self) -> None:
         super().__init__("an expression that jumps in this way is not read", None)
@@ -110,14 +110,14 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def invert(test: ast.expr) -> ast.expr:
-    """Return the negation of a condition."""
+    """Return the syntax tree of the negation of a condition."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return test.operand
     return ast.copy_location(ast.UnaryOp(ast.Not(), test), test)
 
 
 def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.expr]], ast.expr]) -> bool:
-    """Return whether instructions compute exactly one value and do nothing else."""
+    """Return whether instructions leave exactly one new value on the stack and have no other effect."""
     run = ExpressionStack([], make)
     try:
         run.execute(body)
@@ -127,7 +127,7 @@ def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.ex
 
 
 class ExpressionStack:
-    """Symbolic execution of straight-line instructions, on a stack of syntax trees.
+    """An interpreter of straight-line instructions whose stack contains syntax trees instead of values.
 
     `make` converts a function definition to an expression or statement.
     """
@@ -141,7 +141,7 @@ class ExpressionStack:
         self.where: Any = None
 
     def execute(self, body: list[CodeInstruction]) -> None:
-        """Execute instructions."""
+        """Execute instructions symbolically."""
         for instruction in body:
             self.where = instruction.where
             getattr(self, "_" + instruction.name)(instruction.argument)
@@ -239,7 +239,7 @@ class ExpressionStack:
         self._push(ast.Compare(left, [_COMPARE[operator]()], [right]))
 
     def _chain(self, argument: tuple[list[str], list[list[CodeInstruction]]]) -> None:
-        """Pop two operands, and push a chained comparison of them and the further operands in `argument`."""
+        """Pop the first two operands of a chained comparison, and push the comparison."""
         operators, rest = argument
         left, right = self._take(2)
         further = [self._value(body) for body in rest]
@@ -376,7 +376,7 @@ class ExpressionStack:
         raise Underflow
 
     def _jump(self, _: Any) -> None:
-        """Do nothing. Jumps remain only in empty loops."""
+        """Do nothing. The only jumps left at this stage are those of empty loops."""
 
     def _store(self, name: str) -> None:
         self._bind(self._at(ast.Name(name, ast.Store())))
@@ -398,7 +398,7 @@ class ExpressionStack:
             self._push(UnpackedItem(whole, targets, k))
 
     def _bind(self, target: Any) -> None:
-        """Assign the top of the stack to a target."""
+        """Pop a value and assign it to a target."""
         value = self.pop()
         if any(other is value for other in self.stack):  # `(target := value)`, or the first of several targets
             named = self._at(ast.NamedExpr(target, getattr(value, "root", value)))

@@ -1,4 +1,4 @@
-"""Control-flow graph: equivalent instructions, and basic blocks without the copies that CPython's compiler makes.
+"""Control-flow graphs of byte code, in which code that CPython's compiler duplicated is merged again.
 
 CPython copies the test of a `while` loop to the loop's end, and short ends of a function to the jumps to them. Copies
 are found by equivalence: two instructions are equivalent if they are the same and their successors are equivalent.
@@ -57,7 +57,7 @@ class CodeBlock:
 
 
 def argument_key(value: Any) -> Any:
-    """Return a hashable key for an argument, with different keys for 1, 1.0 and True."""
+    """Return a hashable key for an instruction's argument. The keys of 1, 1.0 and True differ."""
     if isinstance(value, tuple):
         return tuple(argument_key(v) for v in value)
     if isinstance(value, frozenset):
@@ -70,12 +70,15 @@ def argument_key(value: Any) -> Any:
 
 
 def entry_of(code: list[CodeInstruction]) -> int:
-    """Return the number of the first instruction executed. A jump at the start is skipped."""
+    """Return the index of the first instruction executed, which is the target of an initial jump if there is one."""
     return code[0].after[0] if code[0].name == "jump" else 0
 
 
 def classes_of(code: list[CodeInstruction]) -> list[int]:
-    """Return the equivalence class of every instruction, as a number."""
+    """Return the equivalence class of each instruction, as a number.
+
+    Instructions are equivalent if they are the same and their successors are equivalent.
+    """
     keys = [(i.name, argument_key(i.argument)) for i in code]
     count = 0
     while True:
@@ -88,7 +91,11 @@ def classes_of(code: list[CodeInstruction]) -> list[int]:
 
 
 def stacks_of(code: list[CodeInstruction]) -> dict[int, Flags]:
-    """Return the stack before every reachable instruction: for each value, the instruction of its iterator, or None."""
+    """Return a description of the stack before each reachable instruction.
+
+    A loop's iterator on the stack is described by the index of the instruction that created it, and any other value by
+    None.
+    """
     start = entry_of(code)
     found: dict[int, Flags] = {start: ()}
     work = deque([start])
@@ -124,7 +131,10 @@ def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bo
 
 
 def merge_copies(code: list[CodeInstruction]) -> list[int]:
-    """Redirect edges that lead to copies made by the compiler to the originals. Return the equivalence classes."""
+    """Merge code that the compiler duplicated, by redirecting edges to the original.
+
+    Return the equivalence classes of the instructions, as `classes_of` does.
+    """
     classes, stacks = classes_of(code), stacks_of(code)
     _merge_tests(code, classes, stacks)
     _merge_ends(code, classes, stacks_of(code))
@@ -137,7 +147,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge ends of the function that the compiler copied into an expression or after a `break`."""
+    """Merge the copies that the compiler made of a function's end, inside an expression or after a `break`."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
@@ -163,7 +173,7 @@ def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[in
 
 
 def _straight_end(code: list[CodeInstruction], start: int) -> list[int]:
-    """Return the instructions from `start` to an end of the function, or an empty list if they branch."""
+    """Return the instructions from `start` to the end of the function. Return an empty list if there is a branch."""
     path = [start]
     while len(code[path[-1]].after) == 1 and len(path) <= len(code):
         path.append(code[path[-1]].after[0])
@@ -187,7 +197,7 @@ def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the copy of a test at the end of a `while` loop with the original test before the loop."""
+    """Merge the two copies of a `while` loop's test: the original before the loop, and the one at its end."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
         into: dict[int, list[int]] = {}
@@ -214,14 +224,14 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
 
 
 def _is_pending(flags: Flags) -> bool:
-    """Return whether the stack holds operands of an expression, besides the iterators of loops."""
+    """Return whether the stack contains operands of an unfinished expression, besides the iterators of loops."""
     return any(flag is None for flag in flags)
 
 
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Search backwards for the starts of an expression and its copy. Return both starts, or None if the expressions differ."""
+    """Return the starts of two equivalent expressions, given their ends. Return None if the expressions differ."""
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]
         if not (_is_pending(stacks[late]) and single):
@@ -231,7 +241,7 @@ def _start_of_copy(
 
 
 def blocks_of(code: list[CodeInstruction], classes: list[int]) -> dict[int, CodeBlock]:
-    """Return the basic blocks, keyed by the number of their first instruction."""
+    """Return the basic blocks by the index of their first instruction."""
     stacks = stacks_of(code)
     leaving = {n for n in stacks if code[n].name == "pop" and stacks[n][-1] is not None and not _is_pending(stacks[n])}
     leaders = {*_leaders(code, stacks), entry_of(code), *(n for n in stacks if code[n].name == "next")}

@@ -1,4 +1,4 @@
-"""Syntax trees of functions without source text, read from their byte code.
+"""Reconstruction of a function's syntax tree from its byte code.
 
 In: a code object. Out: the tree of a function that compiles to equivalent byte code. Invariant: a tree is returned only if
 its compiled code executes the same instructions as the function on every path; otherwise `Unreadable` is raised.
@@ -39,12 +39,12 @@ def read_function(code: CodeType) -> Tree:
 
 
 def equals(tree: Tree, code: CodeType) -> bool:
-    """Return whether a tree compiles to byte code equivalent to a function's."""
+    """Return whether a syntax tree compiles to byte code that is equivalent to `code`."""
     return _same(_compile(tree, code), code)
 
 
 def _read(code: CodeType) -> Tree:
-    """Return a function's syntax tree, without verifying it."""
+    """Return a function's syntax tree, without checking that the tree compiles to the same byte code."""
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise Unreadable("`async def` is not read", code.co_firstlineno)
     instructions = decode(code)
@@ -66,7 +66,10 @@ def _read(code: CodeType) -> Tree:
 
 
 def _make(definition: Definition, others: list[ast.expr]) -> Any:
-    """Convert a definition to a function with decorators, a lambda, or a generator expression over an iterable."""
+    """Return the syntax tree of a function definition, a lambda or a generator expression.
+
+    `others` are the decorators, or the iterable of a generator expression.
+    """
     if definition.code.co_name == "<genexpr>":
         iterable = others[0].iterable if isinstance(others[0], LoopIterator) else others[0]
         return _generator(_read(definition.code), iterable)
@@ -126,7 +129,7 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Convert statements that end in `return` to one expression."""
+    """Convert the body of a lambda to an expression. Each path through the body must end in `return`."""
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value
@@ -138,7 +141,7 @@ def _expression(body: list[ast.stmt], line: int) -> ast.expr:
 
 
 class _Lambdas(ast.NodeTransformer):
-    """Replaces function definitions inside expressions by lambdas."""
+    """Transformer that replaces function definitions inside expressions by lambdas."""
 
     def visit_Definition(self, node: Definition) -> ast.AST:
         tree = _inner(node)
@@ -148,7 +151,7 @@ class _Lambdas(ast.NodeTransformer):
 
 
 def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
-    """Return the generator expression from which Python has compiled a function."""
+    """Convert a function to the generator expression from which CPython compiled it."""
     clauses: list[ast.comprehension] = []
     assert isinstance(tree, ast.FunctionDef)
     body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # for `:=`
@@ -191,7 +194,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
 
 
 def _modules(code: CodeType) -> set[str]:
-    """Return the global names whose attributes are called as functions, not as methods."""
+    """Return the global names whose attributes are called as functions of a module, not as methods of an object."""
     rows = decode(code)
     found: set[str] = set()
     for first, second, third, fourth in zip(rows, rows[1:], rows[2:], rows[3:], strict=False):
@@ -209,7 +212,7 @@ def _interface(code: CodeType) -> tuple[Any, ...]:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Return whether two functions, or arguments of instructions, are equivalent.
+    """Return whether two code objects, or two arguments of instructions, are equivalent.
 
     Functions are equivalent if they have the same parameters and free variables, and execute the same instructions on
     every path: those of `instructions.decode`, without jumps, `NOP` and the like.

@@ -29,7 +29,7 @@ END = -1  # the block after the last statement of a function
 
 @dataclass(frozen=True, slots=True)
 class LoopScope:
-    """An enclosing loop: its header block, the block after it, and the depth of the stack at the header."""
+    """An enclosing loop: its header block, the block after the loop, and the depth of the stack at the header."""
 
     header: int
     behind: int | None
@@ -37,12 +37,12 @@ class LoopScope:
     outer: LoopScope | None
 
     def inside(self, number: int) -> bool:
-        """Return whether a block is the header of this loop or of an enclosing loop."""
+        """Return whether a block is the header of this loop or of a loop around it."""
         return number == self.header or (self.outer is not None and self.outer.inside(number))
 
 
 class Structure:
-    """Converter from the basic blocks of a function to statements."""
+    """Converter from basic blocks to the statements of a function."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
@@ -74,7 +74,7 @@ class Structure:
     # -- the graph --------------------------------------------------------------------------
 
     def _orders(self) -> list[int]:
-        """Return the blocks in reverse postorder."""
+        """Return the numbers of the blocks in reverse postorder."""
         seen, done = {self.entry}, []
         stack = [(self.entry, iter(self.blocks[self.entry].after[::-1]))]
         while stack:
@@ -162,7 +162,7 @@ class Structure:
         return body
 
     def _returns(self, number: int) -> bool:
-        """Return whether a block only leaves loops and returns a constant."""
+        """Return whether a block returns a constant, and does nothing before that except leave loops."""
         names = [i.name for i in self.blocks[number].body]
         return names == ["constant", "return"] or (names == ["pop"] and self._returns(self.blocks[number].after[0]))
 
@@ -197,7 +197,7 @@ class Structure:
         raise error
 
     def _candidates(self, header: int, follow: int) -> list[int | None]:
-        """Return blocks that may follow a loop, most likely first."""
+        """Return the blocks that may come after a loop in the source, most likely first."""
         inside = self.loops[header]
         last = self.blocks[header]
         own = [a for a in last.after[1:] + last.after[:1] if a not in inside]
@@ -285,7 +285,10 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], where: Any) -> list[ast.stmt]:
-    """Return an `if` or an `assert` statement. No `else` is needed after a branch that ends in a jump."""
+    """Return the statements for two branches: an `if` statement, or an `assert` if the second branch raises its error.
+
+    No `else` is needed after a branch that ends in a jump.
+    """
     match second:
         case [ast.Assert(test=ast.Constant(value=False)) as check, *_]:
             check.test = test
