@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from weft.dsl.cli.reports import installed_version
+
 
 class _Version(argparse.Action):
     """Option that prints the installed version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from weft.dsl.cli.reports import installed_version
-
         print(f"weft {installed_version('weft')}")
         parser.exit()
 
