@@ -1,6 +1,6 @@
-"""Density of points in the plane: a Gaussian around each point, added at each node of a grid.
+"""Density of points in the plane: the mean of Gaussians around the points, at each node of a grid.
 
-Usage: density.py [number of points] [nodes a side]
+Usage: density.py [number of points] [nodes per side]
 """
 
 import sys
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def density_at(node_x, node_y, x, y, width):
-    """Return the density of the points (x, y) at nodes, which are columns."""
+    """Return the density of the points (x, y) at the nodes. The nodes' coordinates are column vectors."""
     squares = (node_x - x) ** 2 + (node_y - y) ** 2
     bumps = np.exp(-squares / (2.0 * width**2)) / (2.0 * np.pi * width**2)
     return bumps.mean(axis=1)

@@ -1,6 +1,6 @@
-"""Heat conduction in a square plate with fixed edges, by explicit time steps.
+"""Heat conduction in a square plate with two cold and two insulated edges, by explicit time steps.
 
-Usage: heat.py [points a side] [steps]
+Usage: heat.py [points per side] [steps]
 """
 
 import sys

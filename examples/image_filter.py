@@ -1,6 +1,6 @@
-"""Blurring and sharpening of a picture, by a separable Gaussian filter and unsharp masking.
+"""Blur, sharpening and edge detection for a picture, by a separable Gaussian filter and differences.
 
-Reads a plain portable graymap (PGM, P5), repeats it to the size of a photograph, and writes the result if a name is given.
+Reads a binary portable graymap (PGM, P5), repeats it to the size of a photograph, and writes the result if a path is given.
 Usage: image_filter.py [repetitions along each axis] [picture.pgm] [result.pgm]
 """
 

@@ -1,4 +1,4 @@
-"""Generator of the examples' input files, picture.pgm and measurements.csv. They are in the public domain."""
+"""Write the examples' input files, picture.pgm and measurements.csv, which are in the public domain."""
 
 from pathlib import Path
 

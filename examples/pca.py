@@ -1,4 +1,4 @@
-"""Principal components of a table, and k-means on the first two of them.
+"""Principal components of a table, and k-means clustering of its rows by the first two components.
 
 Usage: pca.py [table.csv] [clusters]
 """
