@@ -182,7 +182,7 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     if not cluster.registers:
         length = max(length, -(-out.size // frame.threads))  # (only the result has to stay in the cache)
     pieces: list[Any] = list(_blocks(flat.shape, length))
-    threads = min(frame.threads, out.nbytes // BLOCK_BYTES)
+    threads = min(frame.threads, out.nbytes // (2 * BLOCK_BYTES))  # (less work ends before other threads wake up)
     if threads < 2 or len(pieces) < 2:
         _run_blocks(frame.device, cluster, arrays, flat, pieces, length)
         return out
