@@ -17,7 +17,7 @@ from weft.dsl.functions.creation import asarray, empty, eye, zeros
 from weft.dsl.functions.manipulation import diagonal, expand_dims
 from weft.dsl.functions.selection import where
 from weft.fusion import broadcast_to as broadcast_expr
-from weft.fusion import constant
+from weft.fusion import constant, current_epoch
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
@@ -51,7 +51,7 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
     """Pad an array with copies of its own elements, axis by axis. `border` gives the indices of the copied elements."""
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
-    result: Any = empty(shape, array.dtype)
+    result: Any = empty(shape, array.dtype, device=array.device)
     inside = [slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)]
     assign_recorded(result, tuple(inside), array)
     for k, ((lo, hi), n) in enumerate(zip(widths, array.shape, strict=True)):
@@ -88,6 +88,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
             fill = values.flat[0] if values.size else 0
             if isinstance(fill, np.integer) and array.dtype.kind == "i":
                 fill = array.dtype.type(int(fill))  # (signed integers raise OverflowError; unsigned ones wrap around)
+            current_epoch(array.device)  # (the array may be on another device than the default one)
             result = record(broadcast_expr(constant(fill, array.dtype), shape))
             assign_recorded(
                 result, tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)), array
@@ -130,4 +131,4 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
     n = array.shape[0] + abs(k)
     entries = pad(array, (0, abs(k)))
     along = expand_dims(entries, 1 if k >= 0 else 0)
-    return where(eye(n, k=k, dtype=bool), along, zeros((), array.dtype))
+    return where(eye(n, k=k, dtype=bool, device=array.device), along, zeros((), array.dtype, device=array.device))

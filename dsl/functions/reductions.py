@@ -26,6 +26,7 @@ from weft.fusion import (
     current_epoch,
     iota,
     map_,
+    recording,
     reduce_,
     reshape,
     scan,
@@ -87,7 +88,7 @@ def reduce(
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
-            if is_gpu(current_epoch().device):
+            if is_gpu((recording.epoch or current_epoch()).device):
                 return _deliver(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
             return _deliver(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
         ufunc = getattr(np, find_op(op).ufunc)
@@ -155,7 +156,7 @@ def accumulate(
     kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
     _check_bits(op, kind)
     # NumPy rounds every partial result of 16-bit floats, which a parallel scan cannot do.
-    by_numpy = is_half(kind) and not is_gpu(current_epoch().device)
+    by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
     if find_op(op).identity is None or by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
@@ -441,7 +442,7 @@ def _position(op: str) -> Any:
             node = cast(node, np.dtype(np.uint8))
         if not axes:
             return _place_out(op, constant(0, np.int64), out)
-        if node.dtype.kind == "c" and is_gpu(current_epoch().device):
+        if node.dtype.kind == "c" and is_gpu((recording.epoch or current_epoch()).device):
             return _place_out(op, _find_complex(op, node, axes, keep), out)
         if node.dtype.kind == "c":
             return _place_out(op, reduce_on_host(op, node, axes, keep, location), out)

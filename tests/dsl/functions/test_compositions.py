@@ -209,3 +209,22 @@ def test_as_strided_stays_within_the_array() -> None:
     for shape, strides in (((3, 4), (16, 8)), ((2,), (-8,)), ((2,), (4,))):
         with pytest.raises(ValueError, match="as_strided|strides"):
             wf.lib.stride_tricks.as_strided(x, shape, strides)
+
+
+OTHER_DEVICE = {
+    "pad": lambda xp, x: xp.pad(x, 3),
+    "diag": lambda xp, x: xp.diag(x[:80]),
+    "cumsum of float16": lambda xp, x: xp.cumsum((x > 1.2).astype(np.float16)),
+    "cumprod of float16": lambda xp, x: xp.cumprod((1 - 2 * (x > 1.2)).astype(np.float16)),
+    "max of complex": lambda xp, x: xp.max(x + 1j * x),
+    "argmin of complex": lambda xp, x: xp.argmin(x + 1j * x),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_DEVICE)
+@pytest.mark.parametrize("pending", [False, True])
+def test_functions_of_an_array_on_another_device_than_the_default(name: str, pending: bool) -> None:
+    values = np.linspace(0.5, 1.5, 5000)
+    array = wf.asarray(values, device="simt::backward")
+    result = OTHER_DEVICE[name](wf, array + 0.0 if pending else array)
+    np.testing.assert_array_equal(np.asarray(result), OTHER_DEVICE[name](np, values))
