@@ -531,7 +531,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the location of the called operator and, if that is in weft's own code, the user's call site after it."""
+    """Return where the operator is called, and also the user's call site if that place is in weft's own code."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

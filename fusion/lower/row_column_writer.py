@@ -81,7 +81,7 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `folds`, starting with scratch buffer `at`."""
+        """Load the accumulators of one block for the reductions `folds`, from the scratch buffers `at`, `at + 1`, ..."""
         if self.apart == 1:
             return super().partial_reductions(folds, split, at, like, where)
         b = self.builder

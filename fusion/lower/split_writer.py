@@ -221,7 +221,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _fold_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
-        """Emit the loop that combines the accumulators of all blocks, starting with scratch buffer `at`.
+        """Emit the loop that combines the accumulators of all blocks, in the scratch buffers `at`, `at + 1`, ...
 
         With `first`, moments are converted to a common shift.
         """
@@ -247,7 +247,7 @@ class SplitWriter(KernelWriter):
     def partial_reductions(
         self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `folds`, starting with scratch buffer `at`."""
+        """Load the accumulators of one block for the reductions `folds`, from the scratch buffers `at`, `at + 1`, ..."""
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:

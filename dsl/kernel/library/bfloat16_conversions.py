@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 that gives the same result as the integer when it is rounded to a shorter float.
+    """Convert an integer to a float64 whose rounding to a shorter float gives the same result as rounding the integer.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """
