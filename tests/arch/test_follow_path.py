@@ -17,7 +17,7 @@ import numpy as np
 import weft as wf
 
 LAYERS = ("dsl", "fusion", "codegen", "runtime")
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(wf.__file__)))) + os.sep
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(sys.modules["weft.dsl"].__file__))) + os.sep
 x, y = (wf.asarray(np.linspace(k, k + 1, 20_000)) for k in (0, 1))
 called, importing = [], 0
 
