@@ -20,13 +20,14 @@ _find_lazy = lazy_names(
     globals(),
     {
         "weft.dsl.dask_chunks": "register_chunks",
-        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_shards "
-        "register_vector_space",
+        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_replace "
+        "register_shards register_vector_space",
     },
 )
 _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "autograd.numpy.numpy_boxes": "register_box",
     "autograd.numpy.numpy_vspaces": "register_vector_space",
+    "bottleneck": "register_replace",
     "dask.array": "register_chunks",
     "einops._backends": "register_backend",
     "jax._src.abstract_arrays": "register_abstract_arrays",

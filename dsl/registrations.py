@@ -6,6 +6,7 @@ Invariant: a package whose table has moved is left as it is, so that another ver
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from types import ModuleType
 from typing import Any
 
@@ -94,3 +95,25 @@ def register_shards(module: ModuleType) -> None:
     handler = table.get(np.ndarray) if isinstance(table, dict) else None
     if table is not None and handler is not None:
         table[Array] = table[Scalar] = lambda xs, *rest: handler([np.asarray(x) for x in xs], *rest)
+
+
+def register_replace(module: ModuleType) -> None:
+    """Let bottleneck replace values of weft arrays in place. Its C code accepts no other type than NumPy's arrays."""
+    replace = getattr(module, "replace", None)
+    if replace is None:
+        return
+
+    @wraps(replace)
+    def replace_in_place(a: Any, *rest: Any, **options: Any) -> Any:
+        if not isinstance(a, Array):
+            return replace(a, *rest, **options)
+        host = np.asarray(a)
+        if host.flags.writeable:
+            replace(host, *rest, **options)
+        else:  # a copy: the memory of another device. The C code would write to it nevertheless
+            host = host.copy()
+            replace(host, *rest, **options)
+            a[...] = host
+        return a
+
+    module.replace = replace_in_place  # type: ignore[attr-defined]

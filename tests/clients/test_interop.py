@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.clients.__main__ import DOCUMENT, SECTION, results_of, section_of
-from tests.clients.interop import PACKAGES
+from tests.clients.interop import PACKAGES, first_line
 
 pytestmark = pytest.mark.clients
 
@@ -27,3 +27,9 @@ def test_the_document_is_right(package: str) -> None:
     written = next(m[0] for m in SECTION.finditer(DOCUMENT.read_text()) if m[1] == package)
     assert statuses(written) == statuses(section_of(package, *found))
     assert "another result" not in written
+
+
+def test_reasons_are_the_same_on_each_machine() -> None:
+    message = "Several: {<module 'weft' from '/a/b.py'>, <module 'numpy' from '/c.py'>}.\nMore"
+    assert first_line(TypeError(message)) == "Several: {<module 'numpy'>, <module 'weft'>}."
+    assert first_line(TypeError()) == ""

@@ -18,7 +18,7 @@ class NumpyBackend(AbstractBackend):
 """
 
 
-def run(code: str, folder: Path) -> str:
+def run(code: str, folder: Path, device: str = "cpu") -> str:
     """Run code in a new process that finds the package in a folder. Return what it prints."""
     (folder / "einops").mkdir(exist_ok=True)
     (folder / "einops" / "__init__.py").write_text("")
@@ -26,7 +26,7 @@ def run(code: str, folder: Path) -> str:
     path = os.pathsep.join([str(folder), str(ROOT / "src")])
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": path, "WEFT_DEVICE": "cpu"},
+        env={**os.environ, "PYTHONPATH": path, "WEFT_DEVICE": device},
         capture_output=True,
         text=True,
         check=False,
@@ -66,6 +66,33 @@ def test_a_package_without_the_table_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "torch/utils/data/_utils/collate.py").write_text("default_collate_fn_map = {}\n")
     code = "import weft, torch.utils.data._utils.collate as c; print(c.default_collate_fn_map)"
     assert run(code, tmp_path) == "{}\n"
+
+
+# a function that accepts NumPy's arrays only, writes in place whatever their flags are, and returns its argument, as
+# bottleneck's does
+REPLACE = """
+import numpy as np
+def replace(a, old, new):
+    if type(a) is not np.ndarray:
+        raise TypeError("works in place so input must be an array, not (e.g.) a list")
+    memory = np.ctypeslib.as_array((np.ctypeslib.ctypes.c_double * a.size).from_address(a.ctypes.data))
+    memory[memory == old] = new
+    return a
+"""
+
+
+@pytest.mark.parametrize("order", ["import weft, bottleneck", "import bottleneck, weft"])
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_bottleneck_replaces_in_place(order: str, device: str, tmp_path: Path) -> None:
+    (tmp_path / "bottleneck.py").write_text(REPLACE)
+    code = (
+        f"{order}; import numpy as np\nx = weft.arange(4.0) % 2; view = x[1:]; before = x + 1\n"
+        "print(bottleneck.replace(x, 1.0, 5.0) is x, x, view, before)\n"
+        "print(bottleneck.replace(a=np.ones(2), old=1, new=2), bottleneck.replace.__name__)\n"
+        "try: bottleneck.replace([1.0], 1, 2)\nexcept TypeError as error: print(error)\n"
+    )
+    expected = "True [0. 5. 0. 5.] [5. 0. 5.] [1. 2. 1. 2.]\n[2. 2.] replace\n"
+    assert run(code, tmp_path, device) == expected + "works in place so input must be an array, not (e.g.) a list\n"
 
 
 def test_pytest_hides_wefts_frames(tmp_path: Path) -> None:
