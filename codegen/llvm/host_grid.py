@@ -210,7 +210,7 @@ def walk(body: Block) -> Iterator[Operation]:
 
 
 def element(operation: Operation) -> tuple[str, int]:
-    """Return the LLVM element type and the count of an operation that allocates memory."""
+    """Return the LLVM element type and the number of elements that an operation allocates."""
     kind = operation.results[0].type
     assert isinstance(kind, Pointer)
     return memory_type(kind.dtype), operation.attributes["count"]

@@ -126,7 +126,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the comparisons whose conjunction is a condition."""
+        """Return the comparisons that a condition joins by logical or bitwise AND. Other operands are omitted."""
         made = self.made.get(condition)
         if made is None:
             return []
