@@ -107,7 +107,7 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return C's remainder, which has the sign of the dividend."""
+    """Return C's remainder of integers, which has the sign of the dividend, or None for floats."""
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)

@@ -29,7 +29,7 @@ class NoLoopError(TypeError):
 
 
 def add_row(row: OpDef) -> OpDef:
-    """Add an op to the table. Raises ValueError if its name is taken, or if its results are not defined."""
+    """Add an op to the table. Raises ValueError for a name that is taken, or for inconsistent fields."""
     for name in (row.name, *row.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")

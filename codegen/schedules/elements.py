@@ -206,7 +206,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
 def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
     """Return whether vector accesses move at least half of the bytes.
 
-    Stores count as vector accesses if their stride is constant.
+    Return False if a store with a constant nonzero stride is not a vector access.
     """
     steps = index_steps(operations, index)
     balance = 0

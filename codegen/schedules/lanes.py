@@ -62,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """At the end of the ``with`` block, forget the values computed inside it."""
+        """At the end of the ``with`` block, forget the values computed inside it, and earlier loads that a write may have changed."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}

@@ -99,7 +99,7 @@ def has_stores(operations: Iterable[Operation]) -> bool:
 
 
 def has_loops(operations: Iterable[Operation]) -> bool:
-    """Return whether these operations contain control flow."""
+    """Return whether any of these operations has a region, such as a loop or a branch."""
     return any(o.regions for o in operations)
 
 
@@ -137,7 +137,7 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether most loads are contiguous along the launch domain, and not along the distributed loops."""
+    """Return whether more bytes are contiguous only along the innermost domain loop than along the distributed loops."""
     if not nest.levels:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]
