@@ -171,9 +171,11 @@ def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return the number of contiguous accesses minus the number of strided accesses, weighted by depth.
+    """Return a score for running a loop in lanes, or 0 if lanes do not pay.
 
-    A loop without accesses is judged by the cost of its math functions.
+    Contiguous accesses and small positive strides count for lanes, large and unknown strides against lanes. Each access
+    is weighted by its depth. The score is at least 1 for a rounding reduction, and for a loop with such accesses and an
+    expensive math function.
     """
     steps = _steps(operation)
     unit = other = math = 0
@@ -233,10 +235,10 @@ def _home(body: Block, wanted: Operation) -> Block:
 
 
 def find_fold_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
-    """Return the depth of the reduction loop that runs in lanes, or None if there is none.
+    """Return the depth of the reduction loop that runs in lanes, and whether its tail does too. None if there is none.
 
-    The depth is the number of enclosing reduction loops. The second result states whether the elements that do not
-    fill a vector are also reduced in lanes. `kernel` is the result of lowering, before any pass.
+    The depth is the number of enclosing reduction loops. The tail consists of the elements that do not fill a vector.
+    `kernel` is the result of lowering, before any pass.
     """
     ready = unroll_loops(expand_bfloat16(inline_rows(kernel, straight=True)))
     blocks = [(choose_lanes(ready, target).body, 0)]

@@ -21,7 +21,9 @@ _EASY = frozenset({"constant", "cast", "load", "store", "yield"})
 
 
 def cut_scatters(kernel: Kernel) -> Kernel:
-    """Split the first scatter loop for which this pays into blocks. Without such a loop, return the kernel unchanged.
+    """Split the first scatter loop with enough work into blocks.
+
+    Return the kernel unchanged if there is no such loop, or if the loop reads memory that may be written.
 
     Only loops directly inside a parallel loop are split. Threads divide the parallel loop.
     """

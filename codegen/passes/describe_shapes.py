@@ -1,6 +1,6 @@
-"""Set a logical kernel's attributes for GPU schedules, given the sizes of a launch.
+"""Set the attributes of a logical kernel that depend on the sizes of a launch.
 
-In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that `map_axes` uses. The
+In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that later passes use. The
 attributes have few distinct values, so that many sizes share a kernel:
 
 schedule  The mapping of the work to a GPU's threads: a `Decision` of one of the files in `schedules/`.
@@ -32,7 +32,7 @@ from weft.codegen.target import Target
 def describe_shapes(
     kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False, parts: bool = False
 ) -> Kernel:
-    """Return the kernel with its schedule attributes for these sizes of a launch on a target.
+    """Return the kernel with attributes for these sizes of a launch. Only kernels for GPUs get a schedule.
 
     With `exact`, the kernel is specialized for these sizes if that makes it faster. With `parts`, it combines the
     partial results of a split reduction.

@@ -176,7 +176,7 @@ class _Writer:
         return self.choose(good, lambda: found, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """Return a/b for float16 values, which are never extreme.
+        """Return a/b for float16 values, 16-bit integers or moderate constants. The quotient is never extreme.
 
         If the short path fails (infinities, NaN, division by 0, signed zeros), the rough quotient is right.
         """

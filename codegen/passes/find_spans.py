@@ -17,13 +17,13 @@ _NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
-    """Return how many elements of each operand an iteration of a kernel's outermost loop reads.
+    """Return the range of each operand that one iteration of a kernel's outermost loop reads.
 
     Returns
     -------
     dict
-        Maps the position of a pointer parameter to n, and to the number of elements that are read from the first on. The
-        span is valid for a launch in which the second number is at most the first.
+        Maps the position of a read-only pointer parameter to (n, m). Iteration i reads only the m elements from i * n on.
+        This is valid for a launch in which m is at most n.
     """
     loops = [o for o in kernel.body.operations if o.opcode == "for" and o.attributes["role"] == "parallel"]
     if len(loops) != 1 or loops[0].attributes.get("step", 1) != 1:

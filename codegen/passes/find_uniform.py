@@ -22,7 +22,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give
 
 @dataclass
 class Uniformity:
-    """Values and operations that may differ between the threads of a block.
+    """Values that may differ between the threads of a block, and operations at which the threads may diverge.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
-    """Return whether each load of a variable in a block follows a store to the variable in that block."""
+    """Return whether each load of a variable in a block follows a store. Variables in `written` are already stored."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] is variable and variable not in written:

@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Return the kernel with each variable that has a single store replaced by the stored value."""
+    """Return the kernel with loads of a variable replaced by its stored value, if its only store precedes them all."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel
@@ -30,7 +30,7 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Return the variables with a single store, and the values stored in them."""
+    """Return the variables with one store before all loads and no other use, and the values stored in them."""
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:

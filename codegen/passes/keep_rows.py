@@ -51,7 +51,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Store the values in memory that are shared by several loops over a row. Return the new kernel.
+    """Store values that several loops over a row compute, and load them in the later loops. Return the kernel.
 
     The attribute ``kept`` gives the rows that are short enough.
     """

@@ -184,7 +184,7 @@ class _Finder:
         return None
 
     def belongs(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether all loads of a variable are inside the loop, or between its first store and the loop."""
+        """Return whether a variable is only loaded and stored, and each load is in the loop or between `first` and it."""
         around = set(inside)
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:

@@ -114,7 +114,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run writes a variable before reading it."""
+        """Return whether a run starts its accesses to a variable with an unconditional store, or has no accesses to it."""
         for o in run.operations:
             if any(self.uniform.roots.get(v) is root for inner in program_order([o]) for v in inner.operands):
                 return o.opcode == "store"

@@ -135,7 +135,7 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop into ranges in which the results of its likely comparisons are known."""
+        """Split a loop by the results of its likely comparisons. Innermost loops of the kernel's body are only copied."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.asking(operation, likely)
         elif operation in self.kernel.body.operations:
