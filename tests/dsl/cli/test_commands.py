@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.dsl.cli import OPTIONS, main
+from weft.dsl.cli import OPTIONS, PLAIN, main
 from weft.dsl.cli.options import make_parser
 
 
@@ -97,3 +97,9 @@ def test_the_options_of_run_are_known() -> None:
     (commands,) = (action for action in make_parser()._actions if isinstance(action, argparse._SubParsersAction))
     options = {text for action in commands.choices["run"]._actions for text in action.option_strings}
     assert options == {*OPTIONS, "-h", "--help"}
+
+
+def test_plain_run_has_the_default_of_every_option() -> None:
+    parsed = vars(make_parser().parse_args(["run"]))
+    assert parsed.pop("parser").prog == "weft run"
+    assert vars(PLAIN) == parsed
