@@ -19,7 +19,7 @@ class _Version(argparse.Action):
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser(
         "run",
