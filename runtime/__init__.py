@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_judge, set_target_resolver
-from weft.runtime.devices import default_device, device, devices, get_device, select_device, set_default_device
+from weft.runtime.devices import (
+    SEVERAL_DEVICES,
+    default_device,
+    device,
+    devices,
+    get_device,
+    select_device,
+    set_default_device,
+)
 from weft.runtime.errors import (
     CacheWarning,
     CompileError,
@@ -145,6 +153,7 @@ __all__ = [
     "Reader",
     "Request",
     "Requests",
+    "SEVERAL_DEVICES",
     "SettingError",
     "SimtDevice",
     "Stream",

@@ -15,6 +15,8 @@ from weft.runtime.settings import setting
 _devices: dict[str, Device] = {}
 _lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
 _chosen: Device | None = None
+# Whether arrays may be on other devices than the default one: this process uses several, or has not chosen the default.
+SEVERAL_DEVICES = [True]
 
 
 class _Stack(threading.local):
@@ -42,6 +44,7 @@ def get_device(name: str | Device) -> Device:
             found = _devices.get(name)
             if found is None:
                 found = _devices[name] = _make(name)
+                SEVERAL_DEVICES[0] = len(_devices) > 1 or _chosen is None
     return found
 
 
@@ -113,6 +116,7 @@ def default_device() -> Device:
         else:
             found = _made("cuda.probe.probe")
             _chosen = get_device(f"cuda:{found.first}" if found.status == "ok" else "cpu")
+        SEVERAL_DEVICES[0] = len(_devices) > 1
     return _chosen
 
 
@@ -138,6 +142,7 @@ def set_default_device(name: str | Device | None) -> None:
     """
     global _chosen
     _chosen = None if name is None else get_device(name)
+    SEVERAL_DEVICES[0] = len(_devices) > 1 or _chosen is None
 
 
 def select_device(name: str | Device | None) -> None:

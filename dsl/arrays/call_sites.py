@@ -6,11 +6,12 @@ object that a new recording would produce.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from itertools import count
 from math import prod
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Order,
+    ReadOnly,
     Scalar,
     as_operand,
     convert,
@@ -56,7 +58,9 @@ from weft.fusion import (
     operand,
     recording,
 )
-from weft.runtime import BETWEEN, IMMEDIATE, DeviceMismatchError
+from weft.runtime import BETWEEN, IMMEDIATE, SEVERAL_DEVICES, Device, DeviceMismatchError, device
+
+Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 # How an operation takes its operands. This is a part of its memo key.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
@@ -188,22 +192,56 @@ def keep_code(code: CodeType) -> bool:
     return True
 
 
-def hold(values: np.ndarray) -> Array | np.ndarray:
+def hold(values: np.ndarray, home: Device | None = None) -> Array | np.ndarray:
     """Copy a NumPy operand to a new weft array, whose elements later writes to the operand do not change.
+
+    The array is on the device `home`, by default on that of the current epoch.
 
     The operation is then memoized by its call site like any other. An array of a dtype that weft does not support is
     returned unchanged. Elements repeated by `np.broadcast_to` are stored once.
     """
     once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
     if values.size > max(IMMEDIATE[0], prod(once)):
-        own = hold(values[tuple(map(slice, once))])
+        own = hold(values[tuple(map(slice, once))], home)
         strides = [n and step for n, step in zip(values.strides, contiguous_strides(own.shape), strict=True)]
         return wrap(own._storage, (values.shape, tuple(strides), 0)) if isinstance(own, Array) else values
     if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
-        device = (recording.epoch or current_epoch()).device
+        device = home or (recording.epoch or current_epoch()).device
         if device.small_on_host:
             return wrap(adopt(values.copy(), device))
-    return convert(values) if is_supported(values.dtype) else values
+    return convert(values, home) if is_supported(values.dtype) else values
+
+
+def on_operands_device(operation: Operation) -> Operation:
+    """Decorate an operation so that it runs on the device of its arrays, which may not be the default device.
+
+    NumPy arrays and numbers among its operands, and new arrays, then come to that device.
+    """
+
+    @wraps(operation)
+    def placed(*arguments: Any, **options: Any) -> Any:
+        if SEVERAL_DEVICES[0] and (home := device_of((*arguments, *options.values()))) is not None:
+            with device(home):
+                current_epoch(home)
+                return operation(*arguments, **options)
+        return operation(*arguments, **options)
+
+    return placed  # type: ignore[return-value]
+
+
+_ARRAYS = {Array, Part, ReadOnly, Scalar}
+
+
+def device_of(operands: Iterable[Any]) -> Device | None:
+    """Return the device of the first weft array among operands and in lists and tuples of them, or None."""
+    for value in operands:
+        if isinstance(value, Array):
+            return value.device
+        if type(value) in (list, tuple):
+            kinds = set(map(type, value))  # (a list may consist of a million numbers)
+            if not kinds.isdisjoint(_ARRAYS | {list, tuple}) and (home := device_of(value)) is not None:
+                return home
+    return None
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
@@ -211,7 +249,8 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
-        operands = tuple([hold(value) if type(value) is np.ndarray else value for value in operands])
+        home = device_of(operands)
+        operands = tuple([hold(value, home) if type(value) is np.ndarray else value for value in operands])
     if len(operands) <= 2:
         first, second = operands if len(operands) == 2 else (operands[0], ...)
         if isinstance(first, Array):
@@ -221,6 +260,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     return record(node) if node is not None else apply_anew(op, operands, where, key)
 
 
+@on_operands_device
 def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
     """Record an op whose result is not in the memo, and memoize the expression under `key`."""
     before = recording.epoch or current_epoch()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, write
+from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.functions import creation, manipulation
 
 
@@ -46,17 +47,7 @@ class Flat:
         return manipulation.ravel(self.base)[_flat_key(key)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        flat, key = self.base.reshape(-1), _flat_key(key)
-        if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
-            key = slice(None) if key is Ellipsis else key
-            values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
-            few = 0 < values.size != count
-            value = values[creation.arange(count) % values.size] if few else values
-        if flat._storage is self.base._storage:
-            flat[key] = value
-            return
-        flat[key] = value
-        write(self.base, expr_of(manipulation.reshape(flat, self.base.shape)))
+        _assign(self.base, _flat_key(key), value)
 
     def __iter__(self) -> Flat:
         return self
@@ -70,6 +61,20 @@ class Flat:
 
     def __len__(self) -> int:
         return self.base.size
+
+
+@on_operands_device
+def _assign(array: Array, key: Any, value: Any) -> None:
+    """Assign ``array.flat[key] = value``."""
+    flat = array.reshape(-1)
+    if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
+        key = slice(None) if key is Ellipsis else key
+        values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
+        few = 0 < values.size != count
+        value = values[creation.arange(count) % values.size] if few else values
+    flat[key] = value
+    if flat._storage is not array._storage:
+        write(array, expr_of(manipulation.reshape(flat, array.shape)))
 
 
 def _flat_key(key: object) -> Any:

@@ -32,7 +32,16 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
-from weft.dsl.arrays.call_sites import IN_PLACE, LEFT, SET, SHOW, check_devices, keep_code, note_found
+from weft.dsl.arrays.call_sites import (
+    IN_PLACE,
+    LEFT,
+    SET,
+    SHOW,
+    check_devices,
+    keep_code,
+    note_found,
+    on_operands_device,
+)
 from weft.dsl.arrays.masks import assign_masked, find_true, select
 from weft.dsl.arrays.memoized import describe
 from weft.dsl.arrays.numbers import note_constant, number_of
@@ -222,6 +231,12 @@ def getitem(array: Array, key: Any) -> Array:
         return element(array, shown)
     if shown is not ...:
         return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
+    return _index_anew(array, key)
+
+
+@on_operands_device
+def _index_anew(array: Array, key: Any) -> Array:
+    """Return ``array[key]`` for an index that does not select a known view."""
     if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
     index = resolve(array, key)
@@ -344,6 +359,7 @@ def setitem(array: Array, key: object, value: object) -> None:
         assign_recorded(array, key, value)
 
 
+@on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
     """Record ``array[key] = value`` without trying immediate execution."""
     if isinstance(value, Array) and value.device is not array.device:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from math import prod
 from numbers import Number
-from types import GenericAlias
+from types import FunctionType, GenericAlias
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
-from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts
+from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts, on_operands_device
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
@@ -377,7 +377,7 @@ def _turned(self: Array) -> Array:
     return self.transpose() if values is None else seen(self, values.T)
 
 
-_product = at_once(linear.matmul, np.matmul, "matmul")
+_product = at_once(on_operands_device(linear.matmul), np.matmul, "matmul")
 
 
 def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
@@ -480,7 +480,7 @@ def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
 def _imatmul(self: Array, other: Any) -> Array:
     if not accepts(other):
         return NotImplemented
-    write(self, expr_of(linear.matmul(self, other)))
+    write(self, expr_of(_product(self, other)))
     return self
 
 
@@ -495,6 +495,8 @@ AT_ONCE = frozenset(
 def install() -> None:
     """Attach the methods to `Array`."""
     for name, method in METHODS.items():
+        if isinstance(method, FunctionType) and name[:2] != "__":
+            method = on_operands_device(method)
         if name in AT_ONCE:
             records = getattr(method, "records", None)
             method = at_once(method, getattr(np.ndarray, name), name)

@@ -29,6 +29,7 @@ from weft.dsl.arrays.array import (
     user_location,
     write,
 )
+from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.arrays.random_arrays import drawing, note_draw
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
@@ -156,6 +157,7 @@ def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     return adopt_result(made, made.base, device) if taken is from_host and not flags.c_contiguous else taken(made)
 
 
+@on_operands_device
 def call_numpy(
     function: Callable[..., Any],
     arguments: tuple[Any, ...],

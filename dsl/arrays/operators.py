@@ -33,6 +33,7 @@ from weft.dsl.arrays.call_sites import (
     apply_anew,
     check_devices,
     hold,
+    on_operands_device,
     recall,
     remember,
 )
@@ -68,7 +69,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         if found is not MISSED:
             return found
         if type(other) is np.ndarray:
-            other = hold(other)
+            other = hold(other, self.device)
         where = operator_location()
         key, node = recall(op, way, self, other, *where)
         if node is not None:
@@ -79,6 +80,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     return method
 
 
+@on_operands_device
 def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
     """Record a binary operation that is not in the memo. NumPy computes it for operands that weft does not support."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
@@ -131,7 +133,7 @@ def _in_place(op: str) -> Any:
         if self.size <= IMMEDIATE[0] * immediate.most_bools and attempt_into(self, immediate, (self, other)):
             return self
         if type(other) is np.ndarray:
-            other = hold(other)
+            other = hold(other, self.device)
         where = operator_location()
         key, node = recall(op, IN_PLACE, self, other, *where)
         if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
@@ -145,32 +147,38 @@ def _in_place(op: str) -> Any:
                 self[...] = found  # type: ignore[index]
                 return self
             return NotImplemented
-        check_devices(op, (self, other))
-        before = current_epoch()
-        epoch = cut(before, where)
-        if epoch is not before:
-            key = None  # the key refers to objects bound in the previous epoch
-        if op == "power" and (short := _short_power(self, other)) is not None:
-            node = map_(short, [expr_of(self)], location=where)
-        else:
-            if op == "power":
-                check_power(self, other)
-            pair = as_operand(other)
-            node = map_(op, [expr_of(self), pair[0]], [None, pair[1]], location=where)
-            if recording.epoch is epoch:
-                node = bind_numbers(node, (self, other), where, epoch)
-        check_cast(op, node.dtype, self.dtype)
-        if broadcast_shapes(node.shape, self.shape) != self.shape:
-            raise ValueError(
-                f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape {node.shape}"
-            )
-        previous, version = write(self, cast(node, self.dtype))
-        if key is not None and previous is key[LEFT]:  # (unless another thread has written to the storage since)
-            remember(key, version, where, epoch)
-        return self
+        return _assign_anew(op, self, other, where, key)
 
     method.records = op, IN_PLACE, ASSIGN  # type: ignore[attr-defined]
     return method
+
+
+@on_operands_device
+def _assign_anew(op: str, target: Array, other: Any, where: Location, key: Any) -> Array:
+    """Record an in-place operator that is not in the memo."""
+    check_devices(op, (target, other))
+    before = current_epoch()
+    epoch = cut(before, where)
+    if epoch is not before:
+        key = None  # the key refers to objects bound in the previous epoch
+    if op == "power" and (short := _short_power(target, other)) is not None:
+        node = map_(short, [expr_of(target)], location=where)
+    else:
+        if op == "power":
+            check_power(target, other)
+        pair = as_operand(other)
+        node = map_(op, [expr_of(target), pair[0]], [None, pair[1]], location=where)
+        if recording.epoch is epoch:
+            node = bind_numbers(node, (target, other), where, epoch)
+    check_cast(op, node.dtype, target.dtype)
+    if broadcast_shapes(node.shape, target.shape) != target.shape:
+        raise ValueError(
+            f"non-broadcastable output operand with shape {target.shape} doesn't match the broadcast shape {node.shape}"
+        )
+    previous, version = write(target, cast(node, target.dtype))
+    if key is not None and previous is key[LEFT]:  # (unless another thread has written to the storage since)
+        remember(key, version, where, epoch)
+    return target
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
@@ -231,7 +239,7 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
             if found is not MISSED:
                 return found
         if type(other) is np.ndarray:
-            other = hold(other)
+            other = hold(other, self.device)
         where = operator_location()
         key, node = recall(op, way, self, other, *where)
         return record(node) if node is not None else operate_anew(op, way, self, other, where, key)

@@ -26,7 +26,7 @@ from weft.dsl.arrays.array import (
     whole,
     wrap,
 )
-from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply
+from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device
 from weft.dsl.arrays.delivery import as_array, deliver, hand_over
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
@@ -45,6 +45,7 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a ufunc method so that NumPy computes small arrays, foreign arguments and unsupported dtypes."""
     folds = method.__name__ != "outer"
 
+    @on_operands_device
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
         if folds and arguments and type(arguments[0]) is Array and (self.immediate.types >> arguments[0].dtype.num) & 1:
@@ -159,11 +160,7 @@ class UFunc:
                 check_power(*operands)
             if out is None and where is True and dtype is None:
                 return apply(self.row.name, *operands, location=user_location(2))
-            start()
-            loop = None if dtype is None else as_dtype(dtype)
-            pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
-            node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
-            return deliver(self.row.name, node, out, where, casting)
+            return self._call_recorded(operands, out, where, dtype, casting)
         except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
             theirs = getattr(np, self.row.ufunc or self.row.name, None)
             if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
@@ -173,6 +170,15 @@ class UFunc:
             options |= {} if where is True else {"where": where}
             options |= {} if casting == "same_kind" else {"casting": casting}
             return call_numpy(theirs, operands, options)
+
+    @on_operands_device
+    def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
+        """Record a call with options."""
+        start()
+        loop = None if dtype is None else as_dtype(dtype)
+        pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
+        node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
+        return deliver(self.row.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
         """Raise NumPy's error for an unknown casting rule, or if the rule forbids to cast the operands."""
@@ -230,6 +236,7 @@ class UFunc:
         shape, strides, offset = a._view or whole(a._storage)
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
+    @on_operands_device
     def at(self, array: Any, indices: Any, values: Any = None) -> None:
         """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at`."""
         if (values is None) != (self.nin == 1):

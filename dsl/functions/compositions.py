@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.docstrings import FUNCTIONS, describe_function
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
@@ -74,7 +75,7 @@ def compose_index(theirs: Any) -> Any:
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)
-    members = {"__getitem__": compose(index), "concatenate": staticmethod(OWN["concatenate"])}
+    members = {"__getitem__": on_operands_device(compose(index)), "concatenate": staticmethod(OWN["concatenate"])}
     return type(kind.__name__, (kind,), {**members, "__doc__": describe_function(name)})()
 
 

@@ -14,6 +14,7 @@ from math import prod
 from typing import Any
 
 from weft.dsl.arrays.array import Array, born
+from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
 from weft.dsl.arrays.ufunc import UFUNCS
@@ -192,6 +193,7 @@ class OwnNames(Mapping[str, Any]):
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls NumPy for foreign arguments and unsupported dtypes, and `own` for all others."""
 
+    @on_operands_device
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
         if not has_foreign(arguments) and not (options and has_foreign(options.values())):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of
+from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy
@@ -37,6 +38,7 @@ class ComposedUfunc:
         self.wrapped: np.ufunc = getattr(np, self.__name__)
         self._compute = compute
 
+    @on_operands_device
     def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
         """Compute the ufunc of operands. Output arrays may follow the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout

@@ -24,7 +24,7 @@ import numpy as np
 from weft.fusion.graph.expr import INTERNED, Expr, Location, leaf, scalar
 from weft.fusion.record.by_value import MOST_BYTES, ValueBuffer
 from weft.fusion.record.loops import Site, site_of
-from weft.runtime import IMMEDIATE, Buffer, Device, default_device
+from weft.runtime import IMMEDIATE, Buffer, Device, DeviceMismatchError, default_device
 
 # Recording is cut at the head of a loop (`loops.py`) if at least SOFT_LIMIT operations are pending, and anywhere if
 # there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
@@ -109,6 +109,7 @@ class Epoch:
         "device",
         "ended",
         "first",
+        "followed",
         "head",
         "history",
         "limit",
@@ -133,6 +134,7 @@ class Epoch:
         self.slot_of: dict[int, int] = {}  # id of a bound buffer -> its slot
         self.pending: list[Storage | Expr] = []  # storages recorded here, and expressions of updates of a storage
         self.results: dict[Expr, Expr] = {}  # value evaluated here -> the leaf that holds it
+        self.followed: Device | None = None  # the device of the recording that this one ended, on another device
         self.first: Location | None = None  # call site at which the recording began
         # number of operations from which on the recording is cut, or searched for a loop
         self.soft = self.look = SOFT_LIMIT
@@ -194,7 +196,10 @@ class Epoch:
         return node
 
     def check(self, expr: Expr) -> None:
-        """Raise RuntimeError if an expression uses slots of a recording that has ended."""
+        """Raise RuntimeError if an expression uses slots of a recording that has ended.
+
+        Raises DeviceMismatchError if recording has changed to another device within the operation.
+        """
         taken = self.taken
         waiting, seen = [expr], {expr}
         while waiting:
@@ -202,6 +207,11 @@ class Epoch:
             if node in taken:
                 continue
             if node.kind in ("leaf", "scalar"):
+                if self.followed is not None:
+                    here, there = self.device.name, self.followed.name
+                    raise DeviceMismatchError(
+                        f"an operation of arrays on {here} and {there}: move one, for example with .to({here!r})"
+                    )
                 raise RuntimeError(
                     f"{expr!r} belongs to a recording that has ended: recording was cut within an operation"
                 )
@@ -269,9 +279,10 @@ def current_epoch(device: Device | None = None) -> Epoch:
     if device is None:
         device = default_device()
     if epoch is None or epoch.device is not device:
-        if epoch is not None:
-            epoch.ended = True
+        before = epoch
         epoch = recording.epoch = Epoch(device)
+        if before is not None:
+            before.ended, epoch.followed = True, before.device
     return epoch
 
 

@@ -1,0 +1,131 @@
+"""NumPy arrays and numbers beside arrays on a device that is not the default one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+
+X = np.random.default_rng(3).random((100, 500))
+ROWS = np.arange(0, 100, 2)
+MASK = X > 0.5
+NUMBER = np.float64(3)
+
+
+def _set(key: Any, value: Any) -> Callable[[Any, Any], Any]:
+    def assign(_: Any, a: Any) -> Any:
+        a[key] = value
+        return a
+
+    return assign
+
+
+def _written(write: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def written(m: Any, a: Any) -> Any:
+        write(m, a)
+        return a
+
+    return written
+
+
+CASES: dict[str, Callable[[Any, Any], Any]] = {
+    "a + x": lambda m, a: a + X,
+    "x - a": lambda m, a: X - a,
+    "a * float64": lambda m, a: a * NUMBER,
+    "float64 / a": lambda m, a: NUMBER / a,
+    "a += x": lambda m, a: a.__iadd__(X),
+    "a *= float64": lambda m, a: a.__imul__(NUMBER),
+    "a ** x": lambda m, a: a**X,
+    "a @ x.T": lambda m, a: a @ X.T,
+    "x.T @ a": lambda m, a: X.T @ a,
+    "a @= x": lambda m, a: a.__imatmul__(np.eye(500)),
+    "divmod": lambda m, a: divmod(a, X)[1],
+    "a[rows]": lambda m, a: a[ROWS],
+    "a[rows, columns]": lambda m, a: a[ROWS[:, None], np.arange(400)],
+    "a[list]": lambda m, a: a[[1, 2, 3]],
+    "a[mask]": lambda m, a: a[MASK],
+    "a[slice] = x": _set(slice(2, 60), np.ones((58, 500))),
+    "a[rows] = x": _set(ROWS, np.ones((50, 500))),
+    "a[rows] = float64": _set(ROWS, NUMBER),
+    "a[mask] = float64": _set(MASK, NUMBER),
+    "a[mask] = x": _set(MASK, np.arange(MASK.sum()) * 1.0),
+    "a[0] = list": _set(0, list(X[0])),
+    "a.flat[slice] = x": _written(lambda m, a: a.flat.__setitem__(slice(0, 100), X[0, :100])),
+    "a.fill": _written(lambda m, a: a.fill(NUMBER)),
+    "a.clip": lambda m, a: a.clip(X - 1, X),
+    "a.take": lambda m, a: a.take(ROWS, 0),
+    "a.sum": lambda m, a: a.sum(where=MASK),
+    "where": lambda m, a: m.where(MASK, a, X),
+    "select": lambda m, a: m.select([MASK], [a], 0.0),
+    "choose": lambda m, a: m.choose(MASK.astype(int), [a, X]),
+    "piecewise": lambda m, a: m.piecewise(a, [MASK], [1.0, 2.0]),
+    "take_along_axis": lambda m, a: m.take_along_axis(a, np.argsort(X, 1), 1),
+    "concatenate": lambda m, a: m.concatenate([X, a]),
+    "stack": lambda m, a: m.stack([X, a]),
+    "block": lambda m, a: m.block([[a, X]]),
+    "r_": lambda m, a: m.r_[a[0], X[0]],
+    "append": lambda m, a: m.append(a, X, 0),
+    "insert": lambda m, a: m.insert(a, 3, X[0], 0),
+    "delete": lambda m, a: m.delete(a, ROWS, 0),
+    "repeat": lambda m, a: m.repeat(a, np.full(100, 2), axis=0),
+    "roll": lambda m, a: m.roll(a, np.array([1, 2]), (0, 1)),
+    "put": _written(lambda m, a: m.put(a, ROWS, 1.5)),
+    "putmask": _written(lambda m, a: m.putmask(a, MASK, X)),
+    "copyto": _written(lambda m, a: m.copyto(a, X, where=MASK)),
+    "add.at": _written(lambda m, a: m.add.at(a, ROWS, X[:50])),
+    "add.reduce": lambda m, a: m.add.reduce(a, axis=0, where=MASK),
+    "multiply.outer": lambda m, a: m.multiply.outer(a[0], X[0]),
+    "out=a": lambda m, a: m.add(a, X, out=a),
+    "average": lambda m, a: m.average(a, weights=X),
+    "std": lambda m, a: m.std(a, axis=1, where=MASK),
+    "einsum": lambda m, a: m.einsum("ij,ij->i", a, X),
+    "tensordot": lambda m, a: m.tensordot(a, X, ((0, 1), (0, 1))),
+    "kron": lambda m, a: m.kron(a[:5, :5], X[:5, :50]),
+    "convolve": lambda m, a: m.convolve(a.ravel(), np.ones(5)),
+    "polyval": lambda m, a: m.polyval(np.arange(3.0), a),
+    "interp": lambda m, a: m.interp(a, np.linspace(0, 1, 9), np.arange(9.0)),
+    "searchsorted": lambda m, a: m.searchsorted(np.linspace(0, 1, 9), a),
+    "histogram": lambda m, a: m.histogram(a, np.linspace(0, 1, 20))[0],
+    "bincount": lambda m, a: m.bincount((a * 10).astype(int).ravel(), weights=X.ravel()),
+    "isin": lambda m, a: m.isin(a, X[0]),
+    "gradient": lambda m, a: m.gradient(a, np.arange(100.0), axis=0),
+    "solve": lambda m, a: m.linalg.solve(a[:50, :50], X[:50, 0]),
+    "lexsort": lambda m, a: m.lexsort((X[0], a[0])),
+    "allclose": lambda m, a: m.allclose(a, X),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("pending", [False, True])
+def test_numpy_operands_come_to_the_arrays_device(name: str, pending: bool) -> None:
+    before = wf.asarray(X) + 1  # (recorded on the default device)
+    a = wf.asarray(X.copy(), device="simt")
+    a = a + 0.0 if pending else a
+    found, wanted = CASES[name](wf, a), CASES[name](np, X.copy())
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12, atol=1e-12)
+    if isinstance(found, wf.ndarray):
+        assert found.device.name == "simt"
+    np.testing.assert_array_equal(np.asarray(before), X + 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["average", "einsum", "piecewise", "a @ x.T", "a[rows]", "a + x", "out=a", "a[rows] = x"]
+)
+def test_arrays_on_two_devices_are_refused(name: str) -> None:
+    here, there = wf.asarray(X), wf.asarray(X.copy(), device="simt")
+    two = {
+        "average": lambda: wf.average(there, weights=here),
+        "einsum": lambda: wf.einsum("ij,ij->i", there, here),
+        "piecewise": lambda: wf.piecewise(there, [here > 0.5], [1.0, 2.0]),
+        "a @ x.T": lambda: there @ here.T,
+        "a[rows]": lambda: there[wf.arange(40_000) % 100],
+        "a + x": lambda: there + here,
+        "out=a": lambda: wf.add(there, here, out=there),
+        "a[rows] = x": lambda: there.__setitem__(ROWS, here[:50]),
+    }
+    with pytest.raises(wf.DeviceMismatchError, match=r"move one|move it"):
+        two[name]()
