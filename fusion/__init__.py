@@ -32,7 +32,7 @@ from weft.fusion.graph.expr import (
 )
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
 from weft.fusion.record.collecting import keep_apart
-from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_memory, was_alone
+from weft.fusion.record.evaluate import ALONE, evaluate, fill_memory, realise, release_memory, was_alone
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
     assign,
@@ -88,6 +88,7 @@ __getattr__ = lazy_names(
 )
 
 __all__ = [
+    "ALONE",
     "FOLD_CHUNK",
     "INTERNED",
     "Epoch",

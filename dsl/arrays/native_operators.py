@@ -13,11 +13,13 @@ from typing import Any
 
 from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.call_sites import RECORD_FUNCTION
-from weft.dsl.arrays.native_operators_text import FUNCTIONS, NAME, SHARED, operator_text
+from weft.dsl.arrays.native_keys_text import FUNCTIONS, NAME, SHARED
+from weft.dsl.arrays.native_operators_text import operator_text
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN, OwnNames
 from weft.dsl.immediate.native_immediate import INSTALLED, plain_signature
-from weft.runtime import Builtin, Replacement, python_function, report_failure, try_compiling
+from weft.dsl.immediate.small_work import recorded_bytes
+from weft.runtime import IMMEDIATE, Builtin, Replacement, python_function, report_failure, try_compiling
 
 # What a warning says if the native recorders cannot be made.
 FORM, INSTEAD = "native code for recording", "operations are recorded by Python, which is slower"
@@ -84,8 +86,8 @@ def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -
     Raises CompileError if the builtin cannot be compiled.
     """
     objects = (*SHARED.values(), op, way, does, function)
-    words = [*map(python_function, FUNCTIONS), *map(id, objects)]
     name = function.__name__
+    words = [*map(python_function, FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], recorded_bytes(name)]
     text = f"{name}{plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
     return Builtin(NAME, operator_text(), words, objects, name, text)
 

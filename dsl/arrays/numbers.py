@@ -53,7 +53,7 @@ class SlotKey(tuple[Any, ...]):
 
 
 # Memoized expressions of such operations, and the NumPy types of their numbers.
-_slotted: dict[SlotKey, tuple[Expr, Any]] = {}
+SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
@@ -61,7 +61,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
     On a hit, `number` is appended to the epoch's slots.
     """
-    found = _slotted.get(key)
+    found = SLOTTED.get(key)
     if found is None:
         return None
     node, kind = found
@@ -78,9 +78,9 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
     """Memoize an operation whose Python scalar is the last slot that the epoch has bound."""
     if len(epoch.slots) == key.slot + 1:
-        if len(_slotted) >= LIMIT:
-            _slotted.clear()
-        _slotted[key] = node, type(epoch.slots[-1])
+        if len(SLOTTED) >= LIMIT:
+            SLOTTED.clear()
+        SLOTTED[key] = node, type(epoch.slots[-1])
 
 
 def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:

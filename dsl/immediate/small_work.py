@@ -135,6 +135,8 @@ _ALONE = 8
 # per element of the limit: NumPy reads so many before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
 EXACT_BYTES = 64
+_MOST_ELEMENT = 16  # bytes of the largest elements
+_NEVER = 1 << 40
 # Functions whose results can have many more elements than their arguments, and their limit.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
@@ -144,6 +146,14 @@ WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
 BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
 MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
+
+
+def recorded_bytes(name: str) -> int:
+    """Return the size, in bytes per element of the limit, from which on an array in memory is only recorded by a
+    function, except at call sites that `was_alone` knows."""
+    if name in _PRODUCTS:
+        return _NEVER  # (matrices of any size may be multiplied immediately)
+    return _MOST_ELEMENT if name == "roll" else EXACT_BYTES
 
 
 def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from itertools import pairwise
 from sys import getrefcount
 from typing import Any, TypeVar
 
@@ -144,8 +145,9 @@ def uncut(operation: Operation) -> Operation:
     return held  # type: ignore[return-value]
 
 
-# Heads of loops: lines at which recordings are cut. Bounded.
-_heads: set[Site] = set()
+# Heads of loops: lines at which recordings are cut, each with the number of operations of its loop's longest iteration.
+# Bounded.
+_heads: dict[Site, int] = {}
 # How often in a row recordings that were cut at a head needed a new plan. Numbers that change become slots after some iterations.
 _misses: dict[Site, int] = {}
 MISSES = 4
@@ -303,13 +305,15 @@ def _find_short(epoch: Epoch, count: int) -> None:
 def _look(epoch: Epoch, count: int) -> None:
     """Choose the loop head at which the recording will be cut.
 
-    It is cut at a known loop head, or at the head of the loop that it contains.
+    It is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited for two
+    iterations does not count: its operation may run immediately now.
     """
     recorded = _expressions(epoch)
     sites = visits_of(recorded)
     epoch.look = 2 * count
     epoch.head = None
-    if _heads.isdisjoint(sites):
+    last = {site: k for k, site in enumerate(sites) if site in _heads}
+    if all(len(sites) - k > 2 * _heads[site] for site, k in last.items()):
         loop = find_loop([*epoch.history, *sites])
         if loop is not None:
             epoch.head = loop.head
@@ -348,15 +352,15 @@ def _learn_head(site: Site, history: list[Site | None]) -> None:
     if loop is None or len(loop.visits) < CERTAIN:
         return
     sites = [*history, site]
-    inner = _heads.intersection(sites)
+    inner = _heads.keys() & sites
     if any(sites.count(head) <= len(loop.visits) for head in inner):
         return
-    _heads.difference_update(inner)
     for head in inner:
+        _heads.pop(head, None)
         limits.pop(head, None)
     if len(_heads) >= LIMITS_LIMIT:
         _heads.clear()
-    _heads.add(loop.head)
+    _heads[loop.head] = max(after - before for before, after in pairwise(loop.visits))
     _shorten(loop.head, SOFT_LIMIT)
 
 

@@ -16,12 +16,12 @@ import pytest
 
 import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
-from weft.dsl.arrays import native_operators
+from weft.dsl.arrays import call_sites, native_operators
 from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.native_operators import quicken_all
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
-from weft.fusion import INTERNED, Epoch, Storage, recording, reset_statistics, statistics
+from weft.fusion import ALONE, INTERNED, Epoch, Storage, end_recording, recording, reset_statistics, statistics
 from weft.runtime import CompileError, DeviceMismatchError, failures, override
 
 
@@ -204,6 +204,36 @@ def test_public_functions_are_found_again(name: str, monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(wf.sum(x, axis=axis).numpy(), a.sum(axis=axis), rtol=1e-15)
 
 
+@pytest.mark.parametrize(("name", "n"), [("roll", 200), ("sum", 400), ("where", 400), ("clip", 400)])
+def test_functions_of_large_arrays_in_memory_are_found_again(
+    name: str, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, (a, b) = FUNCTIONS[name], np.random.default_rng(3).random((2, n, n)) * 4
+    x, y = wf.asarray(a) + 0, wf.asarray(b) + 0
+    wf.evaluate(x, y)
+    python: list[bool] = []
+    monkeypatch.setattr("weft.dsl.arrays.memoized.note_found", lambda: python.append(True))
+    ALONE.clear()
+    with override(immediate=1 << 14):
+        results = [function(wf, x, y) for _ in range(3)]
+    assert not python
+    assert len({id(result._storage.expr) for result in results}) == 1
+    for result in results:
+        np.testing.assert_allclose(result.numpy(), function(np, a, b), rtol=1e-12)
+
+
+def test_copies_that_were_not_fused_run_immediately() -> None:
+    a = np.random.default_rng(3).random((100, 400))
+    x = wf.asarray(a) + 0
+    wf.evaluate(x)
+    end_recording()
+    with override(immediate=1 << 14):
+        for k in range(3):
+            rolled = wf.roll(x, 1)  # (at the same call site)
+            assert len(recording.epoch.pending) == (k == 0)  # type: ignore[union-attr]
+            np.testing.assert_array_equal(rolled.numpy(), np.roll(a, 1))
+
+
 def test_public_functions_describe_themselves_as_before() -> None:
     assert wf.where.__name__ == "where" and "x" in inspect.signature(wf.where).parameters
     assert wf.roll.__doc__ and "axis" in inspect.signature(wf.roll).parameters
@@ -233,6 +263,37 @@ def test_numbers_that_change_become_slots() -> None:
         np.testing.assert_array_equal((x * (0.1 * k)).numpy(), np.arange(4.0) * (0.1 * k))
         plans.append(wf.statistics()["plans"])
     assert plans[-4:] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", [float, np.float64, int])
+def test_numbers_in_slots_are_found_again(kind: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    a = np.arange(4.0)
+
+    def powers(y: Any, number: Any) -> Any:
+        for k in range(3):
+            y = y * kind(number + k)
+        y += kind(number)
+        return y - kind(2 * number)
+
+    python: list[Any] = []
+    recall = call_sites.recall_slotted
+    monkeypatch.setattr(call_sites, "recall_slotted", lambda *given: python.append(given) or recall(*given))
+    for number in range(2, 9):
+        python.clear()
+        found = powers(wf.asarray(a) + 1, number)
+        slots = [slot for slot in recording.epoch.slots if isinstance(slot, np.generic)]  # type: ignore[union-attr]
+        np.testing.assert_array_equal(found.numpy(), powers(a + 1, number))
+    assert len(slots) == 5
+    assert not python
+
+
+def test_numbers_beyond_the_loop_of_a_slot() -> None:
+    a = np.arange(4, dtype=np.int8)
+    for number in (2, 3, 4, 5):
+        np.testing.assert_array_equal((wf.asarray(a) * number).numpy(), a * number)
+    with pytest.raises(OverflowError):
+        wf.asarray(a) * 300
+    np.testing.assert_array_equal((wf.asarray(a) * 6).numpy(), a * 6)
 
 
 def test_what_an_operator_does_not_take() -> None:

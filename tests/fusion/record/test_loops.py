@@ -98,9 +98,9 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
         assert plans[2:] == [0, 0], plans
 
 
-def test_plans_of_interpreted_programs_do_not_move_the_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that an interpreted program is cut at the same operations after it is compiled."""
-    native_immediate.quicken()
+@pytest.fixture
+def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of operations of the recordings that were cut, in order."""
     lengths: list[int] = []
     end = recording._end
 
@@ -109,6 +109,12 @@ def test_plans_of_interpreted_programs_do_not_move_the_cuts(monkeypatch: pytest.
         return end(epoch)
 
     monkeypatch.setattr(recording, "_end", noting)
+    return lengths
+
+
+def test_plans_of_interpreted_programs_do_not_move_the_cuts(lengths: list[int]) -> None:
+    """Test that an interpreted program is cut at the same operations after it is compiled."""
+    native_immediate.quicken()
     with wf.device("cpu"):
         runs = []
         for how in ("always", "always", "always", "never", "never"):
@@ -118,6 +124,26 @@ def test_plans_of_interpreted_programs_do_not_move_the_cuts(monkeypatch: pytest.
             np.testing.assert_allclose(found, relaxed(np, 25), rtol=1e-9, atol=1e-12)
             runs.append(lengths[:])
     assert runs[2] and runs[3] == runs[4] == runs[2]
+
+
+def relaxed_by_colour(m: ModuleType, red: Any, iterations: int) -> Any:
+    u = m.zeros((200, 200))
+    for _ in range(iterations):
+        for colour in (red, ~red):  # (immediate once `red` is in memory)
+            around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+            u[1:-1, 1:-1] += 0.7 * m.where(colour, 0.25 * around - u[1:-1, 1:-1] + 0.01, 0.0)
+    return u
+
+
+def test_a_head_that_is_not_recorded_any_more_is_forgotten(lengths: list[int]) -> None:
+    colour = np.add.outer(np.arange(198), np.arange(198)) % 2 == 0
+    with wf.device("cpu"), override(immediate=1 << 14):
+        for _ in range(2):
+            red = (wf.asarray(colour.astype(np.int64)) + 0) == 1  # (pending)
+            found = np.asarray(relaxed_by_colour(wf, red, 100))
+    np.testing.assert_allclose(found, relaxed_by_colour(np, colour, 100), rtol=1e-9, atol=1e-12)
+    assert max(lengths) < 600
+    assert sum(lengths) > 2000
 
 
 def test_iterations_are_cut_alike() -> None:

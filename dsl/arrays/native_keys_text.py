@@ -1,0 +1,393 @@
+"""LLVM IR that forms the memo keys of native recorders.
+
+In: the arguments of a call. Out: code that appends the parts of the call's memo key, and binds its operands to the
+current epoch. Invariant: a key equals the one that `call_sites` or `memoized` forms for the same call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import EllipsisType, NoneType
+from typing import Any
+
+import numpy as np
+
+from weft.dsl.arrays.array import Array, Scalar
+from weft.dsl.arrays.call_sites import SHOW, bind_memory
+from weft.dsl.arrays.indexing import element
+from weft.dsl.arrays.numbers import SLOTTED
+from weft.dsl.arrays.windows import WINDOWS
+from weft.dsl.immediate.native_objects_text import ObjectText
+from weft.fusion import ALONE, INTERNED, Storage, limits, recording
+from weft.runtime import Text, get_device
+
+NAME = "weft_record_again"
+SLICE = 16  # ... a slice's three parts, one after the other
+ITEMS = tuple.__basicsize__  # ... a tuple's items
+MOST = 48  # maximum number of parts of a key
+FUNCTIONS = tuple(
+    (
+        "PyEval_GetFrame PyFrame_GetCode PyFrame_GetLasti PyObject_Vectorcall PyFloat_AsDouble PyList_Size "
+        "PyList_Append PyTuple_New PyTuple_SetItem PyTuple_Pack PyTuple_Size PyLong_FromVoidPtr PyDict_GetItemWithError "
+        "PyDict_SetItem PyNumber_Add PyDict_Size PyType_GenericAlloc Py_IncRef PyErr_Clear"
+    ).split()
+)
+# Objects that all native recorders share. `OWN` lists those of each recorder: the op (None for a ufunc's own op), how
+# it takes its operands, what it does with a memoized expression, and the Python function.
+SHARED: dict[str, Any] = {
+    "recording": recording,
+    "attribute": "epoch",
+    "interned": INTERNED,
+    "slotted": SLOTTED,
+    "windows": WINDOWS,
+    "bind": bind_memory,
+    "element": element,
+    "limits": limits,
+    "sites alone": ALONE,
+    "name": "name",
+    "own name": "__name__",
+    "None": None,
+    "cpu": get_device("cpu"),
+    "Array": Array,
+    "Scalar": Scalar,
+    "Storage": Storage,
+    "float": float,
+    "float64": np.float64,
+    "int": int,
+    "bool": bool,
+    "str": str,
+    "NoneType": NoneType,
+    "EllipsisType": EllipsisType,
+    "slice": slice,
+    "tuple": tuple,
+}
+OWN = ("op", "way", "does", "function")
+# Words that are no objects: the address of the limit of immediate execution, and the number of bytes per element of the
+# limit from which on Python records an operation on an array in memory.
+WORDS = ("immediate", "least")
+# Objects to which a call holds references until it ends.
+_HELD = (
+    "code",
+    "at",
+    "number",
+    "epoch",
+    "alone",
+    "row",
+    "operand",
+    "key",
+    "slotted",
+    "node",
+    "kind",
+    "value",
+    "storage",
+)
+_BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
+# Types whose values identify a part of a key by themselves.
+_PLAIN = dict.fromkeys(("NoneType", "bool", "str", "EllipsisType"), "plain")
+# Length of the memo key of an operator with a number as its second operand.
+WITH_NUMBER = 9
+
+
+class KeyText(ObjectText):
+    """Emitter of the code that forms memo keys. It emits branches to ``slow`` where Python must handle a call."""
+
+    _first: str  # the first argument
+    _own: str  # ... its type
+
+    def __init__(self, at: Mapping[str, int]) -> None:
+        self._at = at
+        self._leaf: dict[str, str] = {}
+        self._t = t = Text()
+        self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *OWN, *WORDS))
+        self._held = {name: t.new("alloca ptr") for name in (*_HELD, *_BINDING)}
+        self._result, self._cursor, self._outer, self._pending, self._scalar = (t.new("alloca ptr") for _ in range(5))
+        self._given = t.new("alloca ptr, i64 4")
+        self._parts = t.new(f"alloca ptr, i64 {MOST}")
+        self._count, self._left, self._left_outside, self._large = (t.new("alloca i64") for _ in range(4))
+        for where in (*self._held.values(), self._result, self._scalar):
+            t.do(f"store ptr null, ptr {where}")
+        t.store("0", self._count, 0)
+        t.store("-1", self._left_outside, 0)
+        t.store("0", self._large, 0)
+        self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
+
+    def _begin_showing(self) -> None:
+        """Emit the first parts of the memo key of an index operation: the array's view and the storage's shape."""
+        t = self._t
+        self._go_where("shown", self._own, {"Array": "shown.array"})
+        t.label("shown.array")
+        t.branch("icmp eq i64 %count, 2", "shown.one", "slow")
+        t.label("shown.one")
+        storage = self._field(self._first, "Array._storage")
+        self._push(self._field(self._first, "Array._view"))
+        self._push(self._field(storage, "Storage.shape"))
+        self._go_through(t.at("%given", 1), "1")
+        t.do("br label %next")
+
+    def _begin_recording(self) -> None:
+        """Emit the first parts of an operation's memo key: op, operand order, call site and keyword names."""
+        t, known = self._t, self._known
+        pending = self._look_around()
+        t.do(f"store ptr {pending}, ptr {self._pending}")
+        t.branch(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
+        t.label("ask.alone")
+        # (Python may copy larger arrays immediately at call sites whose copies were not fused.)
+        site = self._hold("alone", self._pack(*(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))))
+        self._check(site, "alone.packed", "leave")
+        left = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['sites alone']}, ptr {site}")
+        t.branch(f"icmp eq ptr {left}, null", "begun", "slow")
+        t.label("begun")
+        t.branch(f"icmp eq ptr {known['op']}, {known['None']}", "ask", "named")
+        t.label("ask")
+        row = self._hold("row", self._call("ptr", "PyObject_GetAttr", f"ptr {self._first}, ptr {known['own name']}"))
+        self._check(row, "ask.name", "leave")
+        self._push(row)
+        self._go_through(t.at("%given", 1), t.new("sub i64 %count, 1"))
+        t.do("br label %whose")
+        t.label("named")
+        self._push(known["op"])
+        self._go_through("%given", "%count")
+        t.do("br label %whose")
+        t.label("whose")
+        for part in (known["way"], *(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))):
+            self._push(part)
+        t.branch("icmp eq ptr %names, null", "next", "keywords")
+        t.label("keywords")
+        self._push("%names")
+        more = self._call("i64", "PyTuple_Size", "ptr %names")
+        t.store(t.new(f"add i64 {t.load(self._left, 0)}, {more}"), self._left, 0)
+        t.do("br label %next")
+
+    def _go_through(self, cursor: str, count: str) -> None:
+        self._t.do(f"store ptr {cursor}, ptr {self._cursor}")
+        self._t.store(count, self._left, 0)
+
+    def _describe_all(self) -> None:
+        """Emit code that appends all arguments to the memo key, as `memoized.describe` does, up to ``described``."""
+        t = self._t
+        t.label("next")
+        left = t.load(self._left, 0)
+        t.branch(f"icmp eq i64 {left}, 0", "through", "another")
+        t.label("through")
+        outside = t.load(self._left_outside, 0)
+        t.branch(f"icmp slt i64 {outside}, 0", "described", "outside")
+        t.label("outside")
+        self._go_through(t.load(self._outer, 0, "ptr"), outside)
+        t.store("-1", self._left_outside, 0)
+        t.do("br label %next")
+        t.label("another")
+        t.branch(f"icmp sgt i64 {t.load(self._count, 0)}, {MOST - 4}", "slow", "room")
+        t.label("room")
+        cursor = t.load(self._cursor, 0, "ptr")
+        thing = t.load(cursor, 0, "ptr")
+        self._go_through(t.at(cursor, 1), t.new(f"sub i64 {left}, 1"))
+        kind = self._type(thing)
+        self._push(kind)
+        own = {"Array": "array", "Scalar": "array", "float": "float", "int": "number", "float64": "numpy"}
+        self._go_where("kind", kind, {**own, "slice": "slice", "tuple": "tuple", **_PLAIN})
+        self._describe_number(thing)
+        t.label("slice")
+        for k in range(3):
+            part = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {thing}, i64 {SLICE + 8 * k}')}")
+            own = {"NoneType": f"part.{k}", "int": f"part.{k}"}
+            self._go_where(f"slice.{k}", self._type(part), own)
+            t.label(f"part.{k}")
+            self._push(part)
+        t.do("br label %next")
+        t.label("tuple")
+        t.branch(f"icmp slt i64 {t.load(self._left_outside, 0)}, 0", "inside", "slow")
+        t.label("inside")
+        t.do(f"store ptr {t.load(self._cursor, 0, 'ptr')}, ptr {self._outer}")
+        t.store(t.load(self._left, 0), self._left_outside, 0)
+        count = self._call("i64", "PyTuple_Size", f"ptr {thing}")
+        self._go_through(t.new(f"getelementptr i8, ptr {thing}, i64 {ITEMS}"), count)
+        size = self._call("ptr", "PyLong_FromLongLong", f"i64 {count}")
+        self._check(size, "sized", "leave")
+        self._push(size, shared=False)
+        t.do("br label %next")
+        t.label("array")
+        t.branch(f"icmp eq i64 {self._does}, {SHOW}", "slow", "operand")  # (an index that `windows` does not contain)
+        t.label("operand")
+        view = self._field(thing, "Array._view")
+        self._check(view, "operand.view", "slow")
+        self._push(self._operand("operand", thing), shared=False)
+        t.do(f"store ptr null, ptr {self._held['operand']}")
+        self._push(view)
+        t.do("br label %next")
+
+    def _describe_number(self, thing: str) -> None:
+        """Emit code that appends a number, or another value that identifies itself, to the memo key."""
+        t = self._t
+        t.label("numpy")
+        t.do(f"store ptr {thing}, ptr {self._scalar}")
+        self._push(self._known["None"])  # (only keys of slots name such a number)
+        t.do("br label %next")
+        t.label("float")
+        value = t.new(f"bitcast double {self._call('double', 'PyFloat_AsDouble', f'ptr {thing}')} to i64")
+        t.branch(f"icmp eq i64 {value}, {-(1 << 63)}", "slow", "number")  # (0.0 and -0.0 are equal)
+        t.label("number")
+        t.do(f"store ptr {thing}, ptr {self._scalar}")
+        t.do("br label %plain")
+        t.label("plain")
+        self._push(thing)
+        t.do("br label %next")
+
+    def _push(self, part: str, shared: bool = True) -> None:
+        """Emit code that appends a part to the memo key, together with a reference to the part."""
+        t = self._t
+        if shared:
+            self._share(part)
+        count = t.load(self._count, 0)
+        t.do(f"store ptr {part}, ptr {t.at(self._parts, count)}")
+        t.store(t.new(f"add i64 {count}, 1"), self._count, 0)
+
+    def _call(self, kind: str, name: str, arguments: str) -> str:
+        return self._t.new(f"call {kind} {self._known[name]}({arguments})")
+
+    def _hold(self, name: str, value: str) -> str:
+        self._t.do(f"store ptr {value}, ptr {self._held[name]}")
+        return value
+
+    def _place(self, thing: str, name: str) -> str:
+        return self._t.new(f"getelementptr i8, ptr {thing}, i64 {self._at[name]}")
+
+    def _pack(self, *items: str) -> str:
+        given = ", ".join(f"ptr {item}" for item in items)
+        return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
+
+    def _look_around(self) -> str:
+        """Emit code that loads the user's call site and the epoch. Return the epoch's list of pending storages."""
+        t, known = self._t, self._known
+        frame = self._call("ptr", "PyEval_GetFrame", "")
+        self._check(frame, "framed", "slow")
+        code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))
+        offset = t.new(f"sext i32 {self._call('i32', 'PyFrame_GetLasti', f'ptr {frame}')} to i64")
+        where = self._hold("at", self._call("ptr", "PyLong_FromLongLong", f"i64 {offset}"))
+        self._check(where, "placed", "leave")
+        number = self._hold("number", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {code}"))
+        self._check(number, "numbered", "leave")
+        asked = f"ptr {known['recording']}, ptr {known['attribute']}"
+        epoch = self._hold("epoch", self._call("ptr", "PyObject_GetAttr", asked))
+        self._check(epoch, "asked", "leave")
+        t.branch(f"icmp eq ptr {epoch}, {known['None']}", "slow", "recording")
+        t.label("recording")
+        pending = self._field(epoch, "Epoch.pending")
+        count = self._call("i64", "PyList_Size", f"ptr {pending}")
+        limit = self._call("i64", "PyLong_AsLongLong", f"ptr {self._field(epoch, 'Epoch.limit')}")
+        t.branch(f"icmp sge i64 {count}, {limit}", "slow", "short")
+        t.label("short")
+        return pending
+
+    def _operand(self, name: str, thing: str) -> str:
+        """Emit code that loads an operand's expression in the current epoch. Return the name of the LLVM value."""
+        t, known = self._t, self._known
+        epoch = t.load(self._held["epoch"], 0, "ptr")
+        storage = self._field(thing, "Array._storage")
+        self._check(storage, f"{name}.kept", "slow")  # (a value computed immediately has no storage yet)
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", f"{name}.known", f"{name}.bind")
+        t.label(f"{name}.known")
+        found = self._share(self._field(storage, "Storage.expr"))
+        t.do(f"br label %{name}.found")
+        t.label(f"{name}.bind")
+        # (Small GPU arrays in host memory: small operations on them run immediately, otherwise kernels take them by
+        # value.)
+        self._unless_on_host(storage, f"{name}.memory")
+        self._bind(name, storage, epoch)
+        t.label(f"{name}.call")
+        self._release()
+        place = [t.load(self._held[which], 0, "ptr") for which in ("code", "at")]
+        for k, value in enumerate((storage, epoch, *place)):
+            t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
+        bound = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['bind']}, ptr {self._given}, i64 4, ptr null")
+        self._check(bound, f"{name}.bound", "leave")
+        t.do(f"br label %{name}.found")
+        t.label(f"{name}.found")
+        leaf = self._leaf[name]
+        node = t.new(f"phi ptr [ {found}, %{name}.known ], [ {leaf}, %{name}.done ], [ {bound}, %{name}.bound ]")
+        self._hold(name, node)
+        t.branch(f"icmp eq ptr {node}, {known['None']}", "slow", f"{name}.there")
+        t.label(f"{name}.there")
+        return node
+
+    def _bind(self, name: str, storage: str, epoch: str) -> None:
+        """Emit code that binds a storage and goes to ``found``, or to ``call`` if only Python can bind it."""
+        t, known = self._t, self._known
+        call, leave = f"{name}.call", "leave"
+        buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
+        t.branch(f"icmp eq ptr {buffer}, {known['None']}", call, f"{name}.real")
+        t.label(f"{name}.real")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {device}", f"{name}.home", call)
+        t.label(f"{name}.home")
+        first = self._field(epoch, "Epoch.first")
+        t.branch(f"icmp eq ptr {first}, {known['None']}", f"{name}.begin", f"{name}.begun")
+        t.label(f"{name}.begin")
+        odd = self._call("i64", "PyDict_Size", f"ptr {known['limits']}")
+        t.branch(f"icmp eq i64 {odd}, 0", f"{name}.even", call)
+        t.label(f"{name}.even")
+        where = self._pack(*(t.load(self._held[which], 0, "ptr") for which in ("code", "at")))
+        self._check(self._hold("first", where), f"{name}.first", leave)
+        self._exchange(epoch, {"Epoch.first": where})
+        t.do(f"br label %{name}.begun")
+        t.label(f"{name}.begun")
+        address = self._hold("address", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {buffer}"))
+        self._check(address, f"{name}.address", leave)
+        slot_of, slots = self._field(epoch, "Epoch.slot_of"), self._field(epoch, "Epoch.slots")
+        there = self._call("ptr", "PyDict_GetItemWithError", f"ptr {slot_of}, ptr {address}")
+        t.branch(f"icmp eq ptr {there}, null", f"{name}.new", call)
+        t.label(f"{name}.new")
+        count = self._call("i64", "PyList_Size", f"ptr {slots}")
+        slot = self._hold("slot", self._call("ptr", "PyLong_FromLongLong", f"i64 {count}"))
+        self._check(slot, f"{name}.slot", leave)
+        device_name = self._call("ptr", "PyObject_GetAttr", f"ptr {device}, ptr {known['name']}")
+        self._check(self._hold("name", device_name), f"{name}.name", leave)
+        parts = (slot, device_name, self._field(storage, "Storage.shape"), self._field(storage, "Storage.dtype"))
+        key = self._hold("leaf", self._pack(*parts))
+        self._check(key, f"{name}.key", leave)
+        leaf = self._leaf[name] = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['interned']}, ptr {key}")
+        self._check(leaf, f"{name}.leaf", call)
+        # The garbage collector and finalizers may have run. If they wrote or bound anything here, Python handles the
+        # call.
+        count_now = self._call("i64", "PyList_Size", f"ptr {slots}")
+        same_count = t.new(f"icmp eq i64 {count_now}, {count}")
+        same_buffer = t.new(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {buffer}")
+        t.branch(f"and i1 {same_count}, {same_buffer}", f"{name}.same", call)
+        t.label(f"{name}.same")
+        old, size = self._field(epoch, "Epoch.bytes_held"), self._field(buffer, "Buffer.nbytes")
+        total = self._hold("total", self._call("ptr", "PyNumber_Add", f"ptr {old}, ptr {size}"))
+        self._check(total, f"{name}.total", leave)
+        # The storage counts as bound from here on.
+        wrong = self._call("i32", "PyList_Append", f"ptr {slots}, ptr {buffer}")
+        t.branch(f"icmp eq i32 {wrong}, 0", f"{name}.listed", leave)
+        t.label(f"{name}.listed")
+        wrong = self._call("i32", "PyDict_SetItem", f"ptr {slot_of}, ptr {address}, ptr {slot}")
+        t.branch(f"icmp eq i32 {wrong}, 0", f"{name}.done", leave)
+        t.label(f"{name}.done")
+        self._exchange(epoch, {"Epoch.bytes_held": total})
+        self._exchange(buffer, {"Buffer.unwritten": known["None"]})
+        self._exchange(storage, {"Storage.expr": self._share(leaf), "Storage.epoch": epoch})
+        self._release()
+        t.do(f"br label %{name}.found")
+
+    def _unless_on_host(self, storage: str, there: str) -> None:
+        """Emit a branch to ``slow`` if a storage is a small GPU array kept in host memory, and otherwise to `there`."""
+        t, host = self._t, self._field(storage, "Storage.host")
+        tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
+        t.branch(f"or i1 {', '.join(tests)}", there, "slow")
+        t.label(there)
+
+    def _release(self) -> None:
+        """Emit the release of the references that binding has taken."""
+        for name in _BINDING:
+            self._drop(self._t.load(self._held[name], 0, "ptr"))
+            self._t.do(f"store ptr null, ptr {self._held[name]}")
+
+    def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
+        """Emit the replacement of an object's attributes. Old values are released only after all replacements.
+
+        So no other thread can run between two replacements.
+        """
+        old = [self._field(thing, name) for name in values]
+        for name, value in values.items():
+            self._set(thing, name, self._share(value))
+        for value in old:
+            self._drop(value)
