@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from weft.dsl.cli.reports import installed_version
@@ -18,9 +19,11 @@ class _Version(argparse.Action):
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
+    # The program's name is found before the options are parsed, so an option must have its full name.
+    new_parser = partial(argparse.ArgumentParser, allow_abbrev=False)
+    parser = new_parser(prog="weft", description="Write NumPy, get fused kernels.")
     parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print the version")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=new_parser)
     running = commands.add_parser(
         "run",
         help="run an unmodified NumPy script on weft",
@@ -42,7 +45,9 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("info", help="versions, devices, and what was found of CUDA")
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
     caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
-    caching.add_argument("action", choices=("info", "clear"))
+    caching.add_argument(
+        "action", choices=("info", "clear"), help="print the folder and the size of the cache, or delete its entries"
+    )
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser
