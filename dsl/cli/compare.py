@@ -273,6 +273,8 @@ def _describe_fusion(program: MainProgram) -> str:
     largest = max(fused, key=lambda kernel: len(kernel.note.members))
     operations = len(largest.note.members)
     lines = sorted(line for _, line in user_lines(largest.note))
-    where = f", from line {lines[0]} to line {lines[-1]}" if lines else ""
+    where = ""
+    if lines:
+        where = f", at line {lines[0]}" if lines[0] == lines[-1] else f", from line {lines[0]} to line {lines[-1]}"
     start = "fused: " if len(fused) == 1 else f"fused: {len(fused)} kernels; the largest joins "
     return f"{start}{counted(operations, 'array operation')} in one loop{where}"

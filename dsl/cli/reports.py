@@ -12,11 +12,23 @@ from weft.codegen import resolve_target
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import compile
-from weft.runtime import MissingAssemblerError, counted, disk_cache, find_libdevice, find_tool, override, probe
+from weft.runtime import (
+    MissingAssemblerError,
+    counted,
+    disk_cache,
+    find_libdevice,
+    find_tool,
+    override,
+    probe,
+    set_variables,
+)
 from weft.runtime import device as use_device
 
 PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings")
-GPU_PACKAGES = {"nvidia-nvjitlink": "nvidia-nvjitlink-cu12", "nvidia-nvvm": "nvidia-cuda-nvcc-cu12"}  # of CUDA 13 and 12
+GPU_PACKAGES = {
+    "nvidia-nvjitlink": "nvidia-nvjitlink-cu12",
+    "nvidia-nvvm": "nvidia-cuda-nvcc-cu12",
+}  # of CUDA 13 and 12
 TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 TOLERANCE = 1e-4  # of `doctor`, whose values are float32 numbers up to 43
@@ -57,6 +69,7 @@ def info() -> str:
     lines.append(
         f"disassembler  {find_tool('nvdisasm') or find_tool('cuobjdump') or 'not found: pip install nvidia-cuda-nvdisasm'}"
     )
+    lines += [f"{name}={text}" for name, text in set_variables().items()]
     return "\n".join(lines)
 
 

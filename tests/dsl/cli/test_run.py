@@ -130,9 +130,7 @@ def test_libraries_take_arrays_for_numpys(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "weft", "run", str(tmp_path / "script.py")]
     paths = os.pathsep.join([str(EXAMPLES.parent / "src"), str(installed)])
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
-    assert done.stdout == "(True, False, 'array', False) True weft.dsl.arrays.array\n(True, True) True True\n", (
-        done.stderr
-    )
+    assert done.stdout == "(True, False, 'array', False) True weft\n(True, True) True True\n", done.stderr
 
 
 def test_programs_on_weft_see_its_arrays() -> None:
