@@ -95,7 +95,6 @@ class Array(ArrayMembers):
     # By this name, pandas recognizes arrays that it converts with `to_numpy` before storing them.
     _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
-
     _home: Device | None
     _lent: bool | None
     _storage: Storage

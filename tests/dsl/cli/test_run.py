@@ -76,6 +76,15 @@ def test_saved_arrays_are_compared(
     assert np.load("c.npz")["named"].tolist() == [1, 1, 1]
 
 
+def test_operations_of_one_line_are_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compare, "_in_new_process", _in_this_process)
+    (tmp_path / "script.py").write_text("import numpy as np\nprint(float((np.sin(np.arange(60_000.0)) + 1).sum()))\n")
+    assert main(["run", "--compare", str(tmp_path / "script.py")]) == 0
+    assert re.search(r"in one loop, at line 2$", capsys.readouterr().out, re.MULTILINE)
+
+
 SAVING = """
 import numpy as np
 x = np.ones(3)
