@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import Any
 
 from weft.dsl.cli.reports import installed_version
+
+
+class _Parser(argparse.ArgumentParser):
+    """Parser that accepts full names only, because the program's name is found before the options are parsed."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
 
 
 class _Version(argparse.Action):
@@ -19,11 +25,9 @@ class _Version(argparse.Action):
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    # The program's name is found before the options are parsed, so an option must have its full name.
-    new_parser = partial(argparse.ArgumentParser, allow_abbrev=False)
-    parser = new_parser(prog="weft", description="Write NumPy, get fused kernels.")
+    parser = _Parser(prog="weft", description="Write NumPy, get fused kernels.")
     parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print the version")
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=new_parser)
+    commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser(
         "run",
         help="run an unmodified NumPy script on weft",

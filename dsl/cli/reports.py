@@ -47,7 +47,7 @@ def _describe_gpu_package(newer: str, older: str) -> str:
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"
-    return f"{newer:16} not installed; a GPU needs it: pip install 'weft[cuda13]' (or cuda12)"
+    return f"{newer:16} not installed; for a GPU: pip install 'weft[cuda13]' (or cuda12)"
 
 
 def info() -> str:

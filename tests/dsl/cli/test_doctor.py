@@ -67,7 +67,7 @@ def test_a_large_difference_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 @pytest.mark.parametrize(
     ("installed", "expected"),
     [
-        ({}, "nvidia-nvvm      not installed; a GPU needs it: pip install 'weft[cuda13]' (or cuda12)"),
+        ({}, "nvidia-nvvm      not installed; for a GPU: pip install 'weft[cuda13]' (or cuda12)"),
         ({"nvidia-nvvm": "13.1"}, "nvidia-nvvm 13.1"),
         ({"nvidia-cuda-nvcc-cu12": "12.9"}, "nvidia-cuda-nvcc-cu12 12.9"),
     ],
