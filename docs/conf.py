@@ -10,6 +10,9 @@ extensions = ["myst_nb", "sphinx_design"]
 exclude_patterns = ["_build", "README.md"]
 root_doc = "index"
 
+# Code blocks without a language are commands and outputs.
+highlight_language = "none"
+
 # Every reference must lead somewhere.
 nitpicky = True
 

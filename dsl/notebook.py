@@ -55,8 +55,8 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _options(line: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="%%weft", description="Run a cell on weft.", exit_on_error=False)
-    parser.add_argument("--compare", action="store_true", help="run the cell under NumPy too, and compare")
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # (a help option would end the kernel)
+    parser.add_argument("--compare", action="store_true")
     known, unknown = parser.parse_known_args(shlex.split(line))
     if unknown:
         raise ValueError(f"%%weft has the option --compare, not {' '.join(unknown)}")

@@ -37,7 +37,7 @@ from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import Event, HostKind, HostMemory, Stream
-from weft.runtime.settings import BETWEEN, IMMEDIATE, override, setting, thread_count
+from weft.runtime.settings import BETWEEN, IMMEDIATE, override, set_variables, setting, thread_count
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ __all__ = [
     "set_default_device",
     "set_judge",
     "set_target_resolver",
+    "set_variables",
     "setting",
     "show_cell",
     "show_file",

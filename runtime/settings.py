@@ -31,7 +31,10 @@ def _flag(text: str) -> bool:
 
 
 def _count(text: str) -> int:
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
     if number < 0:
         raise ValueError("it takes a whole number, 0 or more")
     return number
@@ -190,6 +193,20 @@ def setting(name: str) -> Any:
         return row.parse(text)
     except ValueError as error:
         raise SettingError(f"{row.env}={text!r}: {error} ({row.doc})") from None
+
+
+def set_variables() -> dict[str, str]:
+    """Return the environment variables that have the form of a setting of weft, with a note on unknown ones."""
+    import difflib  # (a report alone needs it)
+
+    known = [row.env for row in TABLE]
+    found = {}
+    for name, text in sorted(os.environ.items()):
+        if name.startswith("WEFT_"):
+            similar = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {similar[0]}?" if similar else ""
+            found[name] = text if name in known else f"{text} (weft has no such setting{meant})"
+    return found
 
 
 def environment() -> dict[str, str]:

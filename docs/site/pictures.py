@@ -138,7 +138,7 @@ def draw(name: str, path: Path) -> None:
     figure = Figure(figsize=(5, 3.75), layout="constrained")
     DRAW[name](figure, [np.asarray(value) for value in returned])
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.05)  # (no margins beside a square picture)
 
 
 def main(folder: Path) -> None:

@@ -86,6 +86,7 @@ class Array(ArrayMembers):
     (True, (2, 3), array([3, 5, 7]))
     """
 
+    __module__ = "weft"  # the public name, as `repr(type(x))` and pickles have it
     # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
     # from them when they are first needed; from then on, `_home` is None. `_lent` is set if other code may have got the
     # memory of `_values` before.
@@ -94,7 +95,6 @@ class Array(ArrayMembers):
     # By this name, pandas recognizes arrays that it converts with `to_numpy` before storing them.
     _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
-
     _home: Device | None
     _lent: bool | None
     _storage: Storage

@@ -20,6 +20,7 @@ SHORT = 30e-6  # mean seconds of a kernel, below which its launch costs as much
 SHOWN = 6  # maximum number of lines
 FROM = 0.02  # fraction of the run's time from which on a line is shown without a mistake in it
 FULL = 0.5  # fraction of the copy bandwidth from which on a kernel is limited by it
+WRITERS = ("numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt")  # read values in any case
 DENSE = 2  # instructions per byte from which on a kernel is limited by arithmetic
 
 
@@ -65,6 +66,8 @@ def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
     for kernel in one.kernels:
         if kernel.note.name.endswith(" on the host"):
             name = kernel.note.name.removesuffix(" on the host")
+            if name in WRITERS:
+                continue
             found.append(
                 f"{name} has no kernel. NumPy computes it on the host, and what surrounds it is not fused with it "
                 f"({show_seconds(kernel.seconds)})."

@@ -2,7 +2,7 @@
 
 The script runs several times in this process, each time in a new module, on weft until nothing is compiled or
 interpreted any more. Cold runs are in new processes. The comparison covers its printed output, the arrays that it
-saves through `numpy.save` or `numpy.savetxt`, and its global variables.
+saves through `numpy.save`, `numpy.savetxt`, `numpy.savez` or `numpy.savez_compressed`, and its global variables.
 """
 
 from __future__ import annotations
@@ -99,16 +99,22 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
 
 @contextlib.contextmanager
 def _watch_saving(saved: dict[str, np.ndarray]) -> Iterator[None]:
-    """Within the ``with`` block, record the arrays that the program saves with `numpy.save` or `numpy.savetxt`."""
-    originals = {name: getattr(np, name) for name in ("save", "savetxt")}
+    """Within the ``with`` block, record the arrays that the program saves with one of NumPy's functions."""
+    originals = {name: getattr(np, name) for name in ("save", "savetxt", "savez", "savez_compressed")}
 
     def watcher(name: str) -> Any:
         def save(file: Any, values: Any, *arguments: Any, **options: Any) -> Any:
             saved[Path(str(file)).name] = np.array(values)
             return originals[name](file, values, *arguments, **options)
 
-        save.__name__ = name
-        return save
+        def save_archive(file: Any, *arrays: Any, allow_pickle: bool = True, **named: Any) -> Any:
+            for key, values in (*((f"arr_{k}", values) for k, values in enumerate(arrays)), *named.items()):
+                saved[f"{Path(str(file)).name} {key}"] = np.array(values)
+            return originals[name](file, *arrays, allow_pickle=allow_pickle, **named)
+
+        function = save_archive if name.startswith("savez") else save
+        function.__name__ = name
+        return function
 
     namespace = script_module("numpy").__dict__
 
@@ -267,6 +273,8 @@ def _describe_fusion(program: MainProgram) -> str:
     largest = max(fused, key=lambda kernel: len(kernel.note.members))
     operations = len(largest.note.members)
     lines = sorted(line for _, line in user_lines(largest.note))
-    where = f", from line {lines[0]} to line {lines[-1]}" if lines else ""
+    where = ""
+    if lines:
+        where = f", at line {lines[0]}" if lines[0] == lines[-1] else f", from line {lines[0]} to line {lines[-1]}"
     start = "fused: " if len(fused) == 1 else f"fused: {len(fused)} kernels; the largest joins "
     return f"{start}{counted(operations, 'array operation')} in one loop{where}"

@@ -8,6 +8,13 @@ from typing import Any
 from weft.dsl.cli.reports import installed_version
 
 
+class _Parser(argparse.ArgumentParser):
+    """Parser that accepts full names only, because the program's name is found before the options are parsed."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+
 class _Version(argparse.Action):
     """Option that prints the installed version."""
 
@@ -18,7 +25,7 @@ class _Version(argparse.Action):
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(prog="weft", description="Write NumPy, get fused kernels.")
+    parser = _Parser(prog="weft", description="Write NumPy, get fused kernels.")
     parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)
     running = commands.add_parser(
@@ -42,7 +49,9 @@ def make_parser() -> argparse.ArgumentParser:
     commands.add_parser("info", help="versions, devices, and what was found of CUDA")
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
     caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
-    caching.add_argument("action", choices=("info", "clear"))
+    caching.add_argument(
+        "action", choices=("info", "clear"), help="print the folder and the size of the cache, or delete its entries"
+    )
     for command in commands.choices.values():
         command.set_defaults(parser=command)
     return parser

@@ -12,10 +12,23 @@ from weft.codegen import resolve_target
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import compile
-from weft.runtime import MissingAssemblerError, counted, disk_cache, find_libdevice, find_tool, override, probe
+from weft.runtime import (
+    MissingAssemblerError,
+    counted,
+    disk_cache,
+    find_libdevice,
+    find_tool,
+    override,
+    probe,
+    set_variables,
+)
 from weft.runtime import device as use_device
 
-PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings", "nvidia-nvjitlink", "nvidia-nvvm")
+PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings")
+GPU_PACKAGES = {
+    "nvidia-nvjitlink": "nvidia-nvjitlink-cu12",
+    "nvidia-nvvm": "nvidia-cuda-nvcc-cu12",
+}  # of CUDA 13 and 12
 TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
 TOLERANCE = 1e-4  # of `doctor`, whose values are float32 numbers up to 43
@@ -29,10 +42,19 @@ def installed_version(name: str) -> str:
         return "not installed"
 
 
+def _describe_gpu_package(newer: str, older: str) -> str:
+    """Return a line about a component that only GPUs need, from either of two packages."""
+    for name in (newer, older):
+        if (found := installed_version(name)) != "not installed":
+            return f"{name} {found}"
+    return f"{newer:16} not installed; for a GPU: pip install 'weft[cuda13]' (or cuda12)"
+
+
 def info() -> str:
     """Return versions, devices and the CUDA probe's result, in a form for bug reports."""
     lines = [f"python        {sys.version.split()[0]} on {platform.platform()}"]
     lines += [f"{name:13} {installed_version(name)}" for name in PACKAGES]
+    lines += [_describe_gpu_package(*names) for names in GPU_PACKAGES.items()]
     target = resolve_target("host")
     lines.append(f"cpu           {target.arch}, {target.threads} threads, {8 * target.vector_bytes}-bit vectors")
     found = probe()
@@ -47,6 +69,7 @@ def info() -> str:
     lines.append(
         f"disassembler  {find_tool('nvdisasm') or find_tool('cuobjdump') or 'not found: pip install nvidia-cuda-nvdisasm'}"
     )
+    lines += [f"{name}={text}" for name, text in set_variables().items()]
     return "\n".join(lines)
 
 

@@ -86,10 +86,11 @@ def test_errors_show_the_cell_and_the_message(shell: Any, capsys: pytest.Capture
     assert "wf.ones(30_000) + wf.ones(4)" in text and "dsl/" not in text and text.count("ValueError") == 2
 
 
-def test_unknown_options(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    shell.run_cell("%%weft --compares\nx = 1")
+@pytest.mark.parametrize("option", ["--compares", "--compar", "--help"])
+def test_unknown_options(option: str, shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell(f"%%weft {option}\nx = 1")
     text = capsys.readouterr().out
-    assert "%%weft has the option --compare, not --compares" in text and "x" not in shell.user_ns
+    assert f"%%weft has the option --compare, not {option}" in text and "x" not in shell.user_ns
 
 
 def test_results_have_pictures(shell: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import weft as wf
 from weft.codegen.obtain import CodeCache
-from weft.runtime import SettingError, get_device, override, probe, setting
+from weft.runtime import SettingError, get_device, override, probe, set_variables, setting
 
 
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,8 +17,16 @@ def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(SettingError, match=r"WEFT_DEBUG.*nonsense"):
         setting("debug")
     monkeypatch.setenv("WEFT_NUM_THREADS", "many")
-    with pytest.raises(SettingError, match="WEFT_NUM_THREADS"):
+    with pytest.raises(SettingError, match="WEFT_NUM_THREADS='many': it takes a whole number, 0 or more"):
         setting("threads")
+
+
+def test_variables_that_are_no_settings_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEFT_VERIFY", "0")
+    monkeypatch.setenv("WEFT_CACH", "0")
+    found = set_variables()
+    assert found["WEFT_VERIFY"] == "0"
+    assert found["WEFT_CACH"] == "0 (weft has no such setting; did you mean WEFT_CACHE?)"
 
 
 def test_override() -> None:

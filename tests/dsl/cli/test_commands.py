@@ -24,6 +24,14 @@ def test_wrong_options_show_the_usage_of_the_command(command: str, capsys: pytes
     assert said.startswith(f"usage: weft {command} ") and "unrecognized arguments: --devise" in said
 
 
+@pytest.mark.parametrize("words", [["run", "--compar"], ["run", "--dev", "cpu"], ["explain", "--out", "page.html"]])
+def test_options_have_their_full_names(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "script.py"])
+    assert caught.value.code == 2
+    assert f"unrecognized arguments: {words[1]}" in capsys.readouterr().err
+
+
 PRINTING = "import numpy as np\nx = np.ones(1000)\nfor k in range(2000): print(k, x.sum())\n"
 
 

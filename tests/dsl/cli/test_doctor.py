@@ -62,3 +62,18 @@ def test_a_large_difference_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr(reports, "TOLERANCE", 1e-9)
     assert reports.doctor() == 1
     assert "FAIL  device cpu" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("installed", "expected"),
+    [
+        ({}, "nvidia-nvvm      not installed; for a GPU: pip install 'weft[cuda13]' (or cuda12)"),
+        ({"nvidia-nvvm": "13.1"}, "nvidia-nvvm 13.1"),
+        ({"nvidia-cuda-nvcc-cu12": "12.9"}, "nvidia-cuda-nvcc-cu12 12.9"),
+    ],
+)
+def test_info_names_the_packages_of_cuda_12_or_13(
+    installed: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reports, "installed_version", lambda name: installed.get(name, "not installed"))
+    assert expected in reports.info().splitlines()

@@ -124,6 +124,14 @@ def test_host_time_counts_at_its_line(tmp_path: Path) -> None:
     assert "outside of kernels, mostly in Python" in advice.sentences[0]
 
 
+def test_writing_a_file_is_no_avoidable_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "saves.py"
+    script.write_text("import numpy as np\nx = np.ones(50_000) * 2\nnp.savez('x.npz', x=x)\nprint(x.sum() > 0)\n")
+    sentences = " ".join(sentence for one in advise(measured(script)) for sentence in one.sentences)
+    assert "numpy.savez has no kernel" not in sentences
+
+
 def test_programs_that_fail_write_no_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

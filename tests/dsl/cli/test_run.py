@@ -63,6 +63,38 @@ def test_a_program_that_raises_is_not_compared(tmp_path: Path, capsys: pytest.Ca
     assert said.out == ""
 
 
+def test_saved_arrays_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(compare, "_in_new_process", _in_this_process)
+    (tmp_path / "script.py").write_text(SAVING)
+    assert main(["run", "--compare", "script.py"]) == 0
+    said = capsys.readouterr().out
+    for name in ("a.npy", "b.txt", "c.npz arr_0", "c.npz named", "d.npz only"):
+        assert any(line.startswith(f"saved {name} ") and line.endswith("equal") for line in said.splitlines()), said
+    assert np.load("c.npz")["named"].tolist() == [1, 1, 1]
+
+
+def test_operations_of_one_line_are_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compare, "_in_new_process", _in_this_process)
+    (tmp_path / "script.py").write_text("import numpy as np\nprint(float((np.sin(np.arange(60_000.0)) + 1).sum()))\n")
+    assert main(["run", "--compare", str(tmp_path / "script.py")]) == 0
+    assert re.search(r"in one loop, at line 2$", capsys.readouterr().out, re.MULTILINE)
+
+
+SAVING = """
+import numpy as np
+x = np.ones(3)
+np.save("a.npy", x)
+np.savetxt("b.txt", x)
+np.savez("c.npz", x, named=x)
+np.savez_compressed("d.npz", only=x)
+"""
+
+
 def test_arguments_exit_codes_and_neighbours(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("import numpy\ndef make():\n    return numpy.ones(3)\n")
     script = tmp_path / "script.py"
@@ -107,9 +139,7 @@ def test_libraries_take_arrays_for_numpys(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "weft", "run", str(tmp_path / "script.py")]
     paths = os.pathsep.join([str(EXAMPLES.parent / "src"), str(installed)])
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
-    assert done.stdout == "(True, False, 'array', False) True weft.dsl.arrays.array\n(True, True) True True\n", (
-        done.stderr
-    )
+    assert done.stdout == "(True, False, 'array', False) True weft\n(True, True) True True\n", done.stderr
 
 
 def test_programs_on_weft_see_its_arrays() -> None:
