@@ -36,6 +36,7 @@ from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts, on_operands_devi
 from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
+from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
@@ -393,6 +394,12 @@ def _rmatmul(self: Array, other: object) -> Any:
     return _product(other, self) if accepts(other) else NotImplemented
 
 
+def _dot(self: Array, b: Any, out: Any = None) -> Any:
+    if is_foreign(b):
+        return call_numpy(np.dot, (self, b, out), {})
+    return linear.dot(self, b, out)
+
+
 METHODS: dict[str, Any] = {
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
@@ -409,7 +416,7 @@ METHODS: dict[str, Any] = {
     "sort": sorting.sort_in_place,
     "take": selection.take,
     "nonzero": indexing.nonzero,
-    "dot": linear.dot,
+    "dot": _dot,
     "clip": lambda self, min=None, max=None, out=None, **options: selection.clip(
         self, out=out, min=min, max=max, **options
     ),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from contextlib import nullcontext
 from importlib import import_module
-from pathlib import Path
 
 from weft import fusion
 from weft.dsl.cli.main_program import MainProgram
@@ -52,7 +52,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
     """Make a device the default. Return False after printing an error if the program or the device does not exist."""
-    if not program.option and not Path(program.text).exists():
+    if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
         return False
     if device:

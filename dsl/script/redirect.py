@@ -15,8 +15,7 @@ import types
 from collections.abc import Iterator
 from itertools import count
 from opcode import opmap
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +25,9 @@ from weft.dsl.import_hooks import when_imported
 from weft.dsl.script import script_function, script_namespace
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import BETWEEN, try_compiling
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _IMPORT_NAME, _EXTENDED_ARG = opmap["IMPORT_NAME"], opmap["EXTENDED_ARG"]
 _INSTALLED = {"site-packages", "dist-packages"}

@@ -6,6 +6,7 @@ value is needed. Functions for which weft has no kernels are NumPy's own, called
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,13 @@ def _check_platform() -> None:
 
 
 _check_platform()
-from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
+_collects = gc.isenabled()
+gc.disable()  # (collections would visit all modules while they load: 5 ms)
+try:
+    from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
+finally:
+    if _collects:
+        gc.enable()
 from weft.dsl.arrays.validation import MaskedArrayError, UnsupportedDtypeError
 from weft.dsl.import_hooks import install as install_registrations
 from weft.fusion import reset_statistics, statistics
