@@ -116,11 +116,13 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
     elif (
         second is None
         or isinstance(second, (str, bytes, dict, set))
-        or isinstance(first, Scalar)
         or hasattr(kind, "__array_ufunc__")
         or hasattr(kind, "__array_priority__")
     ):
         return NotImplemented
+    elif isinstance(first, Scalar):  # (objects such as Decimal, which have their own results with NumPy's scalars)
+        function, number = getattr(operator, f"__{find_op(op).dunder}__"), first.numpy()[()]
+        return from_host(function(second, number) if way == REFLECTED else function(number, second))
     operands = (second, first) if way == REFLECTED else (first, second)
     return _on_host(getattr(np, find_op(op).ufunc), "__call__", operands, {})
 

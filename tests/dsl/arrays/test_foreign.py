@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
+import operator
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -248,3 +252,22 @@ def test_in_place_beside_a_subclass_stays_an_array() -> None:
     same = x
     x += np.asmatrix([[1.0, 1.0], [1.0, 1.0]])
     assert x is same and x.tolist() == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("other", [Decimal("2.5"), Fraction(1, 3), datetime.timedelta(days=2)], ids=repr)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "eq"])
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_a_pending_scalar_gives_what_numpys_scalar_gives_with_an_object(dtype, name, other):
+    def outcome(sum_, reflected):
+        try:
+            found = function(other, sum_) if reflected else function(sum_, other)
+        except TypeError:
+            return TypeError
+        return type(found), found
+
+    function, values = getattr(operator, name), np.ones(20_000, dtype)
+    assert outcome(wf.asarray(values).sum() * 2, False) == outcome(values.sum() * 2, False)
+    # (Python reflects comparisons by itself, and Fraction.__pow__ calls the scalar's operator with a float)
+    is_own = name in ("lt", "eq") or (type(other) is Fraction and name == "pow")
+    if not is_own:
+        assert outcome(wf.asarray(values).sum() * 2, True) == outcome(values.sum() * 2, True)
