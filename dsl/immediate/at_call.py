@@ -156,7 +156,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
-        if not fusion.is_optimizers(error):
+        if not fusion.is_optimizer_failure(error):
             raise
         return MISSED  # (if compilation fails, the op is recorded and executed by the fallback)
     if found is None:

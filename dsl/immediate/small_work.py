@@ -16,7 +16,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import FOLD_CHUNK as CHUNK
-from weft.fusion import NeedsKernelError, reduce_values, was_alone
+from weft.fusion import NeedsKernelError, reduce_values, was_evaluated_alone
 from weft.runtime import IMMEDIATE
 
 
@@ -108,7 +108,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
     moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
     most = IMMEDIATE[0] if fused else moved
     size = sum([each.size for each in arrays])
-    if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_alone(user_location()):
+    if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_evaluated_alone(user_location()):
         return _ALONE * moved
     return most
 

@@ -140,7 +140,7 @@ class BlockedSteps(Group):
         """Number of blocks along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
-    def goes_on(self, axis: int) -> bool:
+    def continues_beyond(self, axis: int) -> bool:
         """Return whether a step whose values other kernels read has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
@@ -148,7 +148,9 @@ class BlockedSteps(Group):
 
     def beyond(self, step: Step, axis: int) -> int:
         """Return the number of points of a step beyond the last block. Return 0 if no step needs such points."""
-        return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
+        return (
+            max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.continues_beyond(axis) else 0
+        )
 
 
 def unflatten(flat: int, shape: Place) -> Place:

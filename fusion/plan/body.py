@@ -196,7 +196,7 @@ class BodyBuilder:
                 choices = self._choices(node, at)
                 return [choices] if isinstance(choices, tuple) else []
             case "reduce" if node in self.spread:
-                return [(node.operands[0], place) for place in _folded_places(node, at)]
+                return [(node.operands[0], place) for place in _reduced_coordinates(node, at)]
             case _:
                 return []
 
@@ -493,7 +493,7 @@ def accumulator_dtype(node: Expr) -> np.dtype:
     return widened(node.dtype)
 
 
-def _folded_places(node: Expr, at: Coordinates) -> list[Coordinates]:
+def _reduced_coordinates(node: Expr, at: Coordinates) -> list[Coordinates]:
     """Return the coordinates of the elements that are reduced to the element at `at`, in C order."""
     axes, keepdims = node.attrs
     shape = node.operands[0].shape

@@ -161,7 +161,7 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
         return None
     found.rows, found.columns, found.batch, found.position = rows, columns, batch, position
     found.down, found.along = down[0], along[0]
-    return found if (_cut_for_gpu(found, machine) if machine.is_gpu else _cut(found, machine)) else None
+    return found if (_split_for_gpu(found, machine) if machine.is_gpu else _split_both(found, machine)) else None
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
@@ -192,7 +192,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
     return nests if ways == [False, True] else None
 
 
-def _cut(found: RowsAndColumns, machine: Machine) -> bool:
+def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
     """Split rows and columns as in separate kernels. Return False if the merged kernel does not pay."""
     nests = _nests(found)
     if nests is None or not all(
@@ -212,7 +212,7 @@ def _cut(found: RowsAndColumns, machine: Machine) -> bool:
     return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
 
 
-def _cut_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
+def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
     """Split rows and columns for a GPU. Return False if the merged kernel does not pay.
 
     A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
@@ -289,8 +289,12 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
         for before in reversed(waiting[-LOOK_BACK:]):
             first = groups[before]
             assert first is not None
-            where = _common_place(groups, masks, before, place)
-            made = None if where is None or not _shares(first, group, machine) else merge_pair(first, group, machine)
+            where = _launch_position(groups, masks, before, place)
+            made = (
+                None
+                if where is None or not _shares_enough_reads(first, group, machine)
+                else merge_pair(first, group, machine)
+            )
             if made is None or where is None:
                 continue
             masks[where] = masks[before] | masks[place]
@@ -308,11 +312,11 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     found = [group for group in groups if group is not None]
     for group in found:
         if isinstance(group, RowsAndColumns):
-            _settle(group, found, set(schedule.outputs))
+            _keep_in_registers(group, found, set(schedule.outputs))
     return finish_schedule(schedule.outputs, found, schedule.in_place)
 
 
-def _shares(one: Group, other: Group, machine: Machine) -> bool:
+def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
     """Return whether two groups share enough reads.
 
     Values that one group computes and the other reads count as shared.
@@ -324,7 +328,7 @@ def _shares(one: Group, other: Group, machine: Machine) -> bool:
     return common + sum(node.nbytes for node in other.read if node in one.made) >= machine.pair_bytes
 
 
-def _common_place(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
+def _launch_position(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
     """Return the launch position at which the merged kernel of two groups may run, or None."""
     first, second = groups[before], groups[place]
     assert first is not None
@@ -335,7 +339,7 @@ def _common_place(groups: list[Group | None], masks: list[int], before: int, pla
     return None if any(second.before & mask for _, mask in between) else before
 
 
-def _settle(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
+def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
     """Find the values that stay in registers in the merged kernel, and record them in both parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}

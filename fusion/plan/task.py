@@ -77,7 +77,7 @@ class Task:
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 
-    def in_order(self) -> bool:
+    def can_run_in_place(self) -> bool:
         """Return whether the task can run in place, because it reads no element that it has already overwritten."""
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
@@ -105,7 +105,7 @@ class Task:
         )
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
-    def covered(self) -> tuple[int, int]:
+    def written_range(self) -> tuple[int, int]:
         """Return the range of flat indices that the task writes. It is empty if there are gaps."""
         if self.kind == "scatter":
             return 0, 0
@@ -327,7 +327,7 @@ def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
     loops, at, build, result = _compute(node, value, stored)
     target = combine(offset, tuple(zip(at, strides, strict=True)))
     task = Task(node, "update", loops, build.body, result, target)
-    if not task.in_order() and value not in stored:
+    if not task.can_run_in_place() and value not in stored:
         rebuilt = _rebuild_task(node, stored)
         if rebuilt is not None:
             rebuilt.window = task

@@ -344,18 +344,18 @@ def single_cost(group: Group) -> int:
 # -- joining --------------------------------------------------------------------------------------------
 
 
-def join_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
+def merge_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
     """Return the schedule with chains of time steps merged for a machine."""
     if len(schedule.groups) < 2:
         return schedule
-    found = _Joiner(schedule, machine).run()
+    found = _ChainMerger(schedule, machine).run()
     if found is schedule.groups:
         return schedule
     in_place = schedule.in_place.difference(*(g.made for g in found if isinstance(g, BlockedSteps)))
     return finish_schedule(schedule.outputs, found, in_place)
 
 
-class _Joiner:
+class _ChainMerger:
     """Merging of successive groups of a schedule into chains."""
 
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
@@ -410,11 +410,11 @@ class _Joiner:
             self._close()
 
     def _close(self) -> None:
-        groups = self._join_members() if len(self.members) > 1 else [group for group, _ in self.members]
+        groups = self._merge_members() if len(self.members) > 1 else [group for group, _ in self.members]
         self.done += groups + self.late
         self.chain, self.members, self.late, self.mask, self.late_mask = Chain(), [], [], 0, 0
 
-    def _join_members(self) -> list[Group]:
+    def _merge_members(self) -> list[Group]:
         alone = [group for group, _ in self.members]
         if max(sum(traffic(group)) for group in alone) < self.machine.steps_bytes:
             return alone

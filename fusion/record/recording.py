@@ -287,7 +287,7 @@ def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
     """Return whether a recording that has reached its limit should be cut at this call site."""
     if count >= epoch.look:
-        _look(epoch, count)
+        _choose_head(epoch, count)
     site = site_of(location)
     return (site in _heads or site == epoch.head) and is_visit(location, _expressions(epoch, -8))
 
@@ -300,7 +300,7 @@ def _find_short(epoch: Epoch, count: int) -> None:
                 epoch.head, epoch.soft = site, count
 
 
-def _look(epoch: Epoch, count: int) -> None:
+def _choose_head(epoch: Epoch, count: int) -> None:
     """Choose the loop head at which the recording will be cut.
 
     It is cut at a known loop head, or at the head of the loop that it contains.

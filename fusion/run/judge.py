@@ -13,7 +13,7 @@ import numpy as np
 
 import weft.runtime as runtime  # (its names load when they are used)
 from weft.codegen import dtype_kind, is_bfloat16
-from weft.fusion.explain.reports import describe, describe_place
+from weft.fusion.explain.reports import describe, describe_location
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.steps import Batch, KernelLaunch, Plan
@@ -76,7 +76,7 @@ class Verdict:
         version = self.versions[k]
         text = "\n".join(
             [
-                f"result {k} of {len(self.versions)}, {version.dtype}{list(version.shape)}{describe_place(version)}: {where}",
+                f"result {k} of {len(self.versions)}, {version.dtype}{list(version.shape)}{describe_location(version)}: {where}",
                 "",
                 describe(self.graph.versions),
                 "",
@@ -86,7 +86,7 @@ class Verdict:
         path = runtime.write_report("difference", text)
         saved = _save(self.inputs, path)
         raise VerificationError(
-            f"a compiled plan and the same program interpreted differ: {where}{describe_place(version)}; "
+            f"a compiled plan and the same program interpreted differ: {where}{describe_location(version)}; "
             f"the plan is in {path or 'no file: the cache folder cannot be written'}"
             f"{saved}. Set WEFT_INTERPRET=always to go on without plans"
         )

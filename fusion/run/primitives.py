@@ -52,7 +52,7 @@ def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None
         NumPy has no such loop.
     """
     kind = dtype if dtype is not None else loop[-1]
-    found = _numpys(op, loop, kind)
+    found = _numpy_function(op, loop, kind)
     if found is not None:
         return found
     return _made.get((op, loop, kind)) or _expanded(op, loop, kind) or _compiled(op, loop, kind)
@@ -60,13 +60,13 @@ def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None
 
 @cache
 def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedRow | None:
-    if not can_expand(op, loop, dtype, _numpys):
+    if not can_expand(op, loop, dtype, _numpy_function):
         return None
-    return ExpandedRow(op, loop, dtype, _numpys, partial(_compiled, op, loop, dtype))
+    return ExpandedRow(op, loop, dtype, _numpy_function, partial(_compiled, op, loop, dtype))
 
 
 @cache
-def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
+def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
     """Return NumPy's function for an op. Return None if its bits differ from those of a kernel."""
     if not uses_numpy(op, loop, dtype):
         return None

@@ -79,7 +79,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
             raise NeedsKernelError
         kind = widened(dtype)
         typed = values if values.dtype == kind else values.astype(kind)
-        found = _fast(op, typed, axes, kind) if values.flags.c_contiguous else None
+        found = _reduce_compiled(op, typed, axes, kind) if values.flags.c_contiguous else None
         if found is None:
             found = fold(op, typed, _tree_for(op, values, axes, kind))
         if kind != dtype:
@@ -139,10 +139,10 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
         if found is not None:
             return found
     key = op, kind, values.shape, values.strides, axes
-    return known_tree(key, lambda: compiler().tree_of_array(op, values, axes, kind))
+    return memoized_tree(key, lambda: compiler().tree_of_array(op, values, axes, kind))
 
 
-def known_tree(key: object, find: Callable[[], Tree]) -> Tree:
+def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
     """Return the order for a key from the cache. If it is not cached, call `find` and cache the result."""
     known = _trees.get(key)
     if known is None:
@@ -218,7 +218,7 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
         vectors = row.reduce(np.ascontiguousarray(vectors), axis=1)
     left = values[:, whole:]
     if level.masked and whole < extent:
-        vectors = _left_in_lanes(row, vectors, left)
+        vectors = _combine_remainder(row, vectors, left)
     if vectors is not None:
         while vectors.shape[1] > 1:
             half = vectors.shape[1] // 2
@@ -230,7 +230,7 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
     return _in_order(row, vectors.reshape(rows, -1))
 
 
-def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
+def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
     """Combine the remaining elements with the first lanes. There are fewer of these elements than lanes.
 
     The other lanes keep their values, initially the identity.
@@ -251,7 +251,7 @@ def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
 # -- compiled loops -----------------------------------------------------------------------------
 
 
-def _fast(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
+def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
     """Reduce contiguous rows with a compiled loop. Return None for other rows, and in the first calls for each op."""
     ndim = values.ndim
     if len(axes) == ndim:

@@ -47,7 +47,7 @@ def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = np.dtype(np.float64)
     monkeypatch.setattr(reduce_arrays, "_loops", {})
     monkeypatch.setattr(reduce_arrays, "_counts", {("add", kind.char): reduce_arrays.OFTEN})
-    assert reduce_arrays._fast("add", np.ones((4, 100)), (1,), kind) is None
+    assert reduce_arrays._reduce_compiled("add", np.ones((4, 100)), (1,), kind) is None
 
 
 def select(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ class Orders:
         if self._rules is None:
             rules = import_module("weft.fusion.plan.stored")  # (loads the code generator)
             short = rules.find_short(self._order, set(self._outputs))
-            self._rules = rules.choose_stored(self._order, self._outputs), short
+            self._rules = rules.choose_materialized(self._order, self._outputs), short
         return self._rules
 
 

@@ -202,7 +202,7 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
         made.append(1)
         return np.maximum
 
-    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpys, compile_it)
+    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpy_function, compile_it)
     x = values(kind, 1)
     assert same_bits(row(x, x[3]), row(x, np.full_like(x, x[3]))) and not made
     monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
@@ -220,7 +220,9 @@ def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch
 
     monkeypatch.setattr(runtime, "submit", submit, raising=False)
     monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
-    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpys, lambda: find_loop("maximum", (kind,) * 2, kind))
+    row = ExpandedRow(
+        "maximum", (kind,) * 2, kind, primitives._numpy_function, lambda: find_loop("maximum", (kind,) * 2, kind)
+    )
     x = values(kind, 1)
     for _ in range(3):
         assert same_bits(row(x, x), x) and row._made is None
