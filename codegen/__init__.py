@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from weft.codegen.passes.merge_kernels import merge_kernels
     from weft.codegen.passes.merge_pointers import merge_pointers
     from weft.codegen.pipeline import run_passes
-    from weft.codegen.schedules.columns import halve, threads_below
+    from weft.codegen.schedules.columns import halve_columns, threads_below
     from weft.codegen.schedules.lookback import TILE as SHARED_ROW
     from weft.codegen.schedules.lookback import share_rows
     from weft.codegen.schedules.planes import RowPlanes
@@ -105,7 +105,7 @@ __getattr__ = lazy_names(
         "weft.codegen.passes.merge_kernels": "merge_kernels",
         "weft.codegen.passes.merge_pointers": "merge_pointers",
         "weft.codegen.pipeline": "run_passes",
-        "weft.codegen.schedules.columns": "halve threads_below",
+        "weft.codegen.schedules.columns": "halve_columns threads_below",
         "weft.codegen.schedules.rows_and_columns": "RowColumnReduction",
         "weft.codegen.schedules.split_reductions": "can_merge",
         "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
@@ -160,7 +160,7 @@ __all__ = [
     "flatten_branches",
     "fold",
     "fold_later",
-    "halve",
+    "halve_columns",
     "host_has_masks",
     "identity_of",
     "is_bfloat16",

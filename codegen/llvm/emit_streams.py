@@ -44,7 +44,7 @@ class StreamEmitter(Writer):
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return
-        self._ask(address, AHEAD, nbytes)
+        self._emit_prefetches(address, AHEAD, nbytes)
 
     def fetch(self, operation: Operation) -> None:
         """Prefetch the memory that vector loads will read in a later iteration of an outer loop."""
@@ -58,15 +58,15 @@ class StreamEmitter(Writer):
             number = self.line(f"sext i32 {number} to i64")
         # the prefetched address may lie outside the array, so it is not `inbounds`
         address = self.line(f"getelementptr {kind}, ptr {self.scalar_of(pointer)}, i64 {number}")
-        self._ask(address, 0, item.lanes * pointer.type.dtype.itemsize)
+        self._emit_prefetches(address, 0, item.lanes * pointer.type.dtype.itemsize)
 
-    def _ask(self, address: str, offset: int, nbytes: int) -> None:
+    def _emit_prefetches(self, address: str, offset: int, nbytes: int) -> None:
         self.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         for start in range(offset, offset + nbytes, LINE):
             later = self.line(f"getelementptr i8, ptr {address}, i64 {start}")
             self.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
 
-    def note_of_lines(self) -> str:
+    def nontemporal_metadata(self) -> str:
         """Return the metadata of a non-temporal store."""
         if _PAST not in self.metadata:
             self.metadata.append(_PAST)

@@ -34,7 +34,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
     text = emitter.scalar_of(value)
     if pointer.type.space == "shared" and kind in _PLAIN:  # type: ignore[union-attr]
-        old = _in_turn(emitter, kind, dtype, address, text)
+        old = _plain_update(emitter, kind, dtype, address, text)
     elif dtype.kind == "f":
         old = _float_loop(emitter, kind, dtype, address, text)
     elif kind not in _INTEGER:
@@ -58,7 +58,7 @@ _PLAIN = {
 }
 
 
-def _in_turn(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
+def _plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
     """Emit an operation on shared memory, and return the old value. One thread of the machine runs a block's threads.
 
     The accesses have no metadata of independent iterations, since threads may access the same element.

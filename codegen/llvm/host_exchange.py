@@ -27,17 +27,17 @@ def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     return emitter.line(f"bitcast i{size} {text} to {kind}") if dtype.kind == "f" else text
 
 
-def folded_type(dtype: np.dtype) -> np.dtype:
+def accumulator_type(dtype: np.dtype) -> np.dtype:
     """Return the dtype in which a reduction computes: float32 for float16."""
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
-def to_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+def to_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     """Convert a value to the dtype in which the reduction computes."""
     return emitter.line(f"fpext half {text} to float") if dtype.char == "e" else text
 
 
-def from_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+def from_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     """Convert the result of a reduction to the dtype of the values."""
     return emitter.line(f"fptrunc float {text} to half") if dtype.char == "e" else text
 

@@ -81,7 +81,7 @@ class GridDialect(HostDialect):
         slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
-    def place_block(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
+    def set_block_indices(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
         """Compute the indices of a block from its position in the grid, in which axis `innermost` (0 or 1) is fastest."""
         kind = scalar_type(emitter.kernel.index_dtype)
         rest = block
@@ -124,7 +124,7 @@ class GridDialect(HostDialect):
 
     # -- functions ----------------------------------------------------------------------------
 
-    def give_context(self, emitter: Emitter) -> None:
+    def declare_context(self, emitter: Emitter) -> None:
         """Pass thread indices and shared memory to all functions of the kernel if any function uses them."""
         if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
             return
@@ -133,7 +133,7 @@ class GridDialect(HostDialect):
         emitter.context += [(kind, self.linear), ("ptr", self.dynamic or "null")]
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
-    def take_context(self, emitter: Emitter) -> None:
+    def bind_context(self, emitter: Emitter) -> None:
         """Bind thread indices and shared memory to the parameters of a function."""
         if not emitter.context:
             return
@@ -270,6 +270,6 @@ def finish(emitter: Emitter, dialect: GridDialect) -> None:
     """Emit the functions of the kernel and the declarations of the C library."""
     emitter.notes = lambda operation: ""
     emitter.polls = NoPolls()
-    dialect.take_context(emitter)
+    dialect.bind_context(emitter)
     emitter.functions()
     dialect.functions.define(emitter)

@@ -49,13 +49,13 @@ class SplitEmitter(BarrierEmitter):
             self.gone = self.array(1)
         dialect.poll_interrupts(self)
         if self.grid_in_step:
-            self.together()
+            self.emit_threads()
         else:
             with self.next_block() as block:
                 self.block_number = block
                 if dialect.target.schedule is not None:
                     self.poison_shared()
-                self.together()
+                self.emit_threads()
         if self.sites:
             self.do("br label %ends")
             self.start_label("ends")
@@ -68,7 +68,7 @@ class SplitEmitter(BarrierEmitter):
         finish(self, dialect)
         return self.text()
 
-    def together(self) -> None:
+    def emit_threads(self) -> None:
         """Emit the work of all threads that synchronize with each other.
 
         These are the threads of a block or of all blocks.
@@ -83,7 +83,7 @@ class SplitEmitter(BarrierEmitter):
     def next_block(self) -> Iterator[str]:
         """Emit a loop over the blocks. The ``with`` yields the number of a block."""
         with counted(self, "i64", "%begin", "%end") as block:
-            self.dialect.place_block(self, block, self.split.axis)
+            self.dialect.set_block_indices(self, block, self.split.axis)
             yield block
 
     @contextmanager
@@ -120,7 +120,7 @@ class SplitEmitter(BarrierEmitter):
             if isinstance(step, Run):
                 self.run(step)
             elif step.opcode in SYNCHRONIZATION:
-                self.meet(step)
+                self.combine_contributions(step)
             elif step in self.split.in_step:
                 self.branch_in_step(step)
             else:
@@ -135,7 +135,7 @@ class SplitEmitter(BarrierEmitter):
         """
         # a `local` outside `places` belongs to a function
         if operation.opcode == "local" and operation.results[0] in self.split.places:
-            self.place(operation.results[0])
+            self.allocate_common(operation.results[0])
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
             self.repeat_while_any(operation)
         elif operation.opcode == "leave" and self.gone and self.linear:
@@ -145,7 +145,7 @@ class SplitEmitter(BarrierEmitter):
         else:
             super().operation(operation)
 
-    def place(self, root: Value) -> None:
+    def allocate_common(self, root: Value) -> None:
         """Allocate a `local` that all threads share. Other `local` variables are allocated by the runs."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.places[root])
@@ -216,22 +216,22 @@ class SplitEmitter(BarrierEmitter):
             touched = self.split.touched(run)
             for root in touched:
                 self.open_variable(root, run)
-            self.dialect.give_context(self)
+            self.dialect.declare_context(self)
             for operation in run.receives:
                 for value in operation.operands:
-                    self.obtain(value)
-                self.receive(operation)
-                self.keep(operation.results)
-            self.obtain_all(run.operations)
+                    self.make_available(value)
+                self.load_result(operation)
+                self.store_values(operation.results)
+            self.make_all_available(run.operations)
             made = {v for o in run.operations for v in o.results}
             for value in (v for o in run.sends for v in o.operands if v not in made):
-                self.obtain(value)
+                self.make_available(value)
             self.scopes.append((self.split.uniform.exit or "", f"done{number}"))
             for operation in run.operations:
                 self.operation(operation)
-                self.keep(operation.results)
+                self.store_values(operation.results)
             for operation in run.sends:
-                self.send(operation)
+                self.store_contribution(operation)
             for root in touched:
                 self.close_variable(root, run)
             self.scopes.pop()
@@ -282,7 +282,7 @@ class SplitEmitter(BarrierEmitter):
 
     # -- values of other runs -------------------------------------------------------------------
 
-    def obtain_all(self, operations: Iterable[Operation]) -> None:
+    def make_all_available(self, operations: Iterable[Operation]) -> None:
         """Make available all values of other runs that these operations use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
@@ -291,11 +291,11 @@ class SplitEmitter(BarrierEmitter):
             operation = stack.pop()
             for value in operation.operands:
                 if value not in made:
-                    self.obtain(value)
+                    self.make_available(value)
             for region in operation.regions:
                 stack.extend(region.operations)
 
-    def obtain(self, value: Value) -> None:
+    def make_available(self, value: Value) -> None:
         """Make a value of another run available, by a load or by recomputation."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.places:
@@ -311,10 +311,10 @@ class SplitEmitter(BarrierEmitter):
             self.environment[value] = Item(text)
             return
         for operand in maker.operands:
-            self.obtain(operand)
+            self.make_available(operand)
         super().operation(maker)
 
-    def keep(self, values: Iterable[Value]) -> None:
+    def store_values(self, values: Iterable[Value]) -> None:
         """Store the values that later runs use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)

@@ -107,15 +107,15 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
             keeps = w.builder.op(
                 "bitwise_and", w.test("greater", length, WARP_LENGTH), w.test("less_equal", length, most)
             )
-            w.choose_form(keeps, lambda: write(kept[0], whole=whole), lambda: write(0, whole=whole))
+            w.choose_version(keeps, lambda: write(kept[0], whole=whole), lambda: write(0, whole=whole))
 
         def long() -> None:
             if aligned is None:
                 kept_or_not(whole=False)
             else:
-                w.choose_form(aligned, lambda: kept_or_not(whole=True), lambda: write(0))
+                w.choose_version(aligned, lambda: kept_or_not(whole=True), lambda: write(0))
 
-        w.choose_form(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
+        w.choose_version(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
         w.barrier()
     limits = (0, 0, WARP_LENGTH, BLOCK_LENGTH, LEAST_LENGTH, ROW_ELEMENTS)
     return w.finish("rows", 1, row_limits=limits)
@@ -173,10 +173,10 @@ class AnyRowWriter(RowWriter):
     def _is_first(self) -> Value:
         return self.w.builder.op("bitwise_and", self.team.active, super()._is_first())
 
-    def _meet(self) -> None:
+    def _synchronize(self) -> None:
         self.w.barrier()
 
-    def _there(self, length: Value) -> Value:
+    def _readable_length(self, length: Value) -> Value:
         # (for a missing row, the last row is read again if rows are kept)
         return self.team.length if self.known.kept else length
 

@@ -88,7 +88,7 @@ def threads_below(count: int, items: int) -> int:
     return GPU.block // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
 
 
-def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine the partial results of a column by halves: first within each warp, then across warps."""
     inside = max(1, len(parts) // GPU.warps)
     warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
@@ -150,13 +150,13 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
         def write(*, whole: bool) -> None:
             writer = ColumnWriter(w, row, down, side, lanes, RowFacts(0, whole, decision.vectors if whole else ()))
-            writer.place(first, columns)
+            writer.set_columns(first, columns)
             writer.write(nest)
 
         if aligned is None:
             write(whole=decision.whole)
         else:
-            w.choose_form(aligned, lambda: write(whole=True), lambda: write(whole=False))
+            w.choose_version(aligned, lambda: write(whole=True), lambda: write(whole=False))
         w.barrier()
     return w.finish("columns", known * lanes or 1, column_lanes=0 if known else lanes)
 
@@ -189,7 +189,7 @@ class ColumnWriter(RowWriter):
         self.steps = index_steps(w.nest.operations, self.index)
         self.columns = Slot([], [])
 
-    def place(self, first: Value, count: Value) -> None:
+    def set_columns(self, first: Value, count: Value) -> None:
         """Set the columns of this thread: `lanes` columns, starting at `first`. Columns below `count` are valid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)

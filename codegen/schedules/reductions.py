@@ -184,7 +184,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
             w.barrier()
             reads = writes = False
         if len(part) == 1 and is_spread(part[0]):
-            _spread(w, team, part[0])
+            _distribute_loop(w, team, part[0])
             reads = reads or loads
         elif stores or part == tail:
             with w.when(team.first(w)):
@@ -196,7 +196,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
         writes = writes or stores
 
 
-def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
+def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
     """Emit a loop that is distributed over threads, and the combination of the threads' results."""
     chain = reduction_chain(loop)
     combine = loop.attributes.get("combine", ())
@@ -205,7 +205,7 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     extents = [
         w.compute("subtract", w.map[inner.operands[1]], start) for inner, start in zip(chain, starts, strict=True)
     ]
-    threads, numbers = _share(w, team, extents)
+    threads, numbers = _divide_threads(w, team, extents)
     assert team.active is not None
     stops = [w.map[inner.operands[1]] for inner in chain]
     # a thread without an item runs no iterations
@@ -219,7 +219,7 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
 
 
-def _share(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
     """Return the number of threads along each of the nested loops, and this thread's index among them.
 
     The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
@@ -252,7 +252,7 @@ def _strided(
         if _unrolls(region.operations):
             first, carried = _unrolled(w, region, first, stop, apart, carried)
         with w.builder.loop(stop, "serial", start=first, initial=carried, step_by=apart) as opened:
-            opened.yield_(*_turn(w, region, opened.index, opened.carried))
+            opened.yield_(*_emit_iteration(w, region, opened.index, opened.carried))
         return list(opened.results)
     with w.builder.loop(stop, "serial", start=first, initial=carried, step_by=apart) as opened:
         w.map[region.parameters[0]] = opened.index
@@ -262,7 +262,7 @@ def _strided(
     return list(opened.results)
 
 
-def _turn(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
     """Emit one iteration of a loop."""
     w.map[region.parameters[0]] = index
     w.map.update(zip(region.parameters[1:], carried, strict=True))
@@ -287,7 +287,7 @@ def _unrolled(
     with w.builder.loop(last, "serial", start=first, initial=[first, *carried], step_by=wide) as opened:
         index, current = opened.index, opened.carried[1:]
         for _ in range(UNROLL):
-            current = _turn(w, region, index, current)
+            current = _emit_iteration(w, region, index, current)
             index = w.compute("add", index, apart)
         opened.yield_(index, *current)
     return opened.results[0], opened.results[1:]

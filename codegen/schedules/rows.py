@@ -271,7 +271,7 @@ class RowWriter:
         for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
             loads, stores = self._touches(part)
             if (stores and (read or written)) or (loads and written):
-                self._meet()
+                self._synchronize()
                 read = written = False
             self._part(part)
             # before a thread writes a value that depends on a reduction, all threads have read
@@ -300,7 +300,7 @@ class RowWriter:
         """Return whether this thread executes the operations that only one thread of the row executes."""
         return self.w.test("equal", self.part, 0)
 
-    def _meet(self) -> None:
+    def _synchronize(self) -> None:
         if self.threads == GPU.warp:
             self.w.builder.emit("warp_barrier", (self.w.number(0xFFFFFFFF, np.uint32),))
         else:
@@ -315,7 +315,7 @@ class RowWriter:
         accumulators = [list(initial) for _ in range(self.lanes)] if combine else []
         if self.known.kept:
             self.slots = self.slots or self._kept_slots()
-            accumulators = self._turn(loop, self.slots, accumulators)
+            accumulators = self._emit_iteration(loop, self.slots, accumulators)
         else:
             accumulators = self._tiles(loop, accumulators)
         if combine:
@@ -328,7 +328,9 @@ class RowWriter:
         before = [w.map[v] for v in loop.operands[2:]]
         w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
 
-    def _turn(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
+    def _emit_iteration(
+        self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
+    ) -> list[list[Value]]:
         """Emit the body of the loop for these slots. Return the accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
@@ -393,9 +395,9 @@ class RowWriter:
         offset = w.compute("add", own, self.spans(k)) if k else own
         if known is not None and (k + 1) * self.threads * self.lanes <= known:
             return self.writer.slot(w.compute("add", base, offset))
-        return self.writer.slot_within(base, offset, length, self._there(length), whole=self.known.whole)
+        return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
-    def _there(self, length: Value) -> Value:
+    def _readable_length(self, length: Value) -> Value:
         """Return the number of elements that can be read in a part of the row with this length."""
         return length
 
@@ -424,7 +426,7 @@ class RowWriter:
         ):
             at = opened.index if exact is None else w.compute("add", first, opened.index)
             slots = [self.writer.slot(w.compute("add", at, self.spans(k)) if k else at) for k in range(unroll)]
-            opened.yield_(*flat(self._turn(loop, slots, self._nested(opened.carried))))
+            opened.yield_(*flat(self._emit_iteration(loop, slots, self._nested(opened.carried))))
         whole = list(opened.results)
         if alone or exact is not None:
             return self._nested(whole)
@@ -436,13 +438,13 @@ class RowWriter:
                 w.builder.loop(rest, "serial", start=w.number(0), initial=whole, **how) as opened,
             ):
                 slots = [self._slot(0, w.compute("add", end, opened.index), w.compute("subtract", rest, opened.index))]
-                opened.yield_(*flat(self._turn(loop, slots, self._nested(opened.carried))))
+                opened.yield_(*flat(self._emit_iteration(loop, slots, self._nested(opened.carried))))
             return self._nested(opened.results)
 
         def left() -> list[Value]:
             with self.writer.inside():
                 slots = [self._slot(k, end, rest) for k in range(unroll)]
-                return flat(self._turn(loop, slots, self._nested(whole)))
+                return flat(self._emit_iteration(loop, slots, self._nested(whole)))
 
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 

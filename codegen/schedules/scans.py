@@ -159,7 +159,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
         return w.finish("scans", 1, every=True)
     start, stop = scan.loop.operands[:2]
     length = w.compute("subtract", w.map[stop], w.map.get(start) or w.number(0))
-    w.choose_form(w.test("less", length, least), lambda: _write_rows(w), shared)
+    w.choose_version(w.test("less", length, least), lambda: _write_rows(w), shared)
     # (a block scans one row, or each of its threads scans one row)
     return w.finish("scans", 1, every=True, row_limits=(0, 0, 0, 0, least, least))
 

@@ -133,7 +133,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
         else:
             few = w.test("less_equal", w.map[final.stop], FEW_PARTS)
             facts = RowFacts(loads=CHUNK_LOADS, rest_at_once=False)
-            w.choose_form(
+            w.choose_version(
                 few,
                 lambda: _finish(w, rest, final, GPU.warp, facts),
                 lambda: _finish(w, rest, final, GPU.wide_block, facts),

@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from weft.codegen import RowColumnReduction, Value, accumulators, fold, halve
+from weft.codegen import RowColumnReduction, Value, accumulators, fold, halve_columns
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.body import Loop
@@ -99,7 +99,7 @@ class FinishWriter(SplitWriter):
                 found += fold(b, name, tuple(one[width]), tuple(other[width]))
             return found
 
-        found: list[Value] = halve(
+        found: list[Value] = halve_columns(
             [super(FinishWriter, self).partial_reductions(folds, split, at, like, p) for p in places], together
         )
         return found
