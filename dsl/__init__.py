@@ -54,7 +54,11 @@ def find_name(name: str) -> Any:
 
 _installed = (methods, operators)
 # Native code is loaded after many calls have run in Python.
-call_sites.set_quicken(lambda hits: import_module("weft.dsl.arrays.native_operators").quicken_after(hits))
-at_call.set_quicken(lambda calls: import_module("weft.dsl.immediate.native_immediate").quicken_after(calls))
+call_sites.set_native_installer(
+    lambda hits: import_module("weft.dsl.arrays.native_operators").install_native_after(hits)
+)
+at_call.set_native_installer(
+    lambda calls: import_module("weft.dsl.immediate.native_immediate").install_native_after(calls)
+)
 # The sanitizer is loaded when the first sanitized kernel runs.
 set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))

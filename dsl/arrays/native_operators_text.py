@@ -132,10 +132,10 @@ class _Operator(ObjectText):
         t.do("br label %leave")
         t.label("leave")
         k = t.begin_loop("forget", t.load(self._count, 0))
-        self._drop(t.load(self._parts, k, "ptr"))
+        self._decrement_reference(t.load(self._parts, k, "ptr"))
         t.end_loop("forget")
         for where in self._held.values():
-            self._drop(t.load(where, 0, "ptr"))
+            self._decrement_reference(t.load(where, 0, "ptr"))
         t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")
         return t.end()
 
@@ -144,7 +144,7 @@ class _Operator(ObjectText):
     def _begin_showing(self) -> None:
         """Emit the first parts of the memo key of an index operation: the array's view and the storage's shape."""
         t = self._t
-        self._go_where("shown", self._own, {"Array": "shown.array"})
+        self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
         t.branch("icmp eq i64 %count, 2", "shown.one", "slow")
         t.label("shown.one")
@@ -177,17 +177,17 @@ class _Operator(ObjectText):
         These are writes to single elements in memory, and writes by index arrays.
         """
         t, known = self._t, self._known
-        self._go_where("set.own", self._own, {"Array": "set.array"})
+        self._branch_on_type("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
         t.branch("icmp eq i64 %count, 3", "set.value", "slow")
         t.label("set.value")
         # (Only writes of these types to views are memoized. An array bound here could not be written immediately.)
         value = self._type(t.load("%given", 2, "ptr"))
-        self._go_where("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
+        self._branch_on_type("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
         t.label("set.where")
         index = t.load("%given", 1, "ptr")
         kind = self._type(index)
-        self._go_where(
+        self._branch_on_type(
             "set.kind", kind, {"int": "set.one", "slice": "record", "EllipsisType": "record", "tuple": "set.tuple"}
         )
         t.label("set.tuple")
@@ -267,7 +267,7 @@ class _Operator(ObjectText):
         kind = self._type(thing)
         self._push(kind)
         own = {"Array": "array", "Scalar": "array", "float": "float", "slice": "slice", "tuple": "tuple"}
-        self._go_where("kind", kind, own | _PLAIN)
+        self._branch_on_type("kind", kind, own | _PLAIN)
         t.label("float")
         value = t.new(f"bitcast double {self._call('double', 'PyFloat_AsDouble', f'ptr {thing}')} to i64")
         t.branch(f"icmp eq i64 {value}, {-(1 << 63)}", "slow", "plain")  # (0.0 and -0.0 are equal)
@@ -278,7 +278,7 @@ class _Operator(ObjectText):
         for k in range(3):
             part = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {thing}, i64 {SLICE + 8 * k}')}")
             own = {"NoneType": f"part.{k}", "int": f"part.{k}"}
-            self._go_where(f"slice.{k}", self._type(part), own)
+            self._branch_on_type(f"slice.{k}", self._type(part), own)
             t.label(f"part.{k}")
             self._push(part)
         t.do("br label %next")
@@ -307,7 +307,7 @@ class _Operator(ObjectText):
         """Emit code that appends a part to the memo key, together with a reference to the part."""
         t = self._t
         if shared:
-            self._share(part)
+            self._increment_reference(part)
         count = t.load(self._count, 0)
         t.do(f"store ptr {part}, ptr {t.at(self._parts, count)}")
         t.store(t.new(f"add i64 {count}, 1"), self._count, 0)
@@ -326,7 +326,7 @@ class _Operator(ObjectText):
         table = t.new(f"select i1 {shows}, ptr {known['windows']}, ptr {known['interned']}")
         node = self._call("ptr", "PyDict_GetItemWithError", f"ptr {table}, ptr {key}")
         self._check(node, "made", "missed")
-        self._hold("node", self._share(node))
+        self._hold("node", self._increment_reference(node))
         self._node = node
         t.do("br label %go.on")
         t.label("missed")
@@ -355,10 +355,10 @@ class _Operator(ObjectText):
         It does the same as `fusion.assign`.
         """
         t, known = self._t, self._known
-        self._go_where("written", self._own, {"Array": "written.array"})
+        self._branch_on_type("written", self._own, {"Array": "written.array"})
         t.label("written.array")
         epoch = t.load(self._held["epoch"], 0, "ptr")
-        storage = self._hold("storage", self._share(self._field(self._first, "Array._storage")))
+        storage = self._hold("storage", self._increment_reference(self._field(self._first, "Array._storage")))
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", "written.here", "slow")
         t.label("written.here")
         # (Finalizers or other threads may have written to the storage since the key was computed.)
@@ -377,7 +377,7 @@ class _Operator(ObjectText):
         t.label("done")
         returned = t.new(f"icmp eq i64 {self._does}, {ASSIGN}")
         result = t.new(f"select i1 {returned}, ptr {self._first}, ptr {known['None']}")
-        t.do(f"store ptr {self._share(result)}, ptr {self._result}")
+        t.do(f"store ptr {self._increment_reference(result)}, ptr {self._result}")
         t.do("br label %leave")
 
     def _show(self) -> None:
@@ -394,8 +394,8 @@ class _Operator(ObjectText):
         t.label("found.view")
         array = self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Array']}, i64 0")
         self._check(array, "seen", "leave")
-        self._set(array, "Array._storage", self._share(self._field(self._first, "Array._storage")))
-        self._set(array, "Array._view", self._share(self._node))
+        self._set(array, "Array._storage", self._increment_reference(self._field(self._first, "Array._storage")))
+        self._set(array, "Array._view", self._increment_reference(self._node))
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")
 
@@ -444,7 +444,7 @@ class _Operator(ObjectText):
         self._check(storage, f"{name}.kept", "slow")  # (a value computed immediately has no storage yet)
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", f"{name}.known", f"{name}.bind")
         t.label(f"{name}.known")
-        found = self._share(self._field(storage, "Storage.expr"))
+        found = self._increment_reference(self._field(storage, "Storage.expr"))
         t.do(f"br label %{name}.found")
         t.label(f"{name}.bind")
         # (Small GPU arrays in host memory: small operations on them run immediately, otherwise kernels take them by
@@ -522,7 +522,7 @@ class _Operator(ObjectText):
         t.label(f"{name}.done")
         self._exchange(epoch, {"Epoch.bytes_held": total})
         self._exchange(buffer, {"Buffer.unwritten": known["None"]})
-        self._exchange(storage, {"Storage.expr": self._share(leaf), "Storage.epoch": epoch})
+        self._exchange(storage, {"Storage.expr": self._increment_reference(leaf), "Storage.epoch": epoch})
         self._release()
         t.do(f"br label %{name}.found")
 
@@ -536,7 +536,7 @@ class _Operator(ObjectText):
     def _release(self) -> None:
         """Emit the release of the references that binding has taken."""
         for name in _BINDING:
-            self._drop(self._t.load(self._held[name], 0, "ptr"))
+            self._decrement_reference(self._t.load(self._held[name], 0, "ptr"))
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
@@ -546,9 +546,9 @@ class _Operator(ObjectText):
         """
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():
-            self._set(thing, name, self._share(value))
+            self._set(thing, name, self._increment_reference(value))
         for value in old:
-            self._drop(value)
+            self._decrement_reference(value)
 
     def _record(self) -> None:
         """Emit the creation of a pending array over a new storage."""
@@ -560,7 +560,7 @@ class _Operator(ObjectText):
         device = self._field(epoch, "Epoch.device")
         fields = {"shape": shape, "dtype": self._field(node, "Expr.dtype"), "device": device}
         for name, value in {**fields, "buffer": known["None"], "expr": node, "epoch": epoch}.items():
-            self._set(storage, f"Storage.{name}", self._share(value))
+            self._set(storage, f"Storage.{name}", self._increment_reference(value))
         left_out = self._call("i32", "PyList_Append", f"ptr {t.load(self._pending, 0, 'ptr')}, ptr {storage}")
         t.branch(f"icmp eq i32 {left_out}, 0", "pending", "leave")
         t.label("pending")
@@ -569,7 +569,7 @@ class _Operator(ObjectText):
         kind = t.new(f"select i1 {none}, ptr {known['Scalar']}, ptr {known['Array']}")
         array = self._call("ptr", "PyType_GenericAlloc", f"ptr {kind}, i64 0")
         self._check(array, "whole", "leave")
-        self._set(array, "Array._storage", self._share(storage))
-        self._set(array, "Array._view", self._share(known["None"]))
+        self._set(array, "Array._storage", self._increment_reference(storage))
+        self._set(array, "Array._view", self._increment_reference(known["None"]))
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")

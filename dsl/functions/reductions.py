@@ -156,8 +156,8 @@ def accumulate(
     kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
     _check_bits(op, kind)
     # NumPy rounds every partial result of 16-bit floats, which a parallel scan cannot do.
-    by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
-    if find_op(op).identity is None or by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
+    compute_by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
+    if find_op(op).identity is None or compute_by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
         return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")

@@ -113,7 +113,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
     return most
 
 
-def most_picked(array: Array, key: object) -> int:
+def most_gathered(array: Array, key: object) -> int:
     """Return the maximum number of elements for which a gather or a search by mask is executed immediately."""
     searched = type(key) is not Array or key.dtype.kind == "b"
     return most_moved(array) if searched else most_moved_alone([array])
@@ -146,7 +146,7 @@ _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
 MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
-def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
+def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
     """Return whether a function is executed immediately for arguments of these shapes."""
     if name in BROADCASTING:
         return all(stays_small(one, other, limit) for one, other in pairwise(shapes))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.loader import HostFunction
-from weft.runtime.cpu.native import HEADER, Text, check_objects, lasting, obtain_native
+from weft.runtime.cpu.native import HEADER, Text, check_objects, immortal, obtain_native
 from weft.runtime.errors import CompileError
 
 # Words of an elementwise loop's data: its entry, the number of operands, then the binary logarithms of their item
@@ -87,7 +87,7 @@ def _make(
     text = name.encode()
     given: list[Any] = [functions, pointers, types, 1, len(dtypes) - 1, 1, _NONE, text, text, 0]
     made = function(*given, signature.encode()) if signature else function(*given)
-    lasting((functions, pointers, types, text, data, kept, made))  # (the ufunc keeps no references to them)
+    immortal((functions, pointers, types, text, data, kept, made))  # (the ufunc keeps no references to them)
     return made
 
 

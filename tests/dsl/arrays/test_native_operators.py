@@ -18,7 +18,7 @@ import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
 from weft.dsl.arrays import native_operators
 from weft.dsl.arrays.array import Array, Scalar
-from weft.dsl.arrays.native_operators import quicken_all
+from weft.dsl.arrays.native_operators import install_native_code
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
 from weft.fusion import INTERNED, Epoch, Storage, recording, reset_statistics, statistics
@@ -33,7 +33,7 @@ def _for_these_tests_alone() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:
-    quicken_all()
+    install_native_code()
     with wf.device("cpu"):
         yield
 
@@ -309,9 +309,9 @@ def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.Mon
     function.records = "add", 0, 0
     monkeypatch.setattr(Array, "__add__", function)
     with override(strict=False), pytest.warns(wf.OptimizerWarning, match="no compiler"):
-        quicken_all()
+        install_native_code()
     with override(strict=True), pytest.raises(CompileError, match="no compiler"):
-        quicken_all()
+        install_native_code()
     assert wf.asarray(np.arange(3)) + 1 == "in Python"
 
 
