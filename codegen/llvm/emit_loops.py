@@ -105,9 +105,9 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def body_of_one_lane(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a loop body for one lane of the loop-carried vectors `phis`. Return the updated vectors.
+        """Emit a scalar loop body whose carried values are one lane of the vectors `phis`. Return the updated vectors.
 
-        Each iteration uses the next lane.
+        The lane is the loop index `turn` modulo the number of lanes, `apart`.
         """
         kind = scalar_type(self.kernel.index_dtype)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
@@ -194,9 +194,10 @@ class LoopEmitter(StreamEmitter):
             self.environment[value] = Item(text)
 
     def is_strided_inner_loop(self, loop: Operation) -> bool:
-        """Return whether a loop over each row of an array has strided accesses and no expensive operations.
+        """Return whether a loop is inside another loop, has strided accesses, and has no expensive operations.
 
-        The results of such operations may depend on whether a vector function computes them.
+        The last iterations of such a loop may run as scalars. The results of expensive operations would then depend on
+        whether a vector function or a scalar function computes them.
         """
         body = loop.regions[0]
         inside = list(program_order(body.operations))
@@ -210,7 +211,7 @@ class LoopEmitter(StreamEmitter):
     def masked_iterations(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
         """Emit the iterations from `start` to `stop` under a mask.
 
-        A body that carries values gets one turn, for fewer iterations than lanes. Other bodies get a loop.
+        A body that carries values is emitted once, for fewer iterations than lanes. Other bodies get a loop.
         """
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()

@@ -225,7 +225,7 @@ class MemoryEmitter(StreamEmitter):
     # -- where pointers come from -------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Allocate local memory. Every execution of the operation gets the same memory."""
+        """Allocate local memory in the frame of the function. In a loop, all iterations use the same memory."""
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)

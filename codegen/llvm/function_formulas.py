@@ -162,9 +162,9 @@ class _Text:
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def unchanged_if_tiny(self, x: str, result: str) -> str:
-        """Return x if it is tiny, otherwise `result`.
+        """Return x where f(x) rounds to x because |x| is tiny, otherwise `result`, the formula for f(x).
 
-        For tiny x, f(x) is x. Returning x keeps the sign of zero and the bits of subnormal numbers.
+        This keeps the sign of zero and the bits of subnormal numbers.
         """
         small = self.test("olt", self.magnitude(x), 2.0 ** -(self.format.fraction + 2))
         return self.select(small, x, result)

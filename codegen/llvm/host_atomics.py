@@ -59,9 +59,10 @@ _PLAIN = {
 
 
 def _plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit an operation on shared memory, and return the old value. One thread of the machine runs a block's threads.
+    """Update an element of shared memory by a plain load and store. Return the old value.
 
-    The accesses have no metadata of independent iterations, since threads may access the same element.
+    No atomic instruction is needed, since a single CPU thread runs all threads of a block. The accesses have no metadata
+    of independent iterations, since several threads may access the same element.
     """
     text, align = scalar_type(dtype), f"align {dtype.itemsize}"
     old = emitter.line(f"load {text}, ptr {address}, {align}")

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host with threads as loops. Between two synchronization points there is a loop over threads.
+"""Explicit kernels on the host, with a loop over the threads of a block between two synchronization points.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -23,7 +23,7 @@ from weft.codegen.target import Target
 
 
 class SplitEmitter(BarrierEmitter):
-    """Emitter of a kernel split into steps, such as loops over threads and the synchronization points between them."""
+    """Emitter of a split kernel: loops over threads, and the synchronization points between these loops."""
 
     # -- the module -----------------------------------------------------------------------------
 
@@ -69,10 +69,7 @@ class SplitEmitter(BarrierEmitter):
         return self.text()
 
     def emit_threads(self) -> None:
-        """Emit the work of all threads that synchronize with each other.
-
-        These are the threads of a block or of all blocks.
-        """
+        """Emit the kernel's body for the threads that run in step: those of a block, or of all blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -81,7 +78,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self) -> Iterator[str]:
-        """Emit a loop over the blocks. The ``with`` yields the number of a block."""
+        """Emit a loop over the blocks that sets the block indices. The ``with`` yields the number of a block."""
         with counted(self, "i64", "%begin", "%end") as block:
             self.dialect.set_block_indices(self, block, self.split.axis)
             yield block
@@ -112,7 +109,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block, or only its operations if the block lies within a run."""
+        """Emit an IR block step by step. A block inside a run has no steps: its operations are emitted in order."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -129,9 +126,10 @@ class SplitEmitter(BarrierEmitter):
         return list(last.operands) if last is not None and last.opcode == "yield" else []
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation.
+        """Emit an operation that is not a synchronization point.
 
-        Memory for `local` is allocated already. After all threads have exited, no further step runs.
+        A `leave` of the kernel marks the thread as gone. A `repeat` with synchronization points ends when all its threads
+        are gone.
         """
         # a `local` outside `places` belongs to a function
         if operation.opcode == "local" and operation.results[0] in self.split.places:
@@ -146,7 +144,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def allocate_common(self, root: Value) -> None:
-        """Allocate a `local` that all threads share. Other `local` variables are allocated by the runs."""
+        """Allocate a `local` that all threads of the block share. The runs allocate the other `local` variables."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.places[root])
 

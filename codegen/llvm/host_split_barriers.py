@@ -28,7 +28,10 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Clear the masks of a branch before the threads evaluate its condition."""
+        """Clear the masks of a branch: arrays with one byte per thread, which is 1 if the thread takes the region.
+
+        The masks are cleared before the run in which the threads evaluate the condition.
+        """
         for k, region in enumerate(operation.regions):
             if self.split.steps[region]:
                 array = self.masks.get((operation, k)) or self.array(1)
@@ -94,7 +97,10 @@ class BarrierEmitter(ArrayEmitter):
                 pass  # the end of the loop over threads is the barrier
 
     def report_divergence(self, operation: Operation) -> None:
-        """Emit an error report if only some lanes of a warp take the branch, since the warp would wait forever."""
+        """Emit a check that fails if some lanes of a warp reach a synchronization point and others do not.
+
+        On a GPU, the lanes that reach it could wait forever. The failure record names one lane of each kind.
+        """
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
         place = len(self.sites) - 1
@@ -149,7 +155,10 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays for the results of a synchronization point. The first call allocates them."""
+        """Return the arrays in which a synchronization point stores its results. The first call allocates them.
+
+        `sizes` are the bytes per element of each array.
+        """
         if operation not in self.stored_results:
             self.stored_results[operation] = [self.array(size) for size in sizes]
         return self.stored_results[operation]
@@ -209,7 +218,7 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
 
     def warps(self) -> str:
-        """Return the number of warps of the threads that run in step."""
+        """Emit the number of warps of the threads that run in step, rounded up, and return its name."""
         return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:

@@ -134,7 +134,11 @@ def atomic_cas(emitter: Emitter, operation: Operation) -> None:
 
 
 def fence(emitter: Emitter, operation: Operation) -> None:
-    """Emit a memory fence. A sequentially consistent fence is the one that CUDA C++ emits for ``__threadfence()``."""
+    """Emit a memory fence for a block, the device or the system.
+
+    A sequentially consistent fence is ``membar``, as for ``__threadfence_block()``, ``__threadfence()`` and
+    ``__threadfence_system()`` of CUDA C++.
+    """
     scope, order = operation.attributes["scope"], operation.attributes.get("order", "seq_cst")
     if order == "seq_cst":
         name = f"llvm.nvvm.membar.{_BARRIERS[scope]}"

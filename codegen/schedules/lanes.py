@@ -39,7 +39,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Emits a copy of each operation of the logical kernel for each lane of each slot.
+    """Writer that copies each operation of the logical kernel once per lane of each slot.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """At the end of the ``with`` block, forget the values computed inside it, and earlier loads that a write may have changed."""
+        """Restore the memo at the end of the ``with`` block, without loads from memory that the kernel may write."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}

@@ -1,6 +1,4 @@
-"""Long reductions in one launch.
-
-Each block reduces a part, and the last block to finish combines the partial results.
+"""Long reductions in one launch: each block reduces a part, and the last block combines the partial results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because it combines the partial results in a fixed order.

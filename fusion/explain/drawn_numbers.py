@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the parameters of which each iteration of the outermost loop reads the next few elements."""
+    """Return the parameters that the outermost loop reads from start to end, a few elements per iteration."""
     if not lowered.parallel:
         return set()
     found = set()

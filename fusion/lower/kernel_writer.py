@@ -69,9 +69,9 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the attributes of a reduction loop: ``across`` if `holds` is true, otherwise none.
+    """Return the attribute ``across`` of a reduction loop if `holds` is true, otherwise no attribute.
 
-    With the attribute ``across``, each vector lane computes a different result, and reduces its elements in order.
+    In a loop with this attribute, each vector lane computes a different result, and reduces its elements in order.
     """
     return {"across": True} if holds else {}
 

@@ -214,9 +214,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Return the updates that can run in place.
-
-    Each update is mapped to the value whose ring buffer it overwrites.
+    """Map each update that can run in place to the value whose ring buffer it overwrites.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.

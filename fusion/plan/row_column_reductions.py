@@ -1,6 +1,4 @@
-"""Row-and-column reductions.
-
-Two reductions of the same elements share a kernel, which reads the elements only once.
+"""Row-and-column reductions: two reductions of the same elements in one kernel, which reads them only once.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
 have in separate kernels. A pair is therefore merged only if one of the reductions is split anyway, so that threads

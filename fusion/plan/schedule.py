@@ -192,10 +192,10 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield pairs (task number, flag) in topological order. The lowest number among ready tasks comes first.
+    """Yield each task's number, and whether it must start from a copy, in topological order, lowest numbers first.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
-    this case both versions are needed, and the flag is True: the task must start from a copy.
+    this case both versions are needed, and the task must start from a copy.
     """
     users: list[list[int]] = [[] for _ in needs]
     for k, wanted in enumerate(needs):

@@ -65,9 +65,9 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the number of branches of each outermost selection that is inlined in a value.
+    """Map each outermost selection that is inlined in a value to its number of branches.
 
-    The branches of nested selections are included.
+    The number includes the branches of selections that are inlined in this selection.
     """
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
@@ -212,7 +212,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements of a read that changes the shape. Return 0 for other reads."""
+    """Return the number of elements that a view, a gather or a broadcast reads. Return 0 for other uses of a value."""
     if not isinstance(way, tuple) or not way:
         return 0
     shape = way[0] if isinstance(way[0], tuple) else way

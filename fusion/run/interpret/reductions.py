@@ -35,7 +35,7 @@ def rounds(node: Expr) -> bool:
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether the need for a kernel may become known only while a node is computed."""
+    """Return whether the computation of a node may raise NeedsKernelError because of the values of its operand."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
