@@ -97,7 +97,7 @@ class SizeEncoder:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the code of a size. It is negative for a negative size."""
+        """Return the code of a length or stride. A new value gets a new code, which has the sign of the value."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
@@ -169,7 +169,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a plan for a form, from memory or from disk. Return None if there is none.
+    """Return a plan for the graph of a `Form`, from memory or from disk. Return None if there is none.
 
     The disk is searched if the form is new to this process.
     """

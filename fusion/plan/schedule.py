@@ -243,7 +243,10 @@ def _group(
 
 
 def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
-    """Return the values that remain in registers, because no other kernel reads them."""
+    """Return the results of a group that remain in registers.
+
+    No other kernel reads them, and this kernel reads each element only at the point that computes it.
+    """
     made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
     for p in group.placed:
@@ -260,8 +263,6 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
 
 def _donate(group: Group, ending: set[Expr]) -> None:
     """Donate the memory of values in `ending` to results of a kernel.
-
-    The same iteration must read and write an element.
 
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """
@@ -291,10 +292,7 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_donate(writer: Placed, group: Group, taken: Expr, places: Reads) -> bool:
-    """Return whether a result may use the memory of `taken`.
-
-    Each element must be read by the iteration that writes it.
-    """
+    """Return whether a result may use the memory of `taken`: each element is read only by the iteration that writes it."""
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

@@ -64,7 +64,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Fill the memory of a constant on the host, without a plan. Return whether `storage` is such a constant.
+    """Allocate a pending constant or uninitialized array on the CPU, without a plan. Return whether that was possible.
 
     Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
     memory.
@@ -249,7 +249,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a value can reuse unshared memory of an operand.
+    """Return whether a pending value can be computed in the memory of an operand that nothing else refers to.
 
     If the value were evaluated later, it would need a separate plan.
     """

@@ -268,7 +268,7 @@ def _site_of(recorded: list[Expr | None]) -> Site | None:
 
 
 def _is_copy(node: Expr | None) -> bool:
-    """Return whether an expression copies an array in memory, in the same or another axis order."""
+    """Return whether an expression is an array in memory or a view of one, so that its evaluation only copies elements."""
     return node is not None and "leaf" in (node.kind, node.operands[0].kind if node.kind == "view" else "")
 
 
@@ -375,9 +375,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` for a direct write. If other storages share the buffer, it is copied first.
-
-    Expressions recorded before the call keep their values.
+    """Return the buffer of `storage` for a direct write. Expressions recorded before the call keep their values.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.

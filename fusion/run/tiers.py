@@ -154,7 +154,7 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph if that is possible, and cheaper so far than compiling.
+    """Interpret a graph if that is possible, and if interpreting its form has so far cost less than compiling it would.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
@@ -220,7 +220,7 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: resized.Form) -> bool:
-    """Return whether a graph, or a graph that differs only in its slots, was interpreted or planned before."""
+    """Return whether interpretation was tried for a graph, or for one of the same form and array lengths."""
     return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
 
 
