@@ -92,7 +92,7 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Record the synchronization point at which the thread waits, and suspend the thread."""
+        """Suspend the thread at a synchronization point, whose number the thread's record gets."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
@@ -167,7 +167,10 @@ class CoroutineDialect(GridDialect):
         emitter.set(operation, Item(from_bits(emitter, self.contribution_of(emitter, lane), dtype)))
 
     def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Emit a match: the mask of the lanes that contributed the same bits."""
+        """Emit a match: the mask of the lanes that contributed the same bits.
+
+        For the kind "all", the results are the mask of all lanes or 0, and whether all lanes contributed the same bits.
+        """
         bits = to_bits(emitter, texts[1], dtype)
         self.synchronize(emitter, operation, scheduler.WARP, texts[0], bits)
         members = self.field(emitter, scheduler.MEMBERS)
@@ -311,7 +314,7 @@ def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Set local variables to zero at the start of each block."""
+    """Allocate the local memory of a thread, and set variables with one element to zero at the start of each block."""
     for operation in walk(kernel.body):
         if operation.opcode != "local":
             continue

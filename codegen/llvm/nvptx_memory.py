@@ -109,7 +109,7 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
 def _atomic_assembly(
     emitter: Emitter, pointer: Value, where: str, qualifiers: str, form: str, kind: str, text: str
 ) -> str:
-    # LLVM emits the form with device scope and relaxed order for all of these
+    # LLVM would emit a relaxed operation with device scope
     assert isinstance(pointer.type, Pointer)
     letter = _REGISTERS[kind]
     return emitter.line(

@@ -184,7 +184,10 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Emit the mask of the lanes whose values have the same bits."""
+    """Emit the mask of the lanes whose values have the same bits.
+
+    For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
+    """
     mask, value = operation.operands
     text, size = as_integer(emitter, value)
     if size < 32:
