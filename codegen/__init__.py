@@ -20,7 +20,7 @@ from weft.codegen.ops import (
     NoLoopError,
     OpDef,
     accumulators,
-    add_function_row,
+    add_user_op,
     find_op,
     fold,
     fold_later,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
         obtain_code,
         obtain_function,
     )
-    from weft.codegen.passes.choose_lanes import find_fold_lanes
+    from weft.codegen.passes.choose_lanes import find_reduction_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.find_spans import find_spans
     from weft.codegen.passes.flatten_branches import flatten_branches
@@ -98,7 +98,7 @@ __getattr__ = lazy_names(
             "CompileCounts code_version find_function is_loaded kernel_digest obtain_code obtain_function"
         ),
         "weft.codegen.machines": "CPU GPU Machine machine_of",
-        "weft.codegen.passes.choose_lanes": "find_fold_lanes",
+        "weft.codegen.passes.choose_lanes": "find_reduction_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.find_spans": "find_spans",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
@@ -145,7 +145,7 @@ __all__ = [
     "Type",
     "Value",
     "accumulators",
-    "add_function_row",
+    "add_user_op",
     "bfloat16",
     "can_merge",
     "choose_index_dtype",
@@ -153,7 +153,7 @@ __all__ = [
     "compile_kernel",
     "describe_shapes",
     "exceeds_caches",
-    "find_fold_lanes",
+    "find_reduction_lanes",
     "find_function",
     "find_op",
     "find_spans",

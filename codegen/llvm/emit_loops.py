@@ -186,7 +186,7 @@ class LoopEmitter(StreamEmitter):
                 self.lanes = 0
                 self.plain_loop(body, end, stop, 1, [], 0)
         if half:
-            initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)
+            initial = self.combine_lanes(operation.regions[1], vectors, initial, lanes)
         self.lanes = 0
         results = initial if masked else self.plain_loop(body, whole, stop, 1, initial, 0)
         self.outermost = outer
@@ -263,7 +263,7 @@ class LoopEmitter(StreamEmitter):
                 stack.extend(operation.regions)
         return True
 
-    def fold_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
+    def combine_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
         """Combine vectors of accumulators by halves, then combine the result with the initial accumulators."""
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]

@@ -14,15 +14,15 @@ from weft.codegen.llvm import host_scheduler as scheduler
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
 from weft.codegen.llvm.host_exchange import (
     accumulator_type,
-    fold_halves,
-    fold_next,
+    combine_next,
     from_accumulator,
     from_bits,
+    reduce_by_halves,
     source_lane,
     to_accumulator,
     to_bits,
 )
-from weft.codegen.llvm.host_grid import AXES, GridDialect, counted, finish, walk
+from weft.codegen.llvm.host_grid import AXES, GridDialect, finish, range_loop, walk
 from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.target import Target
 
@@ -196,16 +196,16 @@ class CoroutineDialect(GridDialect):
         whole = emitter.line(f"icmp eq i32 {members}, -1")
         emitter.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
         emitter.start_label(f"whole{number}")
-        halves = fold_halves(emitter, name, wide, [read(str(lane)) for lane in range(32)])
+        halves = reduce_by_halves(emitter, name, wide, [read(str(lane)) for lane in range(32)])
         ends = [(halves, emitter.label)]
         emitter.do(f"br label %folded{number}")
         emitter.start_label(f"part{number}")
         kind = scalar_type(wide)
         total, some = emitter.alloca(kind, wide.itemsize), emitter.alloca("i1", 1)
         emitter.do(f"store i1 false, ptr {some}, align 1")
-        with counted(emitter, "i32", "0", "32") as lane:
+        with range_loop(emitter, "i32", "0", "32") as lane:
             inside = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
-            fold_next(emitter, name, wide, (total, some), read(lane), inside)
+            combine_next(emitter, name, wide, (total, some), read(lane), inside)
         ends.append((emitter.line(f"load {kind}, ptr {total}, align {wide.itemsize}"), emitter.label))
         emitter.do(f"br label %folded{number}")
         emitter.start_label(f"folded{number}")

@@ -55,7 +55,7 @@ def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
     return emitter.call(f"{word}.{kind}", kind, [(kind, x), (kind, y)])
 
 
-def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
+def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
     """Reduce the values of a full warp by repeatedly combining the first half with the second half."""
     while len(values) > 1:
         half = len(values) // 2
@@ -63,7 +63,7 @@ def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str])
     return values[0]
 
 
-def fold_next(
+def combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
 ) -> None:
     """Combine a thread's value with the total in memory if the thread participates in the reduction.

@@ -217,7 +217,7 @@ def element(operation: Operation) -> tuple[str, int]:
 
 
 @contextmanager
-def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
+def range_loop(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
     """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index."""
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
@@ -255,9 +255,9 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent:
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")
 
-    with counted(emitter, kind, "0", sizes[2]) as z, counted(emitter, kind, "0", sizes[1 - axis]) as outer:
+    with range_loop(emitter, kind, "0", sizes[2]) as z, range_loop(emitter, kind, "0", sizes[1 - axis]) as outer:
         before = row(z, outer, 1 - axis)
-        with counted(emitter, kind, "0", sizes[axis], f", !llvm.loop {loop}") as inner:
+        with range_loop(emitter, kind, "0", sizes[axis], f", !llvm.loop {loop}") as inner:
             position = emitter.line(f"add nuw nsw {kind} {before}, {inner}")
             x, y = (inner, outer) if axis == 0 else (outer, inner)
             for each, text in zip(AXES, (x, y, z), strict=True):

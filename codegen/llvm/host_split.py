@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Item, memory_type
 from weft.codegen.llvm.emit_memory import array_alignment
-from weft.codegen.llvm.host_grid import GridDialect, counted, finish, thread_loops
+from weft.codegen.llvm.host_grid import GridDialect, finish, range_loop, thread_loops
 from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
@@ -79,7 +79,7 @@ class SplitEmitter(BarrierEmitter):
     @contextmanager
     def next_block(self) -> Iterator[str]:
         """Emit a loop over the blocks that sets the block indices. The ``with`` yields the number of a block."""
-        with counted(self, "i64", "%begin", "%end") as block:
+        with range_loop(self, "i64", "%begin", "%end") as block:
             self.dialect.set_block_indices(self, block, self.split.axis)
             yield block
 
@@ -158,7 +158,7 @@ class SplitEmitter(BarrierEmitter):
         self.polls.count(1)
         staying = self.alloca("i64", 8)
         self.do(f"store i64 0, ptr {staying}, align 8")
-        with counted(self, "i64", "0", self.threads) as thread:
+        with range_loop(self, "i64", "0", self.threads) as thread:
             byte = self.line(f"load i8, ptr {self.line(f'getelementptr inbounds i8, ptr {self.gone}, i64 {thread}')}")
             stays = self.line(f"icmp eq i8 {byte}, 0")
             if branch is not None:
@@ -180,7 +180,7 @@ class SplitEmitter(BarrierEmitter):
             number = self.fresh_number()
             some = self.alloca("i8", 1)
             self.do(f"store i8 0, ptr {some}, align 1")
-            with counted(self, "i64", "0", self.threads) as thread:
+            with range_loop(self, "i64", "0", self.threads) as thread:
                 byte = self.line(f"load i8, ptr {self.slot(self.masks[operation, k], 'i8', thread)}, align 1")
                 before = self.line(f"load i8, ptr {some}, align 1")
                 self.do(f"store i8 {self.line(f'or i8 {before}, {byte}')}, ptr {some}, align 1")

@@ -14,13 +14,13 @@ from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Item, scalar_type
 from weft.codegen.llvm.host_exchange import (
     accumulator_type,
-    fold_halves,
-    fold_next,
+    combine_next,
     from_accumulator,
+    reduce_by_halves,
     source_lane,
     to_accumulator,
 )
-from weft.codegen.llvm.host_grid import counted
+from weft.codegen.llvm.host_grid import range_loop
 from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
 
 
@@ -87,7 +87,7 @@ class BarrierEmitter(ArrayEmitter):
             case "vote":
                 self.collect_ballots(operation)
             case "warp_reduce":
-                self.fold_warps(operation)
+                self.reduce_warps(operation)
             case "shuffle" | "shuffle_xor" if operation in self.split.uniform.late:
                 # determine the participants now: the run that receives the values may have threads that leave
                 (array,) = self.result_arrays(operation, (1,))
@@ -105,7 +105,7 @@ class BarrierEmitter(ArrayEmitter):
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
         place = len(self.sites) - 1
         fault = self.line(f"inttoptr i64 {self.dialect.read_slot(self, len(self.kernel.parameters) + 7)} to ptr")
-        with counted(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", "0", self.warps()) as warp:
             number = self.fresh_number()
             found = [self.alloca("i64", 8), self.alloca("i64", 8)]  # a lane that waits, a lane that does not
             for spot in found:
@@ -135,7 +135,7 @@ class BarrierEmitter(ArrayEmitter):
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for place in (votes, members):
             self.do(f"store i32 0, ptr {place}, align 4")
-        with counted(self, "i64", "0", self.threads) as thread:
+        with range_loop(self, "i64", "0", self.threads) as thread:
             vote = self.line(f"load i8, ptr {self.slot(self.contributions[operation], 'i8', thread)}, align 1")
             takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
             counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
@@ -166,7 +166,7 @@ class BarrierEmitter(ArrayEmitter):
     def collect_ballots(self, operation: Operation) -> None:
         """Emit two masks for each warp: the lanes that voted true, and the lanes that participate in the vote."""
         arrays = self.result_arrays(operation, (4, 4))
-        with counted(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", "0", self.warps()) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
             for place in bits:
                 self.do(f"store i32 0, ptr {place}, align 4")
@@ -180,7 +180,7 @@ class BarrierEmitter(ArrayEmitter):
                 text = self.line(f"load i32, ptr {place}, align 4")
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
-    def fold_warps(self, operation: Operation) -> None:
+    def reduce_warps(self, operation: Operation) -> None:
         """Emit the reduction of each warp: by halves if all 32 lanes participate, otherwise in lane order."""
         dtype = operation.operands[1].type
         assert isinstance(dtype, np.dtype)
@@ -194,7 +194,7 @@ class BarrierEmitter(ArrayEmitter):
                 self, self.line(f"load {scalar_type(dtype)}, ptr {place}, align {dtype.itemsize}"), dtype
             )
 
-        with counted(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", "0", self.warps()) as warp:
             number = self.fresh_number()
             total, some, members = self.alloca(kind, size), self.alloca("i1", 1), self.alloca("i32", 4)
             first = self.line(f"shl nuw nsw i64 {warp}, 5")
@@ -206,11 +206,11 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
             self.start_label(f"whole{number}")
             values = [read(self.line(f"add nuw nsw i64 {first}, {lane}")) for lane in range(32)]
-            self.do(f"store {kind} {fold_halves(self, name, wide, values)}, ptr {total}, align {size}")
+            self.do(f"store {kind} {reduce_by_halves(self, name, wide, values)}, ptr {total}, align {size}")
             self.do(f"br label %folded{number}")
             self.start_label(f"part{number}")
             with self.lanes_of(warp) as (thread, _):
-                fold_next(self, name, wide, (total, some), read(thread), self.participates(operation, thread))
+                combine_next(self, name, wide, (total, some), read(thread), self.participates(operation, thread))
             self.do(f"br label %folded{number}")
             self.start_label(f"folded{number}")
             text = from_accumulator(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
@@ -289,7 +289,7 @@ class _Lanes:
         few = emitter.line(f"icmp slt i64 {emitter.threads}, {behind}")
         stop = emitter.line(f"select i1 {few}, i64 {emitter.threads}, i64 {behind}")
         self.emitter = emitter
-        self.loop = counted(emitter, "i64", first, stop)
+        self.loop = range_loop(emitter, "i64", first, stop)
 
     def __enter__(self) -> tuple[str, str]:
         thread = self.loop.__enter__()

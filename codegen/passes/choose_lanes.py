@@ -234,7 +234,7 @@ def _enclosing_block(body: Block, wanted: Operation) -> Block:
     raise AssertionError
 
 
-def find_fold_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
+def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
     """Return the depth of the reduction loop that runs in lanes, and whether its tail does too. None if there is none.
 
     The depth is the number of enclosing reduction loops. The tail consists of the elements that do not fill a vector.

@@ -22,7 +22,7 @@ from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, is_spread, prefers_columns
-from weft.codegen.schedules.reductions import by_halves, fold_all, shuffled
+from weft.codegen.schedules.reductions import by_halves, combine_all, shuffled
 from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row, flat
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -215,9 +215,9 @@ class ColumnWriter(RowWriter):
     # -- down the rows ------------------------------------------------------------------------------
 
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
-        for lane, total in enumerate(self._fold_lanes(combine, accumulators)):
+        for lane, total in enumerate(self._combine_column_threads(combine, accumulators)):
             before = [self.writer.value(self.columns, lane, v) for v in loop.operands[2:]]
-            found = fold_all(self.w, combine, before, total)
+            found = combine_all(self.w, combine, before, total)
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
@@ -270,7 +270,7 @@ class ColumnWriter(RowWriter):
 
     # -- folding across threads -----------------------------------------------------------------------
 
-    def _fold_lanes(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
+    def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
         """Combine the partial results of the threads that share columns. All these threads get the result."""
         w = self.w
         mask = GPU.warp // 2
@@ -298,7 +298,7 @@ class ColumnWriter(RowWriter):
         found = [list(zip(*(read(warp, k) for k in range(len(shared))), strict=True)) for warp in range(GPU.warps)]
 
         def together(upper: Any, lower: Any) -> list[tuple[Value, ...]]:
-            return [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
+            return [tuple(combine_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
 
         return [list(column) for column in by_halves(found, together)]
 

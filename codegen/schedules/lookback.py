@@ -36,9 +36,9 @@ from weft.codegen.schedules.scans import (
     LANES,
     MOST_BLOCKS,
     MOST_LENGTH,
-    Fold,
-    Folder,
     Scan,
+    ScanOp,
+    TileScanner,
     fills_with_columns,
     find_scan,
     operands_of,
@@ -93,7 +93,7 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
     return Shared(shared, rows * tiles, (FIRST_NOTE + notes) * _WORD.itemsize)
 
 
-def _words_of_value(fold: Fold) -> int:
+def _words_of_value(fold: ScanOp) -> int:
     """Return the number of descriptor words for each value of a scan."""
     return -(-fold.type.itemsize // _HALF.itemsize)
 
@@ -138,11 +138,11 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
         writer.point(o)
     warp, lane = w.split(w.thread, GPU.warp)
     elements = _TileWriter(writer, scan, tile, (warp, lane), decision.multiples)
-    folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
+    folders = [TileScanner(w, fold, warp, lane) for fold in scan.folds]
     for folder, values in zip(folders, elements.read(folders), strict=True):
-        folder.fold_warps(values)
+        folder.scan_warps(values)
     w.barrier()
-    found = [folder.fold_tile() for folder in folders]
+    found = [folder.warp_totals() for folder in folders]
     held = [w.shared_array(fold.type, 1) for fold in scan.folds]
     notes = [_Descriptors(w, descriptors, tag, scan, fold) for fold in scan.folds]
     with w.when(w.test("less", w.thread, GPU.warp)):
@@ -222,7 +222,7 @@ class _TileWriter:
             return [self.writer.slot(first) for first in firsts]
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
-    def read(self, folders: Sequence[Folder]) -> list[list[list[Value]]]:
+    def read(self, folders: Sequence[TileScanner]) -> list[list[list[Value]]]:
         """Read the tile. Return the input values of the scans, indexed by scan, slot and lane."""
 
         def branch(whole: bool) -> list[Value]:
@@ -243,7 +243,7 @@ class _TileWriter:
                     values[kept] = next(given)
         return folded
 
-    def finish(self, folder: Folder, before: Value) -> None:
+    def finish(self, folder: TileScanner, before: Value) -> None:
         """Compute the scan at each element. `before` is the prefix of all elements before this warp."""
         folder.finish([Slot([], [], lanes) for lanes in self.values], before)
 
@@ -266,7 +266,7 @@ class _TileWriter:
 class _Descriptors:
     """The look-back descriptors of a scan. Each word consists of 32 bits of a value and a tag."""
 
-    def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, fold: Fold) -> None:
+    def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, fold: ScanOp) -> None:
         self.w = w
         self.descriptors = descriptors
         self.tag = tag
@@ -347,13 +347,13 @@ class _TilePosition:
         self.of_wholes = w.compute("add", after_groups, w.compute("multiply", row, self.wholes))
 
 
-def _look_back(notes: _Descriptors, folder: Folder, place: _TilePosition, own: Value, initial: Value) -> Value:
+def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
     """Publish the total of this tile and of each group that it completes. Return the prefix of the tile.
 
     Parameters
     ----------
     notes : _Descriptors
-    folder : Folder
+    folder : TileScanner
     place : _TilePosition
     own : Value
         The total of the tile.
@@ -368,7 +368,7 @@ def _look_back(notes: _Descriptors, folder: Folder, place: _TilePosition, own: V
     value = notes.read(
         w.test("less", place.lane, place.in_group), w.compute("add", place.of_tiles, number), folder.identity
     )
-    tiles = folder.fold_lanes(value)
+    tiles = folder.reduce_lanes(value)
     ends_group = _both(w, place.first, w.test("equal", place.in_group, last))
     group = folder.fold(tiles, own)
     with w.when(ends_group):
@@ -383,7 +383,7 @@ def _look_back(notes: _Descriptors, folder: Folder, place: _TilePosition, own: V
     wanted = _either(w, w.test("less", place.lane, place.in_whole), _both(w, is_last, inside))
     value = notes.read(wanted, number, folder.identity)
     start = folder.choose(inside, folder.from_lane(value, GPU.warp - 1), initial)
-    groups = folder.fold(start, folder.fold_lanes(folder.choose(is_last, folder.identity, value)))
+    groups = folder.fold(start, folder.reduce_lanes(folder.choose(is_last, folder.identity, value)))
     following = w.compute("add", place.whole, 1)
     ends_whole = _both(w, w.test("equal", place.in_whole, last), w.test("less", following, place.wholes))
     with w.when(_both(w, ends_group, ends_whole)):

@@ -214,9 +214,9 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
     found = _strided(w, chain, list(zip(firsts, stops, threads, strict=True)), initial)
     if not combine:
         return
-    total = _fold_columns(w, team, combine, found) if team.columns else _fold_rows(w, team, combine, found)
+    total = _combine_columns(w, team, combine, found) if team.columns else _combine_rows(w, team, combine, found)
     before = [w.map[v] for v in loop.operands[2:]]
-    w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
+    w.map.update(zip(loop.results, combine_all(w, combine, before, total), strict=True))
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
@@ -296,7 +296,9 @@ def _unrolled(
 # -- folds across threads -------------------------------------------------------------------------
 
 
-def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+def combine_all(
+    w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]
+) -> list[Value]:
     """Combine two sets of accumulators of the reductions in `combine`."""
     results: list[Value] = []
     for name in combine:
@@ -319,7 +321,7 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
     return [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
 
 
-def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
+def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Combine the values of the adjacent threads that share an item, mostly by shuffles.
 
     All these threads get the result.
@@ -357,14 +359,14 @@ def shuffled(
 ) -> list[Value]:
     """Combine accumulators with those of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
-    found = fold_all(w, combine, values, others)
+    found = combine_all(w, combine, values, others)
     if within is None:
         return found
     there = within(mask)
     return [w.builder.op("where", there, new, old) for new, old in zip(found, values, strict=True)]
 
 
-def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
+def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Combine the upper half of the threads with the lower half, until one thread per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
@@ -373,7 +375,7 @@ def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Se
             other = w.compute("add", w.thread, distance)
             mine = [w.builder.load(pointer, w.thread) for pointer in shared]
             theirs = [w.builder.load(pointer, other) for pointer in shared]
-            for pointer, value in zip(shared, fold_all(w, combine, mine, theirs), strict=True):
+            for pointer, value in zip(shared, combine_all(w, combine, mine, theirs), strict=True):
                 w.builder.store(pointer, w.thread, value)
         w.barrier()
 

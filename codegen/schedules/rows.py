@@ -26,7 +26,7 @@ from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, has_loops, is_spread, reduction_chain
-from weft.codegen.schedules.reductions import by_halves, fold_all, identities, shuffled, split_item
+from weft.codegen.schedules.reductions import by_halves, combine_all, identities, shuffled, split_item
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -324,9 +324,9 @@ class RowWriter:
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
         """Combine the accumulators of all lanes and threads with the initial values of the loop."""
         w = self.w
-        total = self._fold(combine, by_halves(accumulators, partial(fold_all, w, combine)))
+        total = self._combine_threads(combine, by_halves(accumulators, partial(combine_all, w, combine)))
         before = [w.map[v] for v in loop.operands[2:]]
-        w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
+        w.map.update(zip(loop.results, combine_all(w, combine, before, total), strict=True))
 
     def _emit_iteration(
         self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
@@ -342,13 +342,13 @@ class RowWriter:
         yielded = region.operations[-1].operands
         for slot in slots if carried else ():
             for lane in range(self.lanes):
-                accumulators[lane] = self._fold_in(slot, lane, dependent, carried, yielded, accumulators[lane])
+                accumulators[lane] = self._accumulate(slot, lane, dependent, carried, yielded, accumulators[lane])
         return accumulators
 
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
         self.writer.copy(operations, slots, loop.regions[0].parameters[0])
 
-    def _fold_in(
+    def _accumulate(
         self,
         slot: Slot,
         lane: int,
@@ -455,19 +455,19 @@ class RowWriter:
 
     # -- folding across threads --------------------------------------------------------------------
 
-    def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
+    def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """Combine the partial results of the threads that share a row. All these threads get the result."""
         w = self.w
-        values = halves(w, combine, values, GPU.warp // 2)
+        values = reduce_warp(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
         if warps == 1:
             return values
-        _, shared = by_warps(w, values, warps)
+        _, shared = share_by_warps(w, values, warps)
         if warps > FEW_WARPS:
             _, which = w.split(w.thread, warps)
-            return halves(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
+            return reduce_warp(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
         found = [[w.builder.load(pointer, w.number(k)) for pointer in shared] for k in range(warps)]
-        whole: list[Value] = by_halves(found, partial(fold_all, w, combine))
+        whole: list[Value] = by_halves(found, partial(combine_all, w, combine))
         return whole
 
 
@@ -476,7 +476,7 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
     return [v for lane in accumulators for v in lane]
 
 
-def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
+def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
     """Store the values of each warp's first lane in shared memory. Return the thread's lane and the shared arrays."""
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
@@ -487,7 +487,7 @@ def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, l
     return lane, shared
 
 
-def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
+def reduce_warp(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
     """Combine the lanes of a warp pairwise, first at XOR distance `mask`, then at half of it, down to distance 1."""
     while mask:
         values = shuffled(w, combine, values, mask)

@@ -474,7 +474,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
         or np.result_type(array.dtype, kind) != array.dtype
         or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
     ):
-        _fold_on_host(op, array, key, values)  # where each step is cast back
+        _apply_at_on_host(op, array, key, values)  # where each step is cast back
         return
     location = start()
     check_writable(array)
@@ -512,7 +512,7 @@ def _flat_positions(
     return broadcast_to(positions, shape)
 
 
-def _fold_on_host(op: str, array: Any, key: object, values: Any) -> None:
+def _apply_at_on_host(op: str, array: Any, key: object, values: Any) -> None:
     note_fallback(f"{op}.at", array, values)
     host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
     getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))

@@ -249,7 +249,7 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
     begins = np.asarray(indices)
     if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
         return None
-    place, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, reductions.fold_dtype(op, values.dtype))
+    place, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, reductions.reduction_dtype(op, values.dtype))
     count = values.shape[place]
     increasing = begins.size and 0 <= begins[0] and begins[-1] < count and bool((np.diff(begins) > 0).all())
     if not increasing or kind.kind not in "iuf" or is_half(kind):

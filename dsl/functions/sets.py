@@ -245,7 +245,7 @@ def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_in
     if return_indices or not _kernels_can_sort(ar1, ar2):
         return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
     with device(ar1.device):
-        both = _of_both(ar1, ar2, assume_unique)
+        both = _sorted_union(ar1, ar2, assume_unique)
         return both[:-1][both[1:] == both[:-1]]
 
 
@@ -260,12 +260,12 @@ def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
     if not _kernels_can_sort(ar1, ar2):
         return on_host(np.setxor1d, ar1, ar2, assume_unique)
     with device(ar1.device):
-        both, end = _of_both(ar1, ar2, assume_unique), np.ones(1, bool)
+        both, end = _sorted_union(ar1, ar2, assume_unique), np.ones(1, bool)
         differ = concatenate([end, both[1:] != both[:-1], end])
         return both[differ[1:] & differ[:-1]]
 
 
-def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
+def _sorted_union(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
     """Concatenate the unique values of two arrays, and sort the result. Common values occur twice."""
     parts = [ravel(a) if assume_unique else unique(a) for a in (ar1, ar2)]
     return order_along(concatenate(parts), 0, False, False)

@@ -34,7 +34,7 @@ from weft.dsl.immediate.small_work import (
     reduce_whole,
     stays_small,
 )
-from weft.fusion import ExpandedRow, Storage, end_small_run, evaluate, fill_memory, primitive, recording, uses_numpy
+from weft.fusion import ExpandedOp, Storage, end_small_run, evaluate, fill_memory, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -186,7 +186,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
         for kind, own in zip(kinds, loop, strict=True)
     ]
     for row in (function, *casts):
-        if isinstance(row, ExpandedRow):
+        if isinstance(row, ExpandedOp):
             row.when_compiled = _find_loop.cache_clear
     return function, tuple(casts)
 

@@ -439,7 +439,7 @@ class KernelWriter:
         for number in range(max(p.stage for p in self.group.placed) + 1):
             placed = self.stage(number)
             if number & 1:
-                self._fold_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
+                self._inner_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
                 self.leave_loops(len(self.nest.outer))
             else:
                 for p in placed:
@@ -450,7 +450,7 @@ class KernelWriter:
         """Return the tasks of a stage."""
         return [p for p in self.group.placed if p.stage == number]
 
-    def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
+    def _inner_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
         """Emit the inner loops. They carry the accumulators of reductions or the running values of scans."""
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = folds or scans

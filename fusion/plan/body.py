@@ -225,7 +225,7 @@ class BodyBuilder:
             case "empty":
                 return self._emit(Instruction("constant", constant(0, node.dtype)))
             case "reduce":
-                return self._fold(node, operands)
+                return self._unrolled_reduction(node, operands)
             case "leaf" | "scan" | "scatter" | "opaque":
                 raise AssertionError(f"{node.kind} is always materialized")
             case _:
@@ -238,7 +238,7 @@ class BodyBuilder:
             self.body.append(instruction)
         return number
 
-    def _fold(self, node: Expr, operands: tuple[int, ...]) -> int:
+    def _unrolled_reduction(self, node: Expr, operands: tuple[int, ...]) -> int:
         """Emit an unrolled reduction, in the order of a reduction loop."""
         kind = accumulator_dtype(node)
         total = self._emit(Instruction("constant", constant(identity_of(node.op, kind), kind)))

@@ -12,7 +12,7 @@ from weft.codegen import Machine
 from weft.fusion.graph.reduction_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
 from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
-from weft.fusion.plan.task import FoldOrder, Task
+from weft.fusion.plan.task import ReductionOrder, Task
 
 # Reading a row again pays while the row is cached, and while there are enough rows to keep the machine busy. Rows
 # across memory (columns) are cached only if they are short.
@@ -45,7 +45,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
     return max(1, CHUNK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
 
 
-def order_alone(task: Task, machine: Machine) -> FoldOrder:
+def order_alone(task: Task, machine: Machine) -> ReductionOrder:
     """Return the order in which a kernel with only this task reduces. All groups keep this order."""
     if task.order is None:
         alone = Group(0)
@@ -53,7 +53,7 @@ def order_alone(task: Task, machine: Machine) -> FoldOrder:
         nest = make_nest(alone)
         chunk = chunk_length(alone, nest, machine)
         across = goes_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
-        task.order = FoldOrder(reduction_loops(alone.placed[0], nest), chunk, across)
+        task.order = ReductionOrder(reduction_loops(alone.placed[0], nest), chunk, across)
     return task.order
 
 

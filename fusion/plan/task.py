@@ -51,7 +51,7 @@ class Task:
     factors: tuple[int, ...] = ()
     shifted: ShiftedMoment | None = None
     window: Task | None = None  # rebuild: the update of the box alone
-    order: FoldOrder | None = None
+    order: ReductionOrder | None = None
 
     def __post_init__(self) -> None:
         everything = list(all_instructions(self.body))
@@ -119,7 +119,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldOrder:
+class ReductionOrder:
     """The order of a task's reduction: its loops, its block length, and whether vector lanes compute different results.
 
     The block length is 0 if the reduction is not split. For lanes, see `goes_across` and `reduces_across` in `nest`.

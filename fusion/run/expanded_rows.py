@@ -124,7 +124,7 @@ def _forget_expansions(_: None) -> None:
     codegen.read_description_again()  # (the second process may have described this machine)
 
 
-class ExpandedRow:
+class ExpandedOp:
     """An op that is computed by its expansion until its loop is compiled.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
-from weft.fusion.run.expanded_rows import ExpandedRow, can_expand
+from weft.fusion.run.expanded_rows import ExpandedOp, can_expand
 from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values
 
 Primitive = Callable[..., Any]
@@ -59,10 +59,10 @@ def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None
 
 
 @cache
-def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedRow | None:
+def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedOp | None:
     if not can_expand(op, loop, dtype, _numpy_function):
         return None
-    return ExpandedRow(op, loop, dtype, _numpy_function, partial(_compiled, op, loop, dtype))
+    return ExpandedOp(op, loop, dtype, _numpy_function, partial(_compiled, op, loop, dtype))
 
 
 @cache

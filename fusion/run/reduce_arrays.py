@@ -164,26 +164,26 @@ def fold(op: str, values: np.ndarray, tree: Tree) -> Any:
     else:
         values = values.reshape(rows, *tree.extents)
     if tree.chunk:
-        values = _fold_chunks(row, values, tree)
-        found = fold_rows(row, values, tree.last)
+        values = _reduce_blocks(row, values, tree)
+        found = reduce_rows(row, values, tree.last)
     else:
-        found = fold_rows(row, values, tree.first)
+        found = reduce_rows(row, values, tree.first)
     return found.reshape(shape)[()]
 
 
-def _fold_chunks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
+def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
     """Return the partial result of each block of the outermost reduction loop, as an array ``(rows, blocks)``."""
     rows, extent, *rest = values.shape
     whole = extent // tree.chunk
     parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)
-    found = fold_rows(row, parts, tree.first).reshape(rows, whole)
+    found = reduce_rows(row, parts, tree.first).reshape(rows, whole)
     if whole * tree.chunk < extent:
-        left = fold_rows(row, values[:, whole * tree.chunk :], tree.first)
+        left = reduce_rows(row, values[:, whole * tree.chunk :], tree.first)
         found = np.concatenate([found, left[:, None]], axis=1)
     return found
 
 
-def fold_rows(row: np.ufunc, values: np.ndarray, level: Level) -> Any:
+def reduce_rows(row: np.ufunc, values: np.ndarray, level: Level) -> Any:
     """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
@@ -268,7 +268,7 @@ def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: n
         if count <= OFTEN:
             return None
         form = f"the compilation of reductions by {op} of {kind}"
-        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_fold(op, kind))
+        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_reduction(op, kind))
         if loop is None:
             _counts[key] = -sys.maxsize
             return None

@@ -65,7 +65,7 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
     return _make(name, _loop("weft_map_loop"), data, dtypes, (entry,))
 
 
-def make_fold_ufunc(
+def make_reduction_ufunc(
     name: str, entry: HostFunction, slots: Sequence[int], places: tuple[int, int, int], dtypes: Sequence[np.dtype]
 ) -> Any:
     """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows by a compiled kernel.
@@ -127,7 +127,7 @@ def _interface(place: int) -> Any:
 
 @cache
 def _loop(entry: str) -> int:
-    return obtain_native(entry, _map_text(entry) if entry == "weft_map_loop" else _fold_text(entry)).address
+    return obtain_native(entry, _map_text(entry) if entry == "weft_map_loop" else _reduction_text(entry)).address
 
 
 def _begin(t: Text, entry: str, slots: int) -> None:
@@ -249,7 +249,7 @@ def _copy(
     t.do(f"br label %{behind}")
 
 
-def _fold_text(entry: str) -> str:
+def _reduction_text(entry: str) -> str:
     """Return the LLVM text of the inner loop of a reduction, which calls the kernel once per row."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)

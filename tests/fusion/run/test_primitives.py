@@ -16,7 +16,7 @@ from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import expr_of, record
 from weft.fusion import cast, map_
 from weft.fusion.run import expanded_rows, primitives
-from weft.fusion.run.expanded_rows import ExpandedRow
+from weft.fusion.run.expanded_rows import ExpandedOp
 from weft.fusion.run.primitives import is_ready, primitive, uses_numpy
 from weft.fusion.run.stored_loops import find_loop, obtain_loop
 from weft.runtime import Request
@@ -98,7 +98,7 @@ def test_a_primitive_has_the_bits_of_a_plan(name: str) -> None:
         for operands, loop, dtype, array in made:
             expected = np.asarray(array)
             row = primitive(name, loop, dtype)
-            for form in (row, row.compiled()) if isinstance(row, ExpandedRow) else (row,):
+            for form in (row, row.compiled()) if isinstance(row, ExpandedOp) else (row,):
                 check_row(form, operands, expected, loop)
 
 
@@ -202,7 +202,7 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
         made.append(1)
         return np.maximum
 
-    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpy_function, compile_it)
+    row = ExpandedOp("maximum", (kind,) * 2, kind, primitives._numpy_function, compile_it)
     x = values(kind, 1)
     assert same_bits(row(x, x[3]), row(x, np.full_like(x, x[3]))) and not made
     monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
@@ -220,7 +220,7 @@ def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch
 
     monkeypatch.setattr(runtime, "submit", submit, raising=False)
     monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
-    row = ExpandedRow(
+    row = ExpandedOp(
         "maximum", (kind,) * 2, kind, primitives._numpy_function, lambda: find_loop("maximum", (kind,) * 2, kind)
     )
     x = values(kind, 1)
