@@ -189,7 +189,7 @@ def test_public_functions_are_found_again(name: str, monkeypatch: pytest.MonkeyP
     x, y = wf.asarray(a), wf.asarray(b)
     pending = x + 0, y + 0
     python: list[bool] = []
-    monkeypatch.setattr("weft.dsl.arrays.memoized.note_found", lambda: python.append(True))
+    monkeypatch.setattr("weft.dsl.arrays.memoized.count_hit", lambda: python.append(True))
     for given in ((x, y), pending):
         python.clear()
         results = [function(wf, *given) for _ in range(3)]
