@@ -56,7 +56,7 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Analyse a kernel. The analysis repeats until it finds no further values that may differ between threads."""
+    """Return the result of the analysis, which repeats until it finds no further values that may differ."""
     found = Uniformity(exit=_exit(kernel))
     own = _OWN | {"block_index"} if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):

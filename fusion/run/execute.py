@@ -133,7 +133,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Cache the plan of a graph, with the recorded versions as its outputs and with what its runs need."""
+    """Set the fields of a graph's plan that its runs need, and cache it with the recorded versions as its outputs."""
     plan.blank = [None] * (plan.places - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     place_of = dict(plan.outputs)
@@ -283,7 +283,7 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the remaining table entries: scalars, completion counters and look-back descriptors."""
+    """Fill the remaining table entries: scalars, addresses of small arrays, completion counters, look-back descriptors."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
