@@ -222,7 +222,7 @@ class MemoryEmitter(StreamEmitter):
             return text
         return self.line(f"zext {wide('i1', lanes)} {text} to {wide('i8', lanes)}")
 
-    # -- where pointers come from -------------------------------------------------------------
+    # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
         """Allocate local memory in the frame of the function. In a loop, all iterations use the same memory."""

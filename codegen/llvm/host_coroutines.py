@@ -56,7 +56,7 @@ class CoroutineDialect(GridDialect):
                 self.shared_size += -(-size // 64) * 64
         self.dynamic = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
 
-    # -- meetings -----------------------------------------------------------------------------
+    # -- synchronization points ---------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
         """Emit a synchronization point. Other operations are left to `GridDialect`."""
@@ -123,7 +123,7 @@ class CoroutineDialect(GridDialect):
         """Return the 64-bit value that a lane has contributed."""
         return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, scheduler.COPY)}, align 8")
 
-    # -- what comes of them ---------------------------------------------------------------------
+    # -- results of synchronization points ------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
         """Return the result of `barrier_vote`, computed from the number of votes in the block."""

@@ -191,7 +191,7 @@ class _Splitter:
                 self.maker.update(dict.fromkeys(region.parameters, o))
                 self._index(region, (*around, o))
 
-    # -- what is done once ----------------------------------------------------------------------
+    # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation]) -> bool:
         """Mark the operations that must execute once for all threads. Return whether all of them are uniform.

@@ -212,7 +212,7 @@ class ColumnWriter(RowWriter):
             elif o.opcode != "yield":
                 self.writer.point(o)
 
-    # -- down the rows ------------------------------------------------------------------------------
+    # -- loops over rows ----------------------------------------------------------------------------
 
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
         for lane, total in enumerate(self._combine_column_threads(combine, accumulators)):
@@ -268,7 +268,7 @@ class ColumnWriter(RowWriter):
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
         self.writer.copy(operations, slots, self.index, self.steps)
 
-    # -- folding across threads -----------------------------------------------------------------------
+    # -- combination across threads -------------------------------------------------------------------
 
     def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
         """Combine the partial results of the threads that share columns. All these threads get the result."""

@@ -293,7 +293,7 @@ def _unrolled(
     return opened.results[0], opened.results[1:]
 
 
-# -- folds across threads -------------------------------------------------------------------------
+# -- combination across threads -------------------------------------------------------------------
 
 
 def combine_all(

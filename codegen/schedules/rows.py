@@ -118,7 +118,7 @@ def _stores_carried(loop: Operation) -> bool:
     return any(o.opcode in ("store", "load") for o in _dependent(loop))
 
 
-# -- what the sizes allow ----------------------------------------------------------------------
+# -- decisions ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +453,7 @@ class RowWriter:
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
-    # -- folding across threads --------------------------------------------------------------------
+    # -- combination across threads ----------------------------------------------------------------
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """Combine the partial results of the threads that share a row. All these threads get the result."""

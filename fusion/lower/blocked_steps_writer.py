@@ -81,7 +81,7 @@ class BlockedStepsWriter(KernelWriter):
             (array,) = self.builder.emit("local", (), (kind,), count=count, align=LINE)
             self.rings.update((node, (array, place - begin)) for node, place in places.items())
 
-    # -- places -------------------------------------------------------------------------------
+    # -- bounds and indices -------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
         """Return a length or a position along an axis as an index parameter."""

@@ -321,7 +321,7 @@ class KernelWriter:
         key = (node.op, node.dtype, *typed)
         return self._numbered(key, depth, lambda: self.builder.op(node.op, *typed, dtype=node.dtype))
 
-    # -- folds ----------------------------------------------------------------------------
+    # -- reductions and scans -------------------------------------------------------------
 
     def initial(self, placed: Placed) -> list[Value]:
         """Return the initial accumulators of a reduction."""

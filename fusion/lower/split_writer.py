@@ -86,7 +86,7 @@ class SplitWriter(KernelWriter):
         count = self.builder.op("subtract", bounds[1], bounds[0])
         return count if inside == 1 else self.builder.op("multiply", count, self.integer(inside, "inside"))
 
-    # -- sums that are measured from a centre of the open chunk ---------------------------------
+    # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
     def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
         """Return the shift of a block's sum. It is the maximum or the mean of the block."""

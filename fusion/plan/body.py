@@ -173,7 +173,7 @@ class BodyBuilder:
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
 
-    # -- what a value needs, and the instruction that makes it ----------------------------------
+    # -- operands and instructions of values ----------------------------------------------------
 
     def _is_read(self, node: Expr) -> bool:
         return node in self.stored and node is not self.root and node not in self.spread

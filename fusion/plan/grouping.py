@@ -118,7 +118,7 @@ class Grouping:
             followers = (self.groups[number] for number in self.followers[current.number])
             changed.extend(other for other in followers if added & ~other.before)
 
-    # -- whether a task fits a group --------------------------------------------------------
+    # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
         """Return the task as placed in `group`, or None and the reason why it does not fit."""

@@ -67,7 +67,7 @@ class RowsAndColumns(Group):
     apart: int = 1
 
 
-# -- whether two groups cross -------------------------------------------------------------------
+# -- merging of two groups ----------------------------------------------------------------------
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:

@@ -302,7 +302,7 @@ def _rings(blocked: BlockedSteps, step: Step) -> object:
     return step.origin, found
 
 
-# -- what it saves --------------------------------------------------------------------------------------
+# -- costs ----------------------------------------------------------------------------------------------
 
 
 def work_of(task: Task) -> int:

@@ -117,7 +117,7 @@ def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitiv
     return call
 
 
-# -- what NumPy does ----------------------------------------------------------------------------
+# -- NumPy's functions --------------------------------------------------------------------------
 
 
 def _casts_alike(own: np.dtype, dtype: np.dtype) -> bool:

@@ -88,7 +88,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
     return found if found.shape == shape else found.reshape(shape)
 
 
-# -- where the order changes nothing ------------------------------------------------------------
+# -- reductions whose order does not affect the result ------------------------------------------
 
 
 def _reduce_exactly(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -123,7 +123,7 @@ def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtyp
     return function(values.transpose(*kept, *axes).reshape(*shape, -1), axis=-1).astype(dtype, copy=False)
 
 
-# -- where it does ------------------------------------------------------------------------------
+# -- reductions whose order affects the result --------------------------------------------------
 
 
 @cache

@@ -301,7 +301,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
     settle(Interpreted(program, versions), made)
 
 
-# -- the net ------------------------------------------------------------------------------------
+# -- failures of the optimizer ------------------------------------------------------------------
 
 
 def is_optimizer_failure(error: Exception) -> bool:
