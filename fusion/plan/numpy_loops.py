@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr, contiguous_strides, is_stream, is_window
+from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides, is_stream, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 
@@ -133,13 +133,8 @@ def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> No
         pairs.append((_window(out, shape, strides, offset), value))
     base = boxes[0].operands[0]
     if base.kind == "constant":
-        _fill_outside(out, _box_bounds(boxes[0]), _value_of(base))
+        _fill_outside(out, _box_bounds(boxes[0]), constant_value(base))
     _copy(pairs, threads)
-
-
-def _value_of(node: Expr) -> Any:
-    """Return the value of a constant."""
-    return np.frombuffer(node.attrs[0], node.dtype)[0]
 
 
 def _fill_outside(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: object) -> None:
@@ -190,7 +185,7 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether the strides of a view decrease from the first to the last axis."""
+    """Return whether the magnitudes of a view's strides never increase from one axis to the next."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 

@@ -95,11 +95,9 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping of the second group's loops to the first group's loops.
+    """Return the mapping of the second group's loops to the first group's loops, or None if there is none.
 
-    It is found from a value that both groups access.
-
-    Return None if there is no such mapping.
+    The mapping is found from a value that both groups access.
     """
     if len(one.loops) != len(other.loops):
         return None
@@ -163,7 +161,10 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether the group's accesses are contiguous along the rows, and not along the columns."""
+    """Return whether all accesses are contiguous or constant along the rows, and at most half are contiguous along columns.
+
+    At least one access must be contiguous along the rows. Accesses that are constant in both directions do not count.
+    """
     beside = below = 0
     for node, form in _forms(group, made=True):
         steps: dict[int, int] = {}
