@@ -131,8 +131,11 @@ def _compare(shell: Any, cell: str) -> None:
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     """Return lines that compare a run on weft with a NumPy run: whether the results agree, and the times."""
-    judge = ResultComparison({}, reference.printed, scale_of(reference.arrays, reference.printed))
-    rows = [*judge.printed(reference.printed, ours.printed, False), *judge.arrays(reference.arrays, ours.arrays)]
+    comparison = ResultComparison({}, reference.printed, scale_of(reference.arrays, reference.printed))
+    rows = [
+        *comparison.printed(reference.printed, ours.printed, False),
+        *comparison.arrays(reference.arrays, ours.arrays),
+    ]
     wrong = [f"{name}: {verdict}" for name, verdict, good in rows if not good]
     ratio = reference.seconds / ours.seconds
     count = len(ours.arrays)

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from weft.fusion.graph.ranges import range_of
     from weft.fusion.graph.reduction_order import CHUNK as FOLD_CHUNK
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, convert_sympy, entries_of
-    from weft.fusion.run.expanded_rows import ExpandedOp, compile_price
+    from weft.fusion.run.expanded_ops import ExpandedOp, compile_price
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
     from weft.fusion.run.primitives import NeedsKernelError, is_ready, primitive, reduce_values, uses_numpy
     from weft.fusion.run.tiers import is_optimizer_failure
@@ -80,7 +80,7 @@ __getattr__ = lazy_names(
         "weft.fusion.graph.reduction_order": "FOLD_CHUNK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
-        "weft.fusion.run.expanded_rows": "ExpandedOp compile_price",
+        "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",
         "weft.fusion.run.masked_copy_kernel": "compile_masked_copy",
         "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values uses_numpy",
         "weft.fusion.run.tiers": "is_optimizer_failure",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_judge, set_target_resolver
+from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_launch_checker, set_target_resolver
 from weft.runtime.devices import default_device, device, devices, get_device, select_device, set_default_device
 from weft.runtime.errors import (
     CacheWarning,
@@ -196,7 +196,7 @@ __all__ = [
     "report_fallback",
     "select_device",
     "set_default_device",
-    "set_judge",
+    "set_launch_checker",
     "set_target_resolver",
     "setting",
     "show_cell",

@@ -194,9 +194,9 @@ def compare(program: MainProgram) -> int:
     _progress("")
     first, reference, ours = outcomes.values()
     print(ours.printed, end="")
-    judge = ResultComparison(first.arrays, first.printed, scale_of(reference.arrays, reference.printed))
-    arrays = judge.arrays(reference.arrays, ours.arrays)
-    rows = [*judge.printed(reference.printed, ours.printed, any(SIGNS in text for _, text, _ in arrays)), *arrays]
+    comparison = ResultComparison(first.arrays, first.printed, scale_of(reference.arrays, reference.printed))
+    arrays = comparison.arrays(reference.arrays, ours.arrays)
+    rows = [*comparison.printed(reference.printed, ours.printed, any(SIGNS in text for _, text, _ in arrays)), *arrays]
     _print_report(program, rows, firsts, reference, ours)
     same = all(good for _, _, good in rows) and reference.status == ours.status
     return ours.status or int(not same)

@@ -10,8 +10,8 @@ from weft.codegen import Target, find_spans, run_passes
 from weft.fusion.graph.expr import Expr, is_stream
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.kernels import lower_for
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.schedule import Schedule
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.stream_operands import MOST_READERS
 from weft.runtime import MOST_AT_ONCE
 

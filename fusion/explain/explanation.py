@@ -27,14 +27,14 @@ from weft.fusion.plan.group import Group
 from weft.fusion.plan.grouping import ALONE, NEEDS_CALL
 from weft.fusion.plan.horizontal_fusion import schedule_versions
 from weft.fusion.plan.live_graph import make_graph
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.nest import make_nest
 from weft.fusion.plan.numpy_loops import find_numpy_loop
-from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.reduction_splits import chunk_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.traffic import copied_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
 from weft.runtime import Device, copy_bandwidth, counted, setting, show_place, source_line

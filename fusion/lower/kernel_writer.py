@@ -32,7 +32,7 @@ from weft.fusion.graph.sizes import Size
 from weft.fusion.plan.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import MOST_STEP, Nest, reduction_position
-from weft.fusion.plan.parts import order_alone
+from weft.fusion.plan.reduction_splits import order_alone
 from weft.fusion.plan.traffic import taken_by_value, traffic
 
 # Bindings of a parameter: ("buffer", materialized value, byte offset), ("partial", number, 0), ("int", value, 0),

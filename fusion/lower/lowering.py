@@ -21,7 +21,7 @@ from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest, goes_across, make_nest
-from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.reduction_splits import chunk_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 
 # Name of the kernel that combines the results of blocks.

@@ -16,10 +16,10 @@ from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine, disjoint
 from weft.fusion.plan.body import Loop, Role
 from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.nest import goes_across, make_nest
-from weft.fusion.plan.parts import chunk_length, order_alone, reduction_loops, reread_rejection
+from weft.fusion.plan.reduction_splits import chunk_length, order_alone, reduction_loops, reread_rejection
 from weft.fusion.plan.shifted_moments import with_own_shift
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 
 MAX_INSTRUCTIONS = 400

@@ -19,7 +19,7 @@ from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, al
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
-from weft.fusion.plan.parts import chunk_length, order_alone
+from weft.fusion.plan.reduction_splits import chunk_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.traffic import bytes_read
 

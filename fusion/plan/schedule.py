@@ -19,8 +19,8 @@ from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import Grouping
 from weft.fusion.plan.live_graph import reduction_of
+from weft.fusion.plan.materialized_values import base_of, choose_materialized, find_short
 from weft.fusion.plan.shifted_moments import find_shifted_moment
-from weft.fusion.plan.stored import base_of, choose_materialized, find_short
 from weft.fusion.plan.task import Task, make_task
 
 

@@ -31,8 +31,8 @@ from weft.fusion.plan.blocked_steps import (
 )
 from weft.fusion.plan.body import Loop, all_instructions
 from weft.fusion.plan.group import Group
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.schedule import Schedule, finish_schedule
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 

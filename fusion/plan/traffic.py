@@ -14,9 +14,9 @@ from weft.fusion.graph.index_map import Affine
 from weft.fusion.graph.sizes import greatest, least
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import LARGE
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 
 # Maximum bytes that a kernel takes by value: two kernels may be merged, and other parameters also need space.

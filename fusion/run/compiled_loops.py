@@ -17,7 +17,7 @@ from weft.fusion.graph.reduction_order import Level, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
 from weft.fusion.plan.nest import all_forms, make_nest, order_loops
-from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.reduction_splits import chunk_length
 from weft.fusion.plan.task import Task, make_task
 from weft.runtime import get_device, make_reduction_ufunc
 

@@ -68,13 +68,13 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     if not setting("verify"):
         execute(plan, epoch, settle)
         return
-    verdict = import_module("weft.fusion.run.judge").Verdict(epoch, versions, wanted)
+    verdict = import_module("weft.fusion.run.verification").Verification(epoch, versions, wanted)
 
-    def judged(plan: Plan, table: list[Any]) -> None:
+    def verified(plan: Plan, table: list[Any]) -> None:
         verdict.compare(plan, table)
         settle(plan, table)
 
-    execute(plan, epoch, judged)
+    execute(plan, epoch, verified)
     verdict.close(plan)
 
 

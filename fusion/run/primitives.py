@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
-from weft.fusion.run.expanded_rows import ExpandedOp, can_expand
+from weft.fusion.run.expanded_ops import ExpandedOp, can_expand
 from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values
 
 Primitive = Callable[..., Any]

@@ -27,7 +27,7 @@ from weft.codegen import (
     widened,
 )
 from weft.fusion.graph.reduction_order import CHUNK, SHORT, Level, Tree, plain_tree
-from weft.fusion.run.expanded_rows import BY_NUMPY
+from weft.fusion.run.expanded_ops import BY_NUMPY
 
 # Number of sums of packed rows after which a compiled loop pays.
 OFTEN = 32

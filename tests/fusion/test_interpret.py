@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from tests.fusion.run.test_primitives import same_bits
 from tests.fuzz import graphs, layouts, programs, rows
-from weft.fusion.run import judge, reduce_arrays, tiers
+from weft.fusion.run import reduce_arrays, tiers, verification
 from weft.fusion.run.interpret import maps, reductions
 from weft.runtime import override
 
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.cpu
 
 @pytest.fixture(autouse=True)
 def _compared() -> Any:
-    before = judge.JudgeCounts.compared
+    before = verification.VerificationCounts.compared
     with override(verify=True):
         yield
-    assert judge.JudgeCounts.compared > before
+    assert verification.VerificationCounts.compared > before
 
 
 @pytest.mark.parametrize("seed", [5000, 5010, *(pytest.param(k, marks=pytest.mark.slow) for k in (5020, 5030))])

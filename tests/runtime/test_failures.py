@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from weft.dsl.arrays import masks
 from weft.fusion.run import reduce_arrays
-from weft.fusion.run.expanded_rows import ExpandedOp
+from weft.fusion.run.expanded_ops import ExpandedOp
 from weft.runtime import CompileError, failures, override, try_compiling
 from weft.runtime.cpu import host_launches, interrupts
 from weft.runtime.cpu.free_lists import make_free_lists

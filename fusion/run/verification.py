@@ -1,6 +1,6 @@
 """Verification of plans (setting ``verify``). Each program is also interpreted, and the bits are compared.
 
-In: an evaluation that is about to run. Out: a `Verdict`, which compares the results after the plan has run.
+In: an evaluation that is about to run. Out: a `Verification`, which compares the results after the plan has run.
 Invariant: interpretation runs first and overwrites nothing, so that both runs start with the same values.
 """
 
@@ -26,14 +26,14 @@ from weft.runtime import Buffer, Device, VerificationError, counted, setting
 GPU_UNITS = 1000
 
 
-class JudgeCounts:
+class VerificationCounts:
     """Counters of the evaluations that were compared, and of the evaluations that only a plan can compute."""
 
     compared = 0
     skipped = 0
 
 
-class Verdict:
+class Verification:
     """The interpreted results of an evaluation."""
 
     def __init__(self, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> None:
@@ -49,9 +49,9 @@ class Verdict:
             program.tail = len(program.steps)
             table = interpret(program, epoch)
         except NeedsKernelError:
-            JudgeCounts.skipped += 1
+            VerificationCounts.skipped += 1
             return
-        JudgeCounts.compared += 1
+        VerificationCounts.compared += 1
         self.found = {k: table[place] for k, place in enumerate(program.handed) if place >= 0}
         if setting("dump"):
             self.inputs = _inputs(graph.versions, epoch)
