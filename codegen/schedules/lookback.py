@@ -348,7 +348,10 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish the total of this tile and of each group that it completes. Return the prefix of the tile.
+    """Publish the total of this tile, and what it completes. Return the prefix of the tile.
+
+    The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
+    of the next group of groups.
 
     Parameters
     ----------

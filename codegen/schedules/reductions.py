@@ -54,12 +54,12 @@ REGISTERS = 96
 class Team:
     """The distribution of a block's threads over items.
 
-    An item has `size` threads, along Y. This thread is number `part` of its item.
+    `size` threads share an item, and `part` is the index of this thread among them.
     """
 
     columns: bool
     size: Value
-    items: Value  # number of items in a tile (X)
+    items: Value  # number of items in a tile
     part: Value
     slot: Value  # index of the item in the tile
     shared: dict[tuple[int, np.dtype], Value]

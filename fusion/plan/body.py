@@ -409,7 +409,7 @@ class BodyBuilder:
         cast = intern("map", "cast", (), (self._dtype(self.bounds(form)),), (), node.dtype)
         return self._emit(Instruction("map", cast, ZERO, (number,)))
 
-    # -- parts put together -----------------------------------------------------------------------------
+    # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
         """Return the operand that an update equals at `at`.

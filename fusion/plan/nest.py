@@ -64,9 +64,9 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Order loops by memory stride, with the smallest stride innermost.
+    """Return the loop nest of a group, ordered by memory stride, with the smallest stride innermost.
 
-    Merge loops that every index traverses as one loop.
+    Loops that every index traverses as one loop are merged.
     """
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]

@@ -271,7 +271,7 @@ def _is_straight(instruction: Instruction) -> bool:
     return row is None or row.body is None or row.straight
 
 
-# -- joining --------------------------------------------------------------------------------------
+# -- merging of schedules -------------------------------------------------------------------------
 
 
 def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:

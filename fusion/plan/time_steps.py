@@ -163,7 +163,7 @@ class Chain:
         return blocked
 
 
-# -- the parts that work is cut into -------------------------------------------------------------------
+# -- blocks --------------------------------------------------------------------------------------------
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
@@ -341,7 +341,7 @@ def single_cost(group: Group) -> int:
     return points * sum(work_of(p.task) for p in group.placed) + sum(traffic(group)) * BYTE_COST
 
 
-# -- joining --------------------------------------------------------------------------------------------
+# -- merging --------------------------------------------------------------------------------------------
 
 
 def merge_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
