@@ -20,7 +20,7 @@ from weft.codegen.ops import (
     NoLoopError,
     OpDef,
     accumulators,
-    add_function_row,
+    add_user_op,
     find_op,
     fold,
     fold_later,
@@ -65,14 +65,14 @@ if TYPE_CHECKING:
         obtain_code,
         obtain_function,
     )
-    from weft.codegen.passes.choose_lanes import find_fold_lanes
+    from weft.codegen.passes.choose_lanes import find_reduction_lanes
     from weft.codegen.passes.describe_shapes import describe_shapes
     from weft.codegen.passes.find_spans import find_spans
     from weft.codegen.passes.flatten_branches import flatten_branches
     from weft.codegen.passes.merge_kernels import merge_kernels
     from weft.codegen.passes.merge_pointers import merge_pointers
     from weft.codegen.pipeline import run_passes
-    from weft.codegen.schedules.columns import halve, threads_below
+    from weft.codegen.schedules.columns import halve_columns, threads_below
     from weft.codegen.schedules.lookback import TILE as SHARED_ROW
     from weft.codegen.schedules.lookback import share_rows
     from weft.codegen.schedules.planes import RowPlanes
@@ -98,14 +98,14 @@ __getattr__ = lazy_names(
             "CompileCounts code_version find_function is_loaded kernel_digest obtain_code obtain_function"
         ),
         "weft.codegen.machines": "CPU GPU Machine machine_of",
-        "weft.codegen.passes.choose_lanes": "find_fold_lanes",
+        "weft.codegen.passes.choose_lanes": "find_reduction_lanes",
         "weft.codegen.passes.describe_shapes": "describe_shapes",
         "weft.codegen.passes.find_spans": "find_spans",
         "weft.codegen.passes.flatten_branches": "flatten_branches",
         "weft.codegen.passes.merge_kernels": "merge_kernels",
         "weft.codegen.passes.merge_pointers": "merge_pointers",
         "weft.codegen.pipeline": "run_passes",
-        "weft.codegen.schedules.columns": "halve threads_below",
+        "weft.codegen.schedules.columns": "halve_columns threads_below",
         "weft.codegen.schedules.rows_and_columns": "RowColumnReduction",
         "weft.codegen.schedules.split_reductions": "can_merge",
         "weft.codegen.schedules.lookback": "SHARED_ROW=TILE share_rows",
@@ -145,7 +145,7 @@ __all__ = [
     "Type",
     "Value",
     "accumulators",
-    "add_function_row",
+    "add_user_op",
     "bfloat16",
     "can_merge",
     "choose_index_dtype",
@@ -153,14 +153,14 @@ __all__ = [
     "compile_kernel",
     "describe_shapes",
     "exceeds_caches",
-    "find_fold_lanes",
+    "find_reduction_lanes",
     "find_function",
     "find_op",
     "find_spans",
     "flatten_branches",
     "fold",
     "fold_later",
-    "halve",
+    "halve_columns",
     "host_has_masks",
     "identity_of",
     "is_bfloat16",

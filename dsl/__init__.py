@@ -12,7 +12,7 @@ from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate import at_call
 from weft.dsl.plans import compile, evaluate, explain
-from weft.runtime import set_judge
+from weft.runtime import set_launch_checker
 from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
@@ -54,7 +54,11 @@ def find_name(name: str) -> Any:
 
 _installed = (methods, operators)
 # Native code is loaded after many calls have run in Python.
-call_sites.set_quicken(lambda hits: import_module("weft.dsl.arrays.native_operators").quicken_after(hits))
-at_call.set_quicken(lambda calls: import_module("weft.dsl.immediate.native_immediate").quicken_after(calls))
+call_sites.set_native_installer(
+    lambda hits: import_module("weft.dsl.arrays.native_operators").install_native_after(hits)
+)
+at_call.set_native_installer(
+    lambda calls: import_module("weft.dsl.immediate.native_immediate").install_native_after(calls)
+)
 # The sanitizer is loaded when the first sanitized kernel runs.
-set_judge(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").judge(function))
+set_launch_checker(lambda function: import_module("weft.dsl.kernel.sanitizer.fused").check_launch(function))

@@ -23,7 +23,7 @@ import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import Array
-from weft.dsl.cli.differences import Judge, scale_of
+from weft.dsl.cli.differences import ResultComparison, scale_of
 from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import evaluate
 from weft.dsl.script.redirect import isolated
@@ -117,7 +117,7 @@ class CellRun:
 
 def _compare(shell: Any, cell: str) -> None:
     """Run a cell on copies under NumPy and twice on weft, then run it as usual, and print times and differences."""
-    runs = [_quietly(shell, cell, on_weft) for on_weft in (False, True, True)]
+    runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True, True)]
     with _on_weft(shell.user_ns):
         result = shell.run_cell(cell)
     if not result.success:
@@ -131,8 +131,11 @@ def _compare(shell: Any, cell: str) -> None:
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     """Return lines that compare a run on weft with a NumPy run: whether the results agree, and the times."""
-    judge = Judge({}, reference.printed, scale_of(reference.arrays, reference.printed))
-    rows = [*judge.printed(reference.printed, ours.printed, False), *judge.arrays(reference.arrays, ours.arrays)]
+    comparison = ResultComparison({}, reference.printed, scale_of(reference.arrays, reference.printed))
+    rows = [
+        *comparison.printed(reference.printed, ours.printed, False),
+        *comparison.arrays(reference.arrays, ours.arrays),
+    ]
     wrong = [f"{name}: {verdict}" for name, verdict, good in rows if not good]
     ratio = reference.seconds / ours.seconds
     count = len(ours.arrays)
@@ -144,7 +147,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     ]
 
 
-def _quietly(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
+def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
     """Run a cell without showing its output, on copies of the variables that it may change.
 
     Return the results, or the text of the error if the cell fails.

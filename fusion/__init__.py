@@ -31,8 +31,8 @@ from weft.fusion.graph.expr import (
     with_operand,
 )
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.fusion.record.collecting import keep_apart
-from weft.fusion.record.evaluate import ALONE, evaluate, fill_memory, realise, release_memory, was_alone
+from weft.fusion.record.collecting import install_collector_callbacks
+from weft.fusion.record.evaluate import ALONE, evaluate, fill_memory, realise, release_memory, was_evaluated_alone
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
     assign,
@@ -53,7 +53,7 @@ from weft.fusion.record.shared_memory import find_shared, keep_shared, lend, len
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
-keep_apart()
+install_collector_callbacks()
 
 if TYPE_CHECKING:
     from weft.fusion.explain.explanation import (
@@ -67,11 +67,11 @@ if TYPE_CHECKING:
     )
     from weft.fusion.graph.ranges import range_of
     from weft.fusion.graph.reduction_order import CHUNK as FOLD_CHUNK
-    from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, entries_of, take_apart
-    from weft.fusion.run.expanded_rows import ExpandedRow, compile_price
+    from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, convert_sympy, entries_of
+    from weft.fusion.run.expanded_ops import ExpandedOp, compile_price
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
     from weft.fusion.run.primitives import NeedsKernelError, is_ready, primitive, reduce_values, uses_numpy
-    from weft.fusion.run.tiers import is_optimizers
+    from weft.fusion.run.tiers import is_optimizer_failure
 
 __getattr__ = lazy_names(
     globals(),
@@ -79,11 +79,11 @@ __getattr__ = lazy_names(
         "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of print_plan show_bytes show_plans show_seconds",
         "weft.fusion.graph.reduction_order": "FOLD_CHUNK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
-        "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of take_apart",
-        "weft.fusion.run.expanded_rows": "ExpandedRow compile_price",
+        "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
+        "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",
         "weft.fusion.run.masked_copy_kernel": "compile_masked_copy",
         "weft.fusion.run.primitives": "NeedsKernelError is_ready primitive reduce_values uses_numpy",
-        "weft.fusion.run.tiers": "is_optimizers",
+        "weft.fusion.run.tiers": "is_optimizer_failure",
     },
 )
 
@@ -92,7 +92,7 @@ __all__ = [
     "FOLD_CHUNK",
     "INTERNED",
     "Epoch",
-    "ExpandedRow",
+    "ExpandedOp",
     "Explanation",
     "Expr",
     "Location",
@@ -126,7 +126,7 @@ __all__ = [
     "gather",
     "intern",
     "iota",
-    "is_optimizers",
+    "is_optimizer_failure",
     "is_ready",
     "keep_shared",
     "kernels_of",
@@ -159,13 +159,13 @@ __all__ = [
     "show_seconds",
     "site_of",
     "statistics",
-    "take_apart",
+    "convert_sympy",
     "topological",
     "uncut",
     "update",
     "uses_numpy",
     "view",
-    "was_alone",
+    "was_evaluated_alone",
     "with_operand",
     "write_anew",
     "write_view",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_judge, set_target_resolver
+from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_launch_checker, set_target_resolver
 from weft.runtime.devices import (
     SEVERAL_DEVICES,
     default_device,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.simt import SimtDevice
     from weft.runtime.cpu.slots import slots_of
     from weft.runtime.cpu.trace_log import tracing
-    from weft.runtime.cpu.ufuncs import find_inner_loop, make_fold_ufunc, make_map_ufunc, numpy_function
+    from weft.runtime.cpu.ufuncs import find_inner_loop, make_map_ufunc, make_reduction_ufunc, numpy_function
     from weft.runtime.cuda.cuda_device import CudaDevice
     from weft.runtime.cuda.foreign_code import ForeignCode, register_foreign
     from weft.runtime.cuda.linker import assemble, disassemble
@@ -94,7 +94,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
         "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
-        "weft.runtime.cpu.ufuncs": "find_inner_loop make_fold_ufunc make_map_ufunc numpy_function",
+        "weft.runtime.cpu.ufuncs": "find_inner_loop make_reduction_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
         "weft.runtime.cpu.buffer_slot": "put_buffer",
         "weft.runtime.cpu.operators": "put_call put_operators",
@@ -185,7 +185,7 @@ __all__ = [
     "launch_heard",
     "launch_with_streams",
     "load_llvm",
-    "make_fold_ufunc",
+    "make_reduction_ufunc",
     "make_map_ufunc",
     "numpy_function",
     "override",
@@ -205,7 +205,7 @@ __all__ = [
     "report_fallback",
     "select_device",
     "set_default_device",
-    "set_judge",
+    "set_launch_checker",
     "set_target_resolver",
     "set_variables",
     "setting",

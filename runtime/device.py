@@ -282,7 +282,7 @@ class Registered:
     resolve_target: Any = None
     # takes a `HostFunction`; returns a context manager that yields a reader of its events, and raises an error for them
     # at its end
-    judge: Any = None
+    launch_checker: Any = None
 
 
 def set_target_resolver(resolver: Callable[..., Any]) -> None:
@@ -290,6 +290,6 @@ def set_target_resolver(resolver: Callable[..., Any]) -> None:
     Registered.resolve_target = staticmethod(resolver)
 
 
-def set_judge(judge: Callable[..., Any]) -> None:
+def set_launch_checker(launch_checker: Callable[..., Any]) -> None:
     """Register the function that checks instrumented kernels on device `simt`."""
-    Registered.judge = staticmethod(judge)
+    Registered.launch_checker = staticmethod(launch_checker)

@@ -26,7 +26,7 @@ from weft.runtime import override, set_default_device
 from weft.runtime.devices import _devices
 
 # (native recorders are not installed automatically: their own tests install and remove them)
-call_sites.set_quicken(lambda hits: None)
+call_sites.set_native_installer(lambda hits: None)
 
 
 @pytest.fixture(autouse=True)

@@ -224,7 +224,7 @@ class _Verifier:
         elif o.opcode in STRUCTURAL:
             self.fail(o, "an operation without a rule")
         else:
-            self.row(o)
+            self.table_op(o)
         fault = attribute_fault(o)
         if fault:
             self.fail(o, fault)
@@ -419,7 +419,7 @@ class _Verifier:
     def nothing(self, o: Operation) -> None:
         """Check nothing, since the signature covers all rules of the operation."""
 
-    def row(self, o: Operation) -> None:
+    def table_op(self, o: Operation) -> None:
         try:
             row = find_op(o.opcode)
         except KeyError:

@@ -74,7 +74,7 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         elif operation.opcode in STRUCTURAL:
             raise CompileError(f"{self.kernel.name}: there is no {operation.opcode} on this target")
         else:
-            self.row(operation)
+            self.table_op(operation)
 
 
 _STRUCTURAL: dict[str, Callable[[Emitter, Operation], None]] = {

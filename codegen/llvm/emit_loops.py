@@ -85,11 +85,11 @@ class LoopEmitter(StreamEmitter):
             below = self.line(f"icmp slt {kind} {index}, {last}")
             at = self.line(f"select i1 {below}, {kind} {index}, {kind} {last}")
         if opaque and self.keeps_loops:
-            at = self.hidden(kind, at)
+            at = self.opaque_index(kind, at)
         self.environment[body.parameters[0]] = Item(at, lanes, 1) if linear else Item(at)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
         if apart:
-            yielded = self.lane_in_turn(body, self.line(f"sub nsw {kind} {index}, {start}"), phis, apart)
+            yielded = self.body_of_one_lane(body, self.line(f"sub nsw {kind} {index}, {start}"), phis, apart)
         else:
             yielded = [self.text_of(v, lanes) for v in self.block(body)]
         yielded += ["poison"] * (len(carried) - len(yielded))  # a body that ends in `leave` has no next iteration
@@ -100,14 +100,14 @@ class LoopEmitter(StreamEmitter):
             self.lines[slot + 1 + k] = (
                 f"  {phi} = phi {wide(of, apart or lanes)} [ {carried[k]}, %{before} ], [ {yielded[k]}, %{self.label} ]"
             )
-        self.lines.append(f"  br label %{head}{self.rolled_note() if rolled and self.keeps_loops else ''}")
+        self.lines.append(f"  br label %{head}{self.no_unroll_metadata() if rolled and self.keeps_loops else ''}")
         self.start_label(after)
         return phis
 
-    def lane_in_turn(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a loop body for one lane of the loop-carried vectors `phis`. Return the updated vectors.
+    def body_of_one_lane(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
+        """Emit a scalar loop body whose carried values are one lane of the vectors `phis`. Return the updated vectors.
 
-        Each iteration uses the next lane.
+        The lane is the loop index `turn` modulo the number of lanes, `apart`.
         """
         kind = scalar_type(self.kernel.index_dtype)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ class LoopEmitter(StreamEmitter):
             for of, phi, text in zip(types, phis, [self.text_of(v, 0) for v in self.block(body)], strict=True)
         ]
 
-    def hidden(self, kind: str, index: str) -> str:
+    def opaque_index(self, kind: str, index: str) -> str:
         """Return the index as a value that is opaque to LLVM's optimizer.
 
         Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
@@ -128,7 +128,7 @@ class LoopEmitter(StreamEmitter):
         letter = "r" if kind == "i32" else "l"
         return self.line(f'call {kind} asm "mov.b{kind[1:]} $0, $1;", "={letter},{letter}"({kind} {index})')
 
-    def rolled_note(self) -> str:
+    def no_unroll_metadata(self) -> str:
         """Return the metadata that disables unrolling, for the back edge of a loop."""
         number = ROLLED + len(self.metadata)
         self.metadata.append(f'!{number} = distinct !{{!{number}, !{{!"llvm.loop.unroll.disable"}}}}')
@@ -176,27 +176,28 @@ class LoopEmitter(StreamEmitter):
         self.fetching = False
         if masked and not apart:
             end = stop
-            if not half and self.gathers_in_rows(operation):
+            if not half and self.is_strided_inner_loop(operation):
                 few = self.line(f"icmp sle {kind} {self.line(f'sub nsw {kind} {stop}, {whole}')}, {SCALAR}")
                 end = self.line(f"select i1 {few}, {kind} {whole}, {kind} {stop}")
             # (half as many lanes: the rows of many arrays are shorter than two vectors)
             self.lanes = lanes if half else max(4, lanes // 2)
-            vectors = self.masked_turns(body, whole, end, vectors, self.lanes)
+            vectors = self.masked_iterations(body, whole, end, vectors, self.lanes)
             if end != stop:
                 self.lanes = 0
                 self.plain_loop(body, end, stop, 1, [], 0)
         if half:
-            initial = self.fold_lanes(operation.regions[1], vectors, initial, lanes)
+            initial = self.combine_lanes(operation.regions[1], vectors, initial, lanes)
         self.lanes = 0
         results = initial if masked else self.plain_loop(body, whole, stop, 1, initial, 0)
         self.outermost = outer
         for value, text in zip(operation.results, results, strict=True):
             self.environment[value] = Item(text)
 
-    def gathers_in_rows(self, loop: Operation) -> bool:
-        """Return whether a loop over each row of an array has strided accesses and no expensive operations.
+    def is_strided_inner_loop(self, loop: Operation) -> bool:
+        """Return whether a loop is inside another loop, has strided accesses, and has no expensive operations.
 
-        The results of such operations may depend on whether a vector function computes them.
+        The last iterations of such a loop may run as scalars. The results of expensive operations would then depend on
+        whether a vector function or a scalar function computes them.
         """
         body = loop.regions[0]
         inside = list(program_order(body.operations))
@@ -207,10 +208,10 @@ class LoopEmitter(StreamEmitter):
         steps = index_steps(inside, body.parameters[0])
         return any(o.opcode in ("load", "store") and steps.get(o.operands[1], 0) not in (0, 1) for o in inside)
 
-    def masked_turns(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
+    def masked_iterations(self, body: Block, start: str, stop: str, carried: list[str], lanes: int) -> list[str]:
         """Emit the iterations from `start` to `stop` under a mask.
 
-        A body that carries values gets one turn, for fewer iterations than lanes. Other bodies get a loop.
+        A body that carries values is emitted once, for fewer iterations than lanes. Other bodies get a loop.
         """
         kind = scalar_type(self.kernel.index_dtype)
         number = self.fresh_number()
@@ -262,7 +263,7 @@ class LoopEmitter(StreamEmitter):
                 stack.extend(operation.regions)
         return True
 
-    def fold_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
+    def combine_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
         """Combine vectors of accumulators by halves, then combine the result with the initial accumulators."""
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ class MemoryEmitter(StreamEmitter):
             order = ", ".join(f"i32 {k}" for k in reversed(range(lanes)))
             text = self.line(f"shufflevector {vector} {straight}, {vector} poison, <{lanes} x i32> <{order}>")
         elif isinstance(item.step, int) and 1 < item.step <= MOST_STEP:
-            text = self._thinned_load(pointer, item, lanes, notes)
+            text = self._strided_vector_load(pointer, item, lanes, notes)
         else:
             text = "poison"
             for lane, position in enumerate(self.lane_indices(index)):
@@ -73,7 +73,7 @@ class MemoryEmitter(StreamEmitter):
                 text = self.line(f"insertelement {vector} {text}, {memory} {one}, i64 {lane}")
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
-    def _thinned_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
+    def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
         """Load every second, third or fourth element, by vector loads of the whole range and a shuffle."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
@@ -95,9 +95,9 @@ class MemoryEmitter(StreamEmitter):
                 mask = ", ".join(f"i32 {k}" for k in order)
                 found = self.line(f"shufflevector {vector} {found}, {vector} {piece}, <{count} x i32> <{mask}>")
             parts.append(found)
-        return self.joined(parts, memory, count)
+        return self.concatenated(parts, memory, count)
 
-    def joined(self, parts: list[str], kind: str, count: int) -> str:
+    def concatenated(self, parts: list[str], kind: str, count: int) -> str:
         """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
         while len(parts) > 1:
             vector, order = wide(kind, count), ", ".join(f"i32 {k}" for k in range(2 * count))
@@ -116,7 +116,7 @@ class MemoryEmitter(StreamEmitter):
         dtype = self.element_type(pointer)
         memory = memory_type(dtype)
         vector = wide(memory, lanes)
-        word, name, *where = self._lane_places(pointer, index, lanes, "load", "gather")
+        word, name, *where = self._masked_access(pointer, index, lanes, "load", "gather")
         outside = f"<{', '.join([f'{memory} 1.0'] * lanes)}>" if dtype.kind == "f" else "zeroinitializer"
         bits = [("i32", str(dtype.itemsize)), (f"<{lanes} x i1>", self.mask), (vector, outside)]
         return self.call(f"llvm.masked.{word}.{name}", vector, [(where[0], where[1]), *bits])
@@ -124,14 +124,16 @@ class MemoryEmitter(StreamEmitter):
     def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:
         """Emit a store of a vector under the mask."""
         dtype = self.element_type(pointer)
-        word, name, *where = self._lane_places(pointer, index, lanes, "store", "scatter")
+        word, name, *where = self._masked_access(pointer, index, lanes, "store", "scatter")
         vector, bools = wide(memory_type(dtype), lanes), f"<{lanes} x i1>"
         symbol = f"llvm.masked.{word}.{name}"
         self.declare(symbol, "void", [vector, where[0], "i32", bools])
         arguments = f"{vector} {text}, {where[0]} {where[1]}, i32 {dtype.itemsize}, {bools} {self.mask}"
         self.do(f"call void @{symbol}({arguments})")
 
-    def _lane_places(self, pointer: Value, index: Value, lanes: int, row: str, apart: str) -> tuple[str, str, str, str]:
+    def _masked_access(
+        self, pointer: Value, index: Value, lanes: int, row: str, apart: str
+    ) -> tuple[str, str, str, str]:
         """Return the masked intrinsic and the address for a contiguous access, a gather or a scatter.
 
         Returns the intrinsic's name and type suffix, and the type and the text of the address.
@@ -207,7 +209,7 @@ class MemoryEmitter(StreamEmitter):
             address = self.element(pointer, item.text, memory)
             size = dtype.itemsize
             if operation in self.past_cache:
-                size, notes = LINE, self.note_of_lines()
+                size, notes = LINE, self.nontemporal_metadata()
             self.do(f"store {vector} {text}, {self.where(pointer)} {address}, align {size}{notes}")
             return
         for lane, position in enumerate(self.lane_indices(index)):
@@ -220,10 +222,10 @@ class MemoryEmitter(StreamEmitter):
             return text
         return self.line(f"zext {wide('i1', lanes)} {text} to {wide('i8', lanes)}")
 
-    # -- where pointers come from -------------------------------------------------------------
+    # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Allocate local memory. Every execution of the operation gets the same memory."""
+        """Allocate local memory in the frame of the function. In a loop, all iterations use the same memory."""
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)

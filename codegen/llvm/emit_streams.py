@@ -14,7 +14,7 @@ from weft.codegen.passes.index_steps import index_steps
 LINE = 64  # bytes of a cache line
 AHEAD = 768  # prefetch distance in bytes: a few lines, since the hardware prefetcher has not started yet
 _PAST = "!0 = !{i32 1}"
-STREAMS = 4  # maximum number of prefetched pointers in a loop; beyond, the prefetches cost more than they save
+STREAMS = 4  # maximum number of prefetched loads in a kernel; more prefetches cost more than they save
 
 
 class StreamEmitter(Writer):
@@ -36,15 +36,15 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Return whether the kernel accesses more memory than the caches can hold."""
+        """Whether the kernel is a logical kernel that accesses more memory than the caches can hold."""
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Prefetch the memory that a vector load will read some iterations later."""
+        """Prefetch the memory `AHEAD` bytes after a vector load, for the first `STREAMS` loads of the kernel."""
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return
-        self._ask(address, AHEAD, nbytes)
+        self._emit_prefetches(address, AHEAD, nbytes)
 
     def fetch(self, operation: Operation) -> None:
         """Prefetch the memory that vector loads will read in a later iteration of an outer loop."""
@@ -58,15 +58,15 @@ class StreamEmitter(Writer):
             number = self.line(f"sext i32 {number} to i64")
         # the prefetched address may lie outside the array, so it is not `inbounds`
         address = self.line(f"getelementptr {kind}, ptr {self.scalar_of(pointer)}, i64 {number}")
-        self._ask(address, 0, item.lanes * pointer.type.dtype.itemsize)
+        self._emit_prefetches(address, 0, item.lanes * pointer.type.dtype.itemsize)
 
-    def _ask(self, address: str, offset: int, nbytes: int) -> None:
+    def _emit_prefetches(self, address: str, offset: int, nbytes: int) -> None:
         self.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
         for start in range(offset, offset + nbytes, LINE):
             later = self.line(f"getelementptr i8, ptr {address}, i64 {start}")
             self.do(f"call void @llvm.prefetch.p0(ptr {later}, i32 0, i32 3, i32 1)")
 
-    def note_of_lines(self) -> str:
+    def nontemporal_metadata(self) -> str:
         """Return the metadata of a non-temporal store."""
         if _PAST not in self.metadata:
             self.metadata.append(_PAST)
@@ -124,9 +124,10 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit code that computes the distance to the next cache line, and whether all stores agree on it.
+        """Emit the number of elements up to the next cache line, and whether this number is the same for all stores.
 
-        The distance is a number of elements.
+        The stores have elements of the same size. If an address is not a multiple of this size, the second result is
+        false.
         """
         kind = scalar_type(self.kernel.index_dtype)
         lanes, self.lanes = self.lanes, 0

@@ -18,7 +18,7 @@ def _flags(operation: Operation) -> str:
 class ValueEmitter(Writer):
     """The emitter of values."""
 
-    def row(self, operation: Operation) -> None:
+    def table_op(self, operation: Operation) -> None:
         """Emit an op of the op table according to its lowering."""
         if self._linear(operation):
             return

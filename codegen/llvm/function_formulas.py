@@ -161,10 +161,10 @@ class _Text:
         sign = self.bits_op("and", self.as_bits(other), ~self.format.magnitude_mask)
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
-    def keep_small(self, x: str, result: str) -> str:
-        """Return x if it is tiny, otherwise `result`.
+    def unchanged_if_tiny(self, x: str, result: str) -> str:
+        """Return x where f(x) rounds to x because |x| is tiny, otherwise `result`, the formula for f(x).
 
-        For tiny x, f(x) is x. Returning x keeps the sign of zero and the bits of subnormal numbers.
+        This keeps the sign of zero and the bits of subnormal numbers.
         """
         small = self.test("olt", self.magnitude(x), 2.0 ** -(self.format.fraction + 2))
         return self.select(small, x, result)
@@ -186,7 +186,7 @@ class _Text:
         r = self.fma(n, self.number(-self.format.ln2_high), x)
         return anchored, self.fma(n, self.number(-self.format.ln2_low), r)
 
-    def grown(self, r: str) -> str:
+    def expm1_reduced(self, r: str) -> str:
         """Return e**r - 1."""
         square = self.op("fmul", r, r)
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
@@ -227,11 +227,11 @@ class _Text:
 
     def log_of(self, e: str, f: str) -> str:
         """Return log(2**e (1 + f)), given e and f."""
-        y = self.rest_of_log(f)
+        y = self.log1p_residual(f)
         y = self.op("fadd", self.fma(e, self.number(self.format.ln2_low), y), f)
         return self.fma(e, self.number(self.format.ln2_high), y)
 
-    def rest_of_log(self, f: str) -> str:
+    def log1p_residual(self, f: str) -> str:
         """Return log(1 + f) - f."""
         square = self.op("fmul", f, f)
         bend = self.fma(self.polynomial(f, square, self.format.log), f, self.number(-0.5))
@@ -247,7 +247,7 @@ class _Text:
 def _exp(t: _Text, x: str) -> str:
     y = t.clamp(x, t.format.exp_low, t.format.exp_high)
     anchored, r = t.split(y)
-    return t.scaled(t.op("fadd", t.grown(r), t.number(1.0)), anchored, y)
+    return t.scaled(t.op("fadd", t.expm1_reduced(r), t.number(1.0)), anchored, y)
 
 
 def _exp2(t: _Text, x: str) -> str:
@@ -255,7 +255,7 @@ def _exp2(t: _Text, x: str) -> str:
     anchored = t.op("fadd", y, t.number(t.anchor))
     rest = t.op("fsub", y, t.op("fsub", anchored, t.number(t.anchor)))
     r = t.op("fmul", rest, t.number(math.log(2)))
-    return t.scaled(t.op("fadd", t.grown(r), t.number(1.0)), anchored, y)
+    return t.scaled(t.op("fadd", t.expm1_reduced(r), t.number(1.0)), anchored, y)
 
 
 def _expm1(t: _Text, x: str) -> str:
@@ -264,17 +264,17 @@ def _expm1(t: _Text, x: str) -> str:
     big = t.test("ogt", y, t.format.near_overflow)
     scale = t.power_of_two(anchored, t.select(big, t.integer(-1), t.integer(0), t.whole))
     away = t.op("fsub", scale, t.select(big, t.number(0.5), t.number(1.0)))
-    result = t.op("fmul", t.fma(t.grown(r), scale, away), t.select(big, t.number(2.0), t.number(1.0)))
-    return t.keep_small(x, result)
+    result = t.op("fmul", t.fma(t.expm1_reduced(r), scale, away), t.select(big, t.number(2.0), t.number(1.0)))
+    return t.unchanged_if_tiny(x, result)
 
 
 def _tanh(t: _Text, x: str) -> str:
     size = t.magnitude(x)
     anchored, r = t.split(t.clamp(t.op("fadd", size, size), None, t.format.tanh_high))
     scale = t.power_of_two(anchored)
-    grown = t.fma(t.grown(r), scale, t.op("fsub", scale, t.number(1.0)))
+    grown = t.fma(t.expm1_reduced(r), scale, t.op("fsub", scale, t.number(1.0)))
     result = t.op("fdiv", grown, t.op("fadd", grown, t.number(2.0)))
-    return t.keep_small(x, t.with_sign(result, x))
+    return t.unchanged_if_tiny(x, t.with_sign(result, x))
 
 
 def _log(t: _Text, x: str) -> str:
@@ -283,14 +283,14 @@ def _log(t: _Text, x: str) -> str:
 
 def _log2(t: _Text, x: str) -> str:
     e, f = t.parts(x)
-    return t.log_bounds(x, t.fma(t.op("fadd", t.rest_of_log(f), f), t.number(1 / math.log(2)), e))
+    return t.log_bounds(x, t.fma(t.op("fadd", t.log1p_residual(f), f), t.number(1 / math.log(2)), e))
 
 
 def _log1p(t: _Text, x: str) -> str:
     u = t.op("fadd", x, t.number(1.0))
     lost = t.op("fsub", x, t.op("fsub", u, t.number(1.0)))
     result = t.op("fadd", t.log_of(*t.parts(u)), t.op("fdiv", lost, u))
-    return t.keep_small(x, t.log_bounds(u, result))
+    return t.unchanged_if_tiny(x, t.log_bounds(u, result))
 
 
 # C name -> formula.

@@ -34,7 +34,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
     text = emitter.scalar_of(value)
     if pointer.type.space == "shared" and kind in _PLAIN:  # type: ignore[union-attr]
-        old = _in_turn(emitter, kind, dtype, address, text)
+        old = _plain_update(emitter, kind, dtype, address, text)
     elif dtype.kind == "f":
         old = _float_loop(emitter, kind, dtype, address, text)
     elif kind not in _INTEGER:
@@ -58,10 +58,11 @@ _PLAIN = {
 }
 
 
-def _in_turn(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Emit an operation on shared memory, and return the old value. One thread of the machine runs a block's threads.
+def _plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
+    """Update an element of shared memory by a plain load and store. Return the old value.
 
-    The accesses have no metadata of independent iterations, since threads may access the same element.
+    No atomic instruction is needed, since a single CPU thread runs all threads of a block. The accesses have no metadata
+    of independent iterations, since several threads may access the same element.
     """
     text, align = scalar_type(dtype), f"align {dtype.itemsize}"
     old = emitter.line(f"load {text}, ptr {address}, {align}")

@@ -13,16 +13,16 @@ from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation,
 from weft.codegen.llvm import host_scheduler as scheduler
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
 from weft.codegen.llvm.host_exchange import (
-    fold_halves,
-    fold_next,
-    folded_type,
+    accumulator_type,
+    combine_next,
+    from_accumulator,
     from_bits,
-    from_folded,
+    reduce_by_halves,
     source_lane,
+    to_accumulator,
     to_bits,
-    to_folded,
 )
-from weft.codegen.llvm.host_grid import AXES, GridDialect, counted, finish, walk
+from weft.codegen.llvm.host_grid import AXES, GridDialect, finish, range_loop, walk
 from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.target import Target
 
@@ -56,7 +56,7 @@ class CoroutineDialect(GridDialect):
                 self.shared_size += -(-size // 64) * 64
         self.dynamic = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
 
-    # -- meetings -----------------------------------------------------------------------------
+    # -- synchronization points ---------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
         """Emit a synchronization point. Other operations are left to `GridDialect`."""
@@ -66,20 +66,20 @@ class CoroutineDialect(GridDialect):
         kinds = [v.type for v in operation.operands]
         match operation.opcode:
             case "barrier":
-                self.meet(emitter, operation, scheduler.BARRIER)
+                self.synchronize(emitter, operation, scheduler.BARRIER)
             case "grid_barrier":
-                self.meet(emitter, operation, scheduler.GRID)
+                self.synchronize(emitter, operation, scheduler.GRID)
             case "warp_barrier":
-                self.meet(emitter, operation, scheduler.WARP, texts[0])
+                self.synchronize(emitter, operation, scheduler.WARP, texts[0])
             case "barrier_vote":
-                self.meet(emitter, operation, scheduler.BARRIER, mail=emitter.line(f"zext i1 {texts[0]} to i64"))
+                self.synchronize(emitter, operation, scheduler.BARRIER, mail=emitter.line(f"zext i1 {texts[0]} to i64"))
                 emitter.set(operation, Item(self.counted_votes(emitter, operation.attributes["kind"])))
             case "active_mask":
-                self.meet(emitter, operation, scheduler.ACTIVE)
+                self.synchronize(emitter, operation, scheduler.ACTIVE)
                 emitter.set(operation, Item(self.field(emitter, scheduler.MEMBERS)))
             case "vote":
                 mail = emitter.line(f"zext i1 {texts[1]} to i64")
-                self.meet(emitter, operation, scheduler.WARP, texts[0], mail)
+                self.synchronize(emitter, operation, scheduler.WARP, texts[0], mail)
                 emitter.set(operation, Item(self.votes(emitter, operation.attributes["kind"])))
             case "shuffle" | "shuffle_xor":
                 self.shuffle(emitter, operation, texts)
@@ -89,8 +89,10 @@ class CoroutineDialect(GridDialect):
                 self.reduce(emitter, operation, texts, kinds[1])  # type: ignore[arg-type]
         return True
 
-    def meet(self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0") -> None:
-        """Record the synchronization point at which the thread waits, and suspend the thread."""
+    def synchronize(
+        self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
+    ) -> None:
+        """Suspend the thread at a synchronization point, whose number the thread's record gets."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
@@ -103,23 +105,25 @@ class CoroutineDialect(GridDialect):
             (scheduler.MASK, "i32", mask),
             (scheduler.MAIL, "i64", mail),
         ):
-            emitter.do(f"store {kind} {text}, ptr {self.place(emitter, '%record', '0', field)}, align {kind[1:]}")
+            emitter.do(
+                f"store {kind} {text}, ptr {self.field_address(emitter, '%record', '0', field)}, align {kind[1:]}"
+            )
         _suspend(emitter)
 
     @staticmethod
-    def place(emitter: Emitter, record: str, number: str, field: int) -> str:
+    def field_address(emitter: Emitter, record: str, number: str, field: int) -> str:
         """Return the address of a field of a thread's record."""
         return emitter.line(f"getelementptr inbounds {scheduler.RECORD}, ptr {record}, i32 {number}, i32 {field}")
 
     def field(self, emitter: Emitter, field: int) -> str:
         """Return the value of a 32-bit field of the thread's record."""
-        return emitter.line(f"load i32, ptr {self.place(emitter, '%record', '0', field)}, align 4")
+        return emitter.line(f"load i32, ptr {self.field_address(emitter, '%record', '0', field)}, align 4")
 
-    def copy_of(self, emitter: Emitter, lane: str) -> str:
+    def contribution_of(self, emitter: Emitter, lane: str) -> str:
         """Return the 64-bit value that a lane has contributed."""
-        return emitter.line(f"load i64, ptr {self.place(emitter, self.warp, lane, scheduler.COPY)}, align 8")
+        return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, scheduler.COPY)}, align 8")
 
-    # -- what comes of them ---------------------------------------------------------------------
+    # -- results of synchronization points ------------------------------------------------------
 
     def counted_votes(self, emitter: Emitter, kind: str) -> str:
         """Return the result of `barrier_vote`, computed from the number of votes in the block."""
@@ -152,7 +156,7 @@ class CoroutineDialect(GridDialect):
         dtype = operation.results[0].type
         assert isinstance(dtype, np.dtype)
         own = to_bits(emitter, value, dtype)
-        self.meet(emitter, operation, scheduler.WARP, mask, own)
+        self.synchronize(emitter, operation, scheduler.WARP, mask, own)
         source, inside = source_lane(emitter, mode, width, self.lane, other)
         safe = emitter.line(f"and i32 {source}, 31")
         there = emitter.line(
@@ -160,12 +164,15 @@ class CoroutineDialect(GridDialect):
         )
         take = emitter.line(f"and i1 {inside}, {there}")
         lane = emitter.line(f"select i1 {take}, i32 {safe}, i32 {self.lane}")
-        emitter.set(operation, Item(from_bits(emitter, self.copy_of(emitter, lane), dtype)))
+        emitter.set(operation, Item(from_bits(emitter, self.contribution_of(emitter, lane), dtype)))
 
     def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Emit a match: the mask of the lanes that contributed the same bits."""
+        """Emit a match: the mask of the lanes that contributed the same bits.
+
+        For the kind "all", the results are the mask of all lanes or 0, and whether all lanes contributed the same bits.
+        """
         bits = to_bits(emitter, texts[1], dtype)
-        self.meet(emitter, operation, scheduler.WARP, texts[0], bits)
+        self.synchronize(emitter, operation, scheduler.WARP, texts[0], bits)
         members = self.field(emitter, scheduler.MEMBERS)
         found = emitter.line(f"call i32 @weft_match(ptr {self.warp}, i32 {members}, i64 {bits})")
         if operation.attributes["kind"] == "any":
@@ -178,32 +185,32 @@ class CoroutineDialect(GridDialect):
 
     def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
         """Emit a reduction of the lanes' values: by halves in a whole warp, otherwise in order of lanes."""
-        self.meet(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
+        self.synchronize(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
         members = self.field(emitter, scheduler.MEMBERS)
-        name, wide = operation.attributes["kind"], folded_type(dtype)
+        name, wide = operation.attributes["kind"], accumulator_type(dtype)
 
         def read(lane: str) -> str:
-            return to_folded(emitter, from_bits(emitter, self.copy_of(emitter, lane), dtype), dtype)
+            return to_accumulator(emitter, from_bits(emitter, self.contribution_of(emitter, lane), dtype), dtype)
 
         number = emitter.fresh_number()
         whole = emitter.line(f"icmp eq i32 {members}, -1")
         emitter.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
         emitter.start_label(f"whole{number}")
-        halves = fold_halves(emitter, name, wide, [read(str(lane)) for lane in range(32)])
+        halves = reduce_by_halves(emitter, name, wide, [read(str(lane)) for lane in range(32)])
         ends = [(halves, emitter.label)]
         emitter.do(f"br label %folded{number}")
         emitter.start_label(f"part{number}")
         kind = scalar_type(wide)
         total, some = emitter.alloca(kind, wide.itemsize), emitter.alloca("i1", 1)
         emitter.do(f"store i1 false, ptr {some}, align 1")
-        with counted(emitter, "i32", "0", "32") as lane:
+        with range_loop(emitter, "i32", "0", "32") as lane:
             inside = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
-            fold_next(emitter, name, wide, (total, some), read(lane), inside)
+            combine_next(emitter, name, wide, (total, some), read(lane), inside)
         ends.append((emitter.line(f"load {kind}, ptr {total}, align {wide.itemsize}"), emitter.label))
         emitter.do(f"br label %folded{number}")
         emitter.start_label(f"folded{number}")
         incoming = ", ".join(f"[ {text}, %{label} ]" for text, label in ends)
-        emitter.set(operation, Item(from_folded(emitter, emitter.line(f"phi {kind} {incoming}"), dtype)))
+        emitter.set(operation, Item(from_accumulator(emitter, emitter.line(f"phi {kind} {incoming}"), dtype)))
 
 
 def _suspend(emitter: Emitter) -> None:
@@ -230,7 +237,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     _begin_coroutine(emitter)
     dialect.bind_parameters(emitter)
     dialect.read_sizes(emitter)
-    _place_thread(emitter, dialect)
+    _set_thread_indices(emitter, dialect)
     dialect.reserve_shared(emitter)
     _suspend(emitter)
     dialect.poll_interrupts(emitter)
@@ -240,9 +247,9 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     emitter.start_label(f"block{number}")
     block, slot = emitter.name(), len(emitter.lines)
     emitter.lines.append("")
-    dialect.place_block(emitter, block)
+    dialect.set_block_indices(emitter, block)
     _clear_locals(emitter, kernel)
-    dialect.give_context(emitter)
+    dialect.declare_context(emitter)
     emitter.block(kernel.body)
     emitter.polls.count(BLOCK)
     dialect.suspend(emitter, scheduler.ENDED, -1, FULL, "0")
@@ -290,7 +297,7 @@ allocated:
     emitter.label = "allocated"
 
 
-def _place_thread(emitter: Emitter, dialect: CoroutineDialect) -> None:
+def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
     """Compute the indices of the thread from its position in the block."""
     kind = scalar_type(emitter.kernel.index_dtype)
     dialect.linear = dialect.narrow(emitter, "%thread", kind)
@@ -307,7 +314,7 @@ def _place_thread(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Set local variables to zero at the start of each block."""
+    """Allocate the local memory of a thread, and set variables with one element to zero at the start of each block."""
     for operation in walk(kernel.body):
         if operation.opcode != "local":
             continue

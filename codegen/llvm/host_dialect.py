@@ -91,9 +91,9 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Emit calls of a vector function, even if there are fewer values than its vector holds.
+        """Emit calls of a vector function of libmvec. A scalar or a short vector is padded to the function's width.
 
-        The scalar function rounds differently, and a result must not depend on the position of its element.
+        The scalar function of libm may round differently, and a result must not depend on the position of its element.
         """
         symbol, width = variant
         self.symbols.add(symbol)

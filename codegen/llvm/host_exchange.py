@@ -27,17 +27,17 @@ def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     return emitter.line(f"bitcast i{size} {text} to {kind}") if dtype.kind == "f" else text
 
 
-def folded_type(dtype: np.dtype) -> np.dtype:
+def accumulator_type(dtype: np.dtype) -> np.dtype:
     """Return the dtype in which a reduction computes: float32 for float16."""
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
-def to_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+def to_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     """Convert a value to the dtype in which the reduction computes."""
     return emitter.line(f"fpext half {text} to float") if dtype.char == "e" else text
 
 
-def from_folded(emitter: Emitter, text: str, dtype: np.dtype) -> str:
+def from_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     """Convert the result of a reduction to the dtype of the values."""
     return emitter.line(f"fptrunc float {text} to half") if dtype.char == "e" else text
 
@@ -55,7 +55,7 @@ def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
     return emitter.call(f"{word}.{kind}", kind, [(kind, x), (kind, y)])
 
 
-def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
+def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str]) -> str:
     """Reduce the values of a full warp by repeatedly combining the first half with the second half."""
     while len(values) > 1:
         half = len(values) // 2
@@ -63,7 +63,7 @@ def fold_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[str])
     return values[0]
 
 
-def fold_next(
+def combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
 ) -> None:
     """Combine a thread's value with the total in memory if the thread participates in the reduction.

@@ -81,7 +81,7 @@ class GridDialect(HostDialect):
         slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
-    def place_block(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
+    def set_block_indices(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
         """Compute the indices of a block from its position in the grid, in which axis `innermost` (0 or 1) is fastest."""
         kind = scalar_type(emitter.kernel.index_dtype)
         rest = block
@@ -124,7 +124,7 @@ class GridDialect(HostDialect):
 
     # -- functions ----------------------------------------------------------------------------
 
-    def give_context(self, emitter: Emitter) -> None:
+    def declare_context(self, emitter: Emitter) -> None:
         """Pass thread indices and shared memory to all functions of the kernel if any function uses them."""
         if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
             return
@@ -133,7 +133,7 @@ class GridDialect(HostDialect):
         emitter.context += [(kind, self.linear), ("ptr", self.dynamic or "null")]
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
-    def take_context(self, emitter: Emitter) -> None:
+    def bind_context(self, emitter: Emitter) -> None:
         """Bind thread indices and shared memory to the parameters of a function."""
         if not emitter.context:
             return
@@ -217,7 +217,7 @@ def element(operation: Operation) -> tuple[str, int]:
 
 
 @contextmanager
-def counted(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
+def range_loop(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
     """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index."""
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
@@ -255,9 +255,9 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent:
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")
 
-    with counted(emitter, kind, "0", sizes[2]) as z, counted(emitter, kind, "0", sizes[1 - axis]) as outer:
+    with range_loop(emitter, kind, "0", sizes[2]) as z, range_loop(emitter, kind, "0", sizes[1 - axis]) as outer:
         before = row(z, outer, 1 - axis)
-        with counted(emitter, kind, "0", sizes[axis], f", !llvm.loop {loop}") as inner:
+        with range_loop(emitter, kind, "0", sizes[axis], f", !llvm.loop {loop}") as inner:
             position = emitter.line(f"add nuw nsw {kind} {before}, {inner}")
             x, y = (inner, outer) if axis == 0 else (outer, inner)
             for each, text in zip(AXES, (x, y, z), strict=True):
@@ -270,6 +270,6 @@ def finish(emitter: Emitter, dialect: GridDialect) -> None:
     """Emit the functions of the kernel and the declarations of the C library."""
     emitter.notes = lambda operation: ""
     emitter.polls = NoPolls()
-    dialect.take_context(emitter)
+    dialect.bind_context(emitter)
     emitter.functions()
     dialect.functions.define(emitter)

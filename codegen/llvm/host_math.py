@@ -18,7 +18,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """The wrapper functions of a module."""
+    """Calls of the C library in a module, and the wrapper functions through which LLVM can vectorize them."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target

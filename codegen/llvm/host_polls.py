@@ -26,9 +26,9 @@ class InterruptPolls(NoPolls):
     Parameters
     ----------
     emitter : Writer
-        The function's emitter. Its entry block is open, and the record's address can be read there.
+        The function's emitter, whose entry block is open.
     fault : str
-        The record's address, a number.
+        The address of the failure record as an integer. It is defined in the entry block.
     """
 
     def __init__(self, emitter: Writer, fault: str) -> None:

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host with threads as loops. Between two synchronization points there is a loop over threads.
+"""Explicit kernels on the host, with a loop over the threads of a block between two synchronization points.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext
 from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Item, memory_type
 from weft.codegen.llvm.emit_memory import array_alignment
-from weft.codegen.llvm.host_grid import GridDialect, counted, finish, thread_loops
+from weft.codegen.llvm.host_grid import GridDialect, finish, range_loop, thread_loops
 from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
@@ -23,7 +23,7 @@ from weft.codegen.target import Target
 
 
 class SplitEmitter(BarrierEmitter):
-    """Emitter of a kernel split into steps, such as loops over threads and the synchronization points between them."""
+    """Emitter of a split kernel: loops over threads, and the synchronization points between these loops."""
 
     # -- the module -----------------------------------------------------------------------------
 
@@ -49,13 +49,13 @@ class SplitEmitter(BarrierEmitter):
             self.gone = self.array(1)
         dialect.poll_interrupts(self)
         if self.grid_in_step:
-            self.together()
+            self.emit_threads()
         else:
             with self.next_block() as block:
                 self.block_number = block
                 if dialect.target.schedule is not None:
                     self.poison_shared()
-                self.together()
+                self.emit_threads()
         if self.sites:
             self.do("br label %ends")
             self.start_label("ends")
@@ -68,11 +68,8 @@ class SplitEmitter(BarrierEmitter):
         finish(self, dialect)
         return self.text()
 
-    def together(self) -> None:
-        """Emit the work of all threads that synchronize with each other.
-
-        These are the threads of a block or of all blocks.
-        """
+    def emit_threads(self) -> None:
+        """Emit the kernel's body for the threads that run in step: those of a block, or of all blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -81,9 +78,9 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self) -> Iterator[str]:
-        """Emit a loop over the blocks. The ``with`` yields the number of a block."""
-        with counted(self, "i64", "%begin", "%end") as block:
-            self.dialect.place_block(self, block, self.split.axis)
+        """Emit a loop over the blocks that sets the block indices. The ``with`` yields the number of a block."""
+        with range_loop(self, "i64", "%begin", "%end") as block:
+            self.dialect.set_block_indices(self, block, self.split.axis)
             yield block
 
     @contextmanager
@@ -112,7 +109,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block, or only its operations if the block lies within a run."""
+        """Emit an IR block step by step. A block inside a run has no steps: its operations are emitted in order."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -120,7 +117,7 @@ class SplitEmitter(BarrierEmitter):
             if isinstance(step, Run):
                 self.run(step)
             elif step.opcode in SYNCHRONIZATION:
-                self.meet(step)
+                self.combine_contributions(step)
             elif step in self.split.in_step:
                 self.branch_in_step(step)
             else:
@@ -129,13 +126,14 @@ class SplitEmitter(BarrierEmitter):
         return list(last.operands) if last is not None and last.opcode == "yield" else []
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation.
+        """Emit an operation that is not a synchronization point.
 
-        Memory for `local` is allocated already. After all threads have exited, no further step runs.
+        A `leave` of the kernel marks the thread as gone. A `repeat` with synchronization points ends when all its threads
+        are gone.
         """
         # a `local` outside `places` belongs to a function
         if operation.opcode == "local" and operation.results[0] in self.split.places:
-            self.place(operation.results[0])
+            self.allocate_common(operation.results[0])
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
             self.repeat_while_any(operation)
         elif operation.opcode == "leave" and self.gone and self.linear:
@@ -145,8 +143,8 @@ class SplitEmitter(BarrierEmitter):
         else:
             super().operation(operation)
 
-    def place(self, root: Value) -> None:
-        """Allocate a `local` that all threads share. Other `local` variables are allocated by the runs."""
+    def allocate_common(self, root: Value) -> None:
+        """Allocate a `local` that all threads of the block share. The runs allocate the other `local` variables."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.places[root])
 
@@ -160,7 +158,7 @@ class SplitEmitter(BarrierEmitter):
         self.polls.count(1)
         staying = self.alloca("i64", 8)
         self.do(f"store i64 0, ptr {staying}, align 8")
-        with counted(self, "i64", "0", self.threads) as thread:
+        with range_loop(self, "i64", "0", self.threads) as thread:
             byte = self.line(f"load i8, ptr {self.line(f'getelementptr inbounds i8, ptr {self.gone}, i64 {thread}')}")
             stays = self.line(f"icmp eq i8 {byte}, 0")
             if branch is not None:
@@ -182,7 +180,7 @@ class SplitEmitter(BarrierEmitter):
             number = self.fresh_number()
             some = self.alloca("i8", 1)
             self.do(f"store i8 0, ptr {some}, align 1")
-            with counted(self, "i64", "0", self.threads) as thread:
+            with range_loop(self, "i64", "0", self.threads) as thread:
                 byte = self.line(f"load i8, ptr {self.slot(self.masks[operation, k], 'i8', thread)}, align 1")
                 before = self.line(f"load i8, ptr {some}, align 1")
                 self.do(f"store i8 {self.line(f'or i8 {before}, {byte}')}, ptr {some}, align 1")
@@ -216,22 +214,22 @@ class SplitEmitter(BarrierEmitter):
             touched = self.split.touched(run)
             for root in touched:
                 self.open_variable(root, run)
-            self.dialect.give_context(self)
+            self.dialect.declare_context(self)
             for operation in run.receives:
                 for value in operation.operands:
-                    self.obtain(value)
-                self.receive(operation)
-                self.keep(operation.results)
-            self.obtain_all(run.operations)
+                    self.make_available(value)
+                self.load_result(operation)
+                self.store_values(operation.results)
+            self.make_all_available(run.operations)
             made = {v for o in run.operations for v in o.results}
             for value in (v for o in run.sends for v in o.operands if v not in made):
-                self.obtain(value)
+                self.make_available(value)
             self.scopes.append((self.split.uniform.exit or "", f"done{number}"))
             for operation in run.operations:
                 self.operation(operation)
-                self.keep(operation.results)
+                self.store_values(operation.results)
             for operation in run.sends:
-                self.send(operation)
+                self.store_contribution(operation)
             for root in touched:
                 self.close_variable(root, run)
             self.scopes.pop()
@@ -282,7 +280,7 @@ class SplitEmitter(BarrierEmitter):
 
     # -- values of other runs -------------------------------------------------------------------
 
-    def obtain_all(self, operations: Iterable[Operation]) -> None:
+    def make_all_available(self, operations: Iterable[Operation]) -> None:
         """Make available all values of other runs that these operations use."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
@@ -291,11 +289,11 @@ class SplitEmitter(BarrierEmitter):
             operation = stack.pop()
             for value in operation.operands:
                 if value not in made:
-                    self.obtain(value)
+                    self.make_available(value)
             for region in operation.regions:
                 stack.extend(region.operations)
 
-    def obtain(self, value: Value) -> None:
+    def make_available(self, value: Value) -> None:
         """Make a value of another run available, by a load or by recomputation."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.places:
@@ -311,10 +309,10 @@ class SplitEmitter(BarrierEmitter):
             self.environment[value] = Item(text)
             return
         for operand in maker.operands:
-            self.obtain(operand)
+            self.make_available(operand)
         super().operation(maker)
 
-    def keep(self, values: Iterable[Value]) -> None:
+    def store_values(self, values: Iterable[Value]) -> None:
         """Store the values that later runs use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)

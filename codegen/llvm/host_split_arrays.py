@@ -36,8 +36,10 @@ class ArrayEmitter(Emitter):
         self.block_threads = ""  # number of threads in a block, i64
         self.arrays: list[tuple[str, int]] = []  # name, bytes per thread
         self.kept: dict[Value, str] = {}  # value or `local` -> its array
-        self.mail: dict[Operation, str] = {}  # synchronization point -> array of the threads' contributions
-        self.told: dict[Operation, list[str]] = {}  # synchronization point -> arrays of the results for the warps
+        self.contributions: dict[Operation, str] = {}  # synchronization point -> array of the threads' contributions
+        self.stored_results: dict[
+            Operation, list[str]
+        ] = {}  # synchronization point -> arrays of the results for the warps
         self.own: dict[Value, str] = {}  # `local` -> memory that the threads reuse in turn
         self.masks: dict[Branch, str] = {}  # branch -> one byte per thread: whether the thread takes the branch
         self.sites: list[str] = []  # names of the synchronization points that may fail

@@ -13,14 +13,14 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Operation
 from weft.codegen.llvm.emit import Item, scalar_type
 from weft.codegen.llvm.host_exchange import (
-    fold_halves,
-    fold_next,
-    folded_type,
-    from_folded,
+    accumulator_type,
+    combine_next,
+    from_accumulator,
+    reduce_by_halves,
     source_lane,
-    to_folded,
+    to_accumulator,
 )
-from weft.codegen.llvm.host_grid import counted
+from weft.codegen.llvm.host_grid import range_loop
 from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
 
 
@@ -28,7 +28,10 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Clear the masks of a branch before the threads evaluate its condition."""
+        """Clear the masks of a branch: arrays with one byte per thread, which is 1 if the thread takes the region.
+
+        The masks are cleared before the run in which the threads evaluate the condition.
+        """
         for k, region in enumerate(operation.regions):
             if self.split.steps[region]:
                 array = self.masks.get((operation, k)) or self.array(1)
@@ -36,7 +39,7 @@ class BarrierEmitter(ArrayEmitter):
                 self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {self.threads}, i1 false)")
 
-    def send(self, operation: Operation) -> None:
+    def store_contribution(self, operation: Operation) -> None:
         """Store a thread's contribution to a synchronization point, or its decision at a branch."""
         if operation in self.split.in_step:
             taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
@@ -47,19 +50,19 @@ class BarrierEmitter(ArrayEmitter):
             return
         value = operation.operands[0 if operation.opcode in ("shuffle_xor", "barrier_vote") else 1]
         kind, size = memory_of(value)
-        array = self.mail.get(operation) or self.array(size)
-        self.mail[operation] = array
+        array = self.contributions.get(operation) or self.array(size)
+        self.contributions[operation] = array
         text = self.scalar_of(value)
         if isinstance(value.type, np.dtype) and value.type.kind == "b":
             text = self.line(f"zext i1 {text} to i8")
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
-    def there(self, operation: Operation, thread: str, gone: str = "") -> str:
+    def participates(self, operation: Operation, thread: str, gone: str = "") -> str:
         """Return whether a thread participates in an operation, as an i1.
 
         A participating thread has not exited, and it takes the branch.
         """
-        stays = self.stays(operation, thread, gone)
+        stays = self.is_running(operation, thread, gone)
         branch = self.split.branches[operation]
         if branch is None:
             return stays
@@ -67,45 +70,48 @@ class BarrierEmitter(ArrayEmitter):
         taken = self.line(f"icmp ne i8 {byte}, 0")
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
-    def stays(self, operation: Operation, thread: str, gone: str = "") -> str:
+    def is_running(self, operation: Operation, thread: str, gone: str = "") -> str:
         """Return whether a thread is still in the kernel at a synchronization point."""
         if operation not in self.split.uniform.late:
             return "true"
         byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1")
         return self.line(f"icmp eq i8 {byte}, 0")
 
-    def meet(self, operation: Operation) -> None:
+    def combine_contributions(self, operation: Operation) -> None:
         """Emit the common computation of a synchronization point, after all threads have arrived."""
         if operation in self.split.strict:
-            self.refuse_parts(operation)
+            self.report_divergence(operation)
         match operation.opcode:
             case "barrier_vote":
                 self.count_votes(operation)
             case "vote":
                 self.collect_ballots(operation)
             case "warp_reduce":
-                self.fold_warps(operation)
+                self.reduce_warps(operation)
             case "shuffle" | "shuffle_xor" if operation in self.split.uniform.late:
                 # determine the participants now: the run that receives the values may have threads that leave
-                (array,) = self.tell(operation, (1,))
+                (array,) = self.result_arrays(operation, (1,))
                 self.declare("llvm.memcpy.p0.p0.i64", "void", ["ptr", "ptr", "i64", "i1"])
                 self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {array}, ptr {self.gone}, i64 {self.threads}, i1 false)")
             case _:
                 pass  # the end of the loop over threads is the barrier
 
-    def refuse_parts(self, operation: Operation) -> None:
-        """Emit an error report if only some lanes of a warp take the branch, since the warp would wait forever."""
+    def report_divergence(self, operation: Operation) -> None:
+        """Emit a check that fails if some lanes of a warp reach a synchronization point and others do not.
+
+        On a GPU, the lanes that reach it could wait forever. The failure record names one lane of each kind.
+        """
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
         place = len(self.sites) - 1
         fault = self.line(f"inttoptr i64 {self.dialect.read_slot(self, len(self.kernel.parameters) + 7)} to ptr")
-        with counted(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", "0", self.warps()) as warp:
             number = self.fresh_number()
             found = [self.alloca("i64", 8), self.alloca("i64", 8)]  # a lane that waits, a lane that does not
             for spot in found:
                 self.do(f"store i64 -1, ptr {spot}, align 8")
             with self.lanes_of(warp) as (thread, _):
-                stays, there = self.stays(operation, thread), self.there(operation, thread)
+                stays, there = self.is_running(operation, thread), self.participates(operation, thread)
                 passes = self.line(f"and i1 {stays}, {self.line(f'xor i1 {there}, true')}")
                 for spot, holds in zip(found, (there, passes), strict=True):
                     before = self.line(f"load i64, ptr {spot}, align 8")
@@ -129,9 +135,9 @@ class BarrierEmitter(ArrayEmitter):
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for place in (votes, members):
             self.do(f"store i32 0, ptr {place}, align 4")
-        with counted(self, "i64", "0", self.threads) as thread:
-            vote = self.line(f"load i8, ptr {self.slot(self.mail[operation], 'i8', thread)}, align 1")
-            takes_part = self.line(f"zext i1 {self.there(operation, thread)} to i32")
+        with range_loop(self, "i64", "0", self.threads) as thread:
+            vote = self.line(f"load i8, ptr {self.slot(self.contributions[operation], 'i8', thread)}, align 1")
+            takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
             counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
             self.increase(votes, counts)
             self.increase(members, takes_part)
@@ -148,22 +154,25 @@ class BarrierEmitter(ArrayEmitter):
         before = self.line(f"load i32, ptr {place}, align 4")
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
 
-    def tell(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays for the results of a synchronization point. The first call allocates them."""
-        if operation not in self.told:
-            self.told[operation] = [self.array(size) for size in sizes]
-        return self.told[operation]
+    def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
+        """Return the arrays in which a synchronization point stores its results. The first call allocates them.
+
+        `sizes` are the bytes per element of each array.
+        """
+        if operation not in self.stored_results:
+            self.stored_results[operation] = [self.array(size) for size in sizes]
+        return self.stored_results[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
         """Emit two masks for each warp: the lanes that voted true, and the lanes that participate in the vote."""
-        arrays = self.tell(operation, (4, 4))
-        with counted(self, "i64", "0", self.warps()) as warp:
+        arrays = self.result_arrays(operation, (4, 4))
+        with range_loop(self, "i64", "0", self.warps()) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
             for place in bits:
                 self.do(f"store i32 0, ptr {place}, align 4")
             with self.lanes_of(warp) as (thread, lane):
-                vote = self.line(f"load i8, ptr {self.slot(self.mail[operation], 'i8', thread)}, align 1")
-                takes_part = self.line(f"zext i1 {self.there(operation, thread)} to i32")
+                vote = self.line(f"load i8, ptr {self.slot(self.contributions[operation], 'i8', thread)}, align 1")
+                takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
                 counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
                 for place, bit in zip(bits, (counts, takes_part), strict=True):
                     self.increase(place, self.line(f"shl i32 {bit}, {lane}"))
@@ -171,81 +180,83 @@ class BarrierEmitter(ArrayEmitter):
                 text = self.line(f"load i32, ptr {place}, align 4")
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
-    def fold_warps(self, operation: Operation) -> None:
+    def reduce_warps(self, operation: Operation) -> None:
         """Emit the reduction of each warp: by halves if all 32 lanes participate, otherwise in lane order."""
         dtype = operation.operands[1].type
         assert isinstance(dtype, np.dtype)
-        name, wide = operation.attributes["kind"], folded_type(dtype)
+        name, wide = operation.attributes["kind"], accumulator_type(dtype)
         kind, size = scalar_type(wide), wide.itemsize
-        (array,) = self.tell(operation, (dtype.itemsize,))
+        (array,) = self.result_arrays(operation, (dtype.itemsize,))
 
         def read(thread: str) -> str:
-            place = self.slot(self.mail[operation], scalar_type(dtype), thread)
-            return to_folded(self, self.line(f"load {scalar_type(dtype)}, ptr {place}, align {dtype.itemsize}"), dtype)
+            place = self.slot(self.contributions[operation], scalar_type(dtype), thread)
+            return to_accumulator(
+                self, self.line(f"load {scalar_type(dtype)}, ptr {place}, align {dtype.itemsize}"), dtype
+            )
 
-        with counted(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", "0", self.warps()) as warp:
             number = self.fresh_number()
             total, some, members = self.alloca(kind, size), self.alloca("i1", 1), self.alloca("i32", 4)
             first = self.line(f"shl nuw nsw i64 {warp}, 5")
             self.do(f"store i1 false, ptr {some}, align 1")
             self.do(f"store i32 0, ptr {members}, align 4")
             with self.lanes_of(warp) as (thread, _):
-                self.increase(members, self.line(f"zext i1 {self.there(operation, thread)} to i32"))
+                self.increase(members, self.line(f"zext i1 {self.participates(operation, thread)} to i32"))
             whole = self.line(f"icmp eq i32 {self.line(f'load i32, ptr {members}, align 4')}, 32")
             self.do(f"br i1 {whole}, label %whole{number}, label %part{number}")
             self.start_label(f"whole{number}")
             values = [read(self.line(f"add nuw nsw i64 {first}, {lane}")) for lane in range(32)]
-            self.do(f"store {kind} {fold_halves(self, name, wide, values)}, ptr {total}, align {size}")
+            self.do(f"store {kind} {reduce_by_halves(self, name, wide, values)}, ptr {total}, align {size}")
             self.do(f"br label %folded{number}")
             self.start_label(f"part{number}")
             with self.lanes_of(warp) as (thread, _):
-                fold_next(self, name, wide, (total, some), read(thread), self.there(operation, thread))
+                combine_next(self, name, wide, (total, some), read(thread), self.participates(operation, thread))
             self.do(f"br label %folded{number}")
             self.start_label(f"folded{number}")
-            text = from_folded(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
+            text = from_accumulator(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
             place = self.slot(array, scalar_type(dtype), warp)
             self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
 
     def warps(self) -> str:
-        """Return the number of warps of the threads that run in step."""
+        """Emit the number of warps of the threads that run in step, rounded up, and return its name."""
         return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:
         """Return a loop over the threads of a warp."""
         return _Lanes(self, warp)
 
-    def receive(self, operation: Operation) -> None:
+    def load_result(self, operation: Operation) -> None:
         """Load the result of a synchronization point for the current thread."""
         match operation.opcode:
             case "vote":
-                text = self.hear_vote(operation)
+                text = self.load_vote(operation)
             case "warp_reduce":
                 dtype = operation.results[0].type
                 assert isinstance(dtype, np.dtype)
-                text = self.hear(self.told[operation][0], scalar_type(dtype), dtype.itemsize)
+                text = self.load_of_warp(self.stored_results[operation][0], scalar_type(dtype), dtype.itemsize)
             case _:
-                text = self.hear_lane(operation)
+                text = self.load_shuffle(operation)
         self.set(operation, Item(text))
 
-    def hear(self, array: str, kind: str, size: int) -> str:
+    def load_of_warp(self, array: str, kind: str, size: int) -> str:
         """Load the element of `array` for the current thread's warp."""
         warp = self.line(f"lshr i64 {self.linear}, 5")
         return self.line(f"load {kind}, ptr {self.slot(array, kind, warp)}, align {size}{NOTE}")
 
-    def hear_vote(self, operation: Operation) -> str:
+    def load_vote(self, operation: Operation) -> str:
         """Load the result of a warp vote for the current thread."""
-        ballots, members = self.told[operation]
-        ballot = self.hear(ballots, "i32", 4)
+        ballots, members = self.stored_results[operation]
+        ballot = self.load_of_warp(ballots, "i32", 4)
         kind = operation.attributes["kind"]
         if kind == "ballot":
             return ballot
         none = self.line(f"icmp eq i32 {ballot}, 0")
         if kind == "any":
             return self.line(f"xor i1 {none}, true")
-        every = self.line(f"icmp eq i32 {ballot}, {self.hear(members, 'i32', 4)}")
+        every = self.line(f"icmp eq i32 {ballot}, {self.load_of_warp(members, 'i32', 4)}")
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
-    def hear_lane(self, operation: Operation) -> str:
+    def load_shuffle(self, operation: Operation) -> str:
         """Load the result of a shuffle: the value of another lane, or the thread's own if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
@@ -260,10 +271,10 @@ class BarrierEmitter(ArrayEmitter):
         take = self.line(f"and i1 {inside}, {exists}")
         safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
         if operation in self.split.uniform.late or self.split.branches[operation] is not None:
-            there = self.there(operation, safe, self.told.get(operation, [""])[0])
+            there = self.participates(operation, safe, self.stored_results.get(operation, [""])[0])
             safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
         kind, size = memory_of(value)
-        text = self.line(f"load {kind}, ptr {self.slot(self.mail[operation], kind, safe)}, align {size}{NOTE}")
+        text = self.line(f"load {kind}, ptr {self.slot(self.contributions[operation], kind, safe)}, align {size}{NOTE}")
         if isinstance(value.type, np.dtype) and value.type.kind == "b":
             return self.line(f"trunc i8 {text} to i1")
         return text
@@ -278,7 +289,7 @@ class _Lanes:
         few = emitter.line(f"icmp slt i64 {emitter.threads}, {behind}")
         stop = emitter.line(f"select i1 {few}, i64 {emitter.threads}, i64 {behind}")
         self.emitter = emitter
-        self.loop = counted(emitter, "i64", first, stop)
+        self.loop = range_loop(emitter, "i64", first, stop)
 
     def __enter__(self) -> tuple[str, str]:
         thread = self.loop.__enter__()

@@ -34,7 +34,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
     emitter.set(operation, Item(tile))
 
 
-def _turned(lanes: int, vector: str) -> tuple[list[str], list[str]]:
+def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]]:
     """Return shuffles that transpose the square matrix of vectors %in0, %in1 ..., and the names of the results."""
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
@@ -77,7 +77,7 @@ def _function(name: str, element: str, lanes: int, size: int) -> str:
             f"  %slot{k} = add i64 %line{k}, %left",
             f"  %to{k} = getelementptr {element}, ptr %tile, i64 %slot{k}",
         ]
-    turned, names = _turned(lanes, vector)
+    turned, names = _transposing_shuffles(lanes, vector)
     stores += [f"  store {vector} {names[k]}, ptr %to{k}, align {align}" for k in range(lanes)]
     return read_llvm(
         __file__,

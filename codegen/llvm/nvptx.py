@@ -202,7 +202,7 @@ def _initialize() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Run the passes on a kernel. Return its LLVM text, the threaded kernel, and whether the kernel needs libdevice."""
+    """Return the LLVM text of a kernel, the kernel after all passes, and whether it needs libdevice."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -242,7 +242,7 @@ def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
 
 
 def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
-    """Compile a logical kernel to PTX."""
+    """Compile a logical or an explicit kernel, or a device function, to PTX."""
     text, ready, with_library = emit_nvptx(kernel, target)
     module, machine = _optimized(text, target, with_library)
     ptx = _assembly(machine, module, ready)

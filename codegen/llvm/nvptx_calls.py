@@ -74,7 +74,11 @@ def external(emitter: Emitter, operation: Operation) -> None:
 
 
 def assembly(emitter: Emitter, operation: Operation) -> None:
-    """Emit inline PTX with LLVM's placeholders and constraints. LLVM neither moves nor removes this code."""
+    """Emit inline PTX with LLVM's placeholders and constraints.
+
+    The code is marked as convergent and as having side effects: LLVM does not remove it, and does not move it under other
+    conditions.
+    """
     template, constraints = (_quoted(operation.attributes[key]) for key in ("template", "constraints"))
     kinds = [emitter.type_of(v.type) for v in operation.results]
     result = "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"

@@ -18,15 +18,15 @@ def emit_device(emitter: Emitter) -> None:
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
     numba = kernel.attributes.get("abi") == "numba"
-    outside = [_outside(emitter, type) for type in function.results]
+    outside = [_external_type(emitter, type) for type in function.results]
     result = "void" if not outside else outside[0] if len(outside) == 1 else "{ " + ", ".join(outside) + " }"
-    parameters = [f"{_outside(emitter, v.type)} %arg.{k}" for k, v in enumerate(function.parameters)]
+    parameters = [f"{_external_type(emitter, v.type)} %arg.{k}" for k, v in enumerate(function.parameters)]
     if numba:
         parameters.insert(0, "ptr %result")
     head = f"define {'i32' if numba else result} @{kernel.name}({', '.join(parameters)}) #0 {{"
     emitter.lines.append(head)
     emitter.start_label("entry")
-    text = _packed(emitter, function, result, _called(emitter, function))
+    text = _external_result(emitter, function, result, _call_internal(emitter, function))
     if numba:
         if function.results:
             emitter.do(f"store {result} {text}, ptr %result, align {_alignment(function)}")
@@ -35,7 +35,7 @@ def emit_device(emitter: Emitter) -> None:
         emitter.lines += [f"  ret {result} {text}".rstrip(), "}"]
 
 
-def _outside(emitter: Emitter, type: Type) -> str:
+def _external_type(emitter: Emitter, type: Type) -> str:
     return memory_type(type) if isinstance(type, np.dtype) else emitter.type_of(type)
 
 
@@ -43,7 +43,7 @@ def _alignment(function: Function) -> int:
     return max(type.itemsize if isinstance(type, np.dtype) else 8 for type in function.results)
 
 
-def _called(emitter: Emitter, function: Function) -> str:
+def _call_internal(emitter: Emitter, function: Function) -> str:
     """Emit a call of the function, with arguments converted to its internal types."""
     arguments = []
     for k, value in enumerate(function.parameters):
@@ -58,7 +58,7 @@ def _called(emitter: Emitter, function: Function) -> str:
     return ""
 
 
-def _packed(emitter: Emitter, function: Function, result: str, text: str) -> str:
+def _external_result(emitter: Emitter, function: Function, result: str, text: str) -> str:
     """Return the result of the function, with bools converted to bytes."""
     if len(function.results) == 1:
         return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
@@ -67,7 +67,7 @@ def _packed(emitter: Emitter, function: Function, result: str, text: str) -> str
         part = emitter.line(f"extractvalue {emitter.result_type(function)} {text}, {k}")
         if type == np.bool_:
             part = emitter.line(f"zext i1 {part} to i8")
-        packed = emitter.line(f"insertvalue {result} {packed}, {_outside(emitter, type)} {part}, {k}")
+        packed = emitter.line(f"insertvalue {result} {packed}, {_external_type(emitter, type)} {part}, {k}")
     return packed
 
 

@@ -70,7 +70,7 @@ def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
     emitter.set(operation, Item(name))
 
 
-def _place(emitter: Emitter, operation: Operation) -> tuple[str, str, np.dtype]:
+def _access(emitter: Emitter, operation: Operation) -> tuple[str, str, np.dtype]:
     pointer, index = operation.operands[:2]
     assert isinstance(pointer.type, Pointer)
     dtype = pointer.type.dtype
@@ -80,7 +80,7 @@ def _place(emitter: Emitter, operation: Operation) -> tuple[str, str, np.dtype]:
 
 def atomic(emitter: Emitter, operation: Operation) -> None:
     """Emit an atomic read-modify-write."""
-    where, _, dtype = _place(emitter, operation)
+    where, _, dtype = _access(emitter, operation)
     kind, text = scalar_type(dtype), emitter.scalar_of(operation.operands[2])
     name = _ATOMICS[operation.attributes["kind"]]["iuf".index(dtype.kind)]
     if name == "fsub":
@@ -92,7 +92,9 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
     ordered = operation.attributes.get("order") == "acq_rel"
     if (ordered or scope == "system") and kind in _INSTRUCTIONS.get(name, {}):
         qualifiers = f"{'acq_rel.' if ordered else ''}{_PTX_SCOPES[scope]}"
-        text = _spelled_out(emitter, operation.operands[0], where, qualifiers, _INSTRUCTIONS[name][kind], kind, text)
+        text = _atomic_assembly(
+            emitter, operation.operands[0], where, qualifiers, _INSTRUCTIONS[name][kind], kind, text
+        )
         emitter.set(operation, Item(text))
         return
     around = f"fence {_SCOPES[scope]}acq_rel"
@@ -104,8 +106,10 @@ def atomic(emitter: Emitter, operation: Operation) -> None:
     emitter.set(operation, Item(old))
 
 
-def _spelled_out(emitter: Emitter, pointer: Value, where: str, qualifiers: str, form: str, kind: str, text: str) -> str:
-    # LLVM emits the form with device scope and relaxed order for all of these
+def _atomic_assembly(
+    emitter: Emitter, pointer: Value, where: str, qualifiers: str, form: str, kind: str, text: str
+) -> str:
+    # LLVM would emit a relaxed operation with device scope
     assert isinstance(pointer.type, Pointer)
     letter = _REGISTERS[kind]
     return emitter.line(
@@ -116,7 +120,7 @@ def _spelled_out(emitter: Emitter, pointer: Value, where: str, qualifiers: str, 
 
 def atomic_cas(emitter: Emitter, operation: Operation) -> None:
     """Emit an atomic compare-and-swap, which compares bit patterns."""
-    where, _, dtype = _place(emitter, operation)
+    where, _, dtype = _access(emitter, operation)
     size, kind = dtype.itemsize * 8, scalar_type(dtype)
     texts = [emitter.scalar_of(v) for v in operation.operands[2:]]
     if dtype.kind == "f":
@@ -130,7 +134,11 @@ def atomic_cas(emitter: Emitter, operation: Operation) -> None:
 
 
 def fence(emitter: Emitter, operation: Operation) -> None:
-    """Emit a memory fence. A sequentially consistent fence is the one that CUDA C++ emits for ``__threadfence()``."""
+    """Emit a memory fence for a block, the device or the system.
+
+    A sequentially consistent fence is ``membar``, as for ``__threadfence_block()``, ``__threadfence()`` and
+    ``__threadfence_system()`` of CUDA C++.
+    """
     scope, order = operation.attributes["scope"], operation.attributes.get("order", "seq_cst")
     if order == "seq_cst":
         name = f"llvm.nvvm.membar.{_BARRIERS[scope]}"
@@ -146,9 +154,9 @@ def load(emitter: Emitter, operation: Operation) -> bool:
     pointer = operation.operands[0]
     if not hint or not _hinted(pointer):
         return False
-    where, _, dtype = _place(emitter, operation)
+    where, _, dtype = _access(emitter, operation)
     kind = memory_type(dtype)
-    letter, form, carrier = _carried(kind)
+    letter, form, carrier = _register_form(kind)
     text = emitter.line(
         f'call {carrier} asm sideeffect "ld.global.{hint}.{form} $0, [$1];", "={letter},l,~{{memory}}"({where})'
     )
@@ -166,9 +174,9 @@ def store(emitter: Emitter, operation: Operation) -> bool:
     pointer, _, value = operation.operands
     if not hint or not _hinted(pointer):
         return False
-    where, _, dtype = _place(emitter, operation)
+    where, _, dtype = _access(emitter, operation)
     kind, text = memory_type(dtype), emitter.scalar_of(value)
-    letter, form, carrier = _carried(kind)
+    letter, form, carrier = _register_form(kind)
     if kind == "i8":
         text = emitter.line(f"zext {'i1' if dtype.kind == 'b' else 'i8'} {text} to i16")
     elif kind != carrier:
@@ -186,7 +194,7 @@ def _hinted(pointer: Value) -> bool:
     return pointer.type.space == "global"
 
 
-def _carried(kind: str) -> tuple[str, str, str]:
+def _register_form(kind: str) -> tuple[str, str, str]:
     """Return the register constraint, PTX type and LLVM type for inline PTX that accesses elements of `kind`."""
     size = {"i8": "8", "i16": "16", "half": "16", "i32": "32", "float": "32", "i64": "64", "double": "64"}[kind]
     carrier = {"i8": "i16", "half": "i16"}.get(kind, kind)

@@ -42,7 +42,7 @@ def _index(emitter: Emitter, operation: Operation, text: str) -> None:
 # -- barriers -------------------------------------------------------------------------------------
 
 
-def instruct(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -> None:
+def call_void(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -> None:
     """Emit a call of an intrinsic that has no result."""
     emitter.declare(symbol, "void", [kind for kind, _ in arguments])
     emitter.do(f"call void @{symbol}({', '.join(f'{kind} {text}' for kind, text in arguments)})")
@@ -50,7 +50,7 @@ def instruct(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) ->
 
 def barrier(emitter: Emitter, operation: Operation | None = None) -> None:
     """Emit a barrier of the block."""
-    instruct(emitter, "llvm.nvvm.barrier0", [])
+    call_void(emitter, "llvm.nvvm.barrier0", [])
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
@@ -63,7 +63,7 @@ def barrier_vote(emitter: Emitter, operation: Operation) -> None:
 
 def warp_barrier(emitter: Emitter, operation: Operation) -> None:
     """Emit a barrier of the lanes in a mask."""
-    instruct(emitter, "llvm.nvvm.bar.warp.sync", [("i32", emitter.scalar_of(operation.operands[0]))])
+    call_void(emitter, "llvm.nvvm.bar.warp.sync", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 
 def grid_barrier(emitter: Emitter, operation: Operation) -> None:
@@ -184,7 +184,10 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Emit the mask of the lanes whose values have the same bits."""
+    """Emit the mask of the lanes whose values have the same bits.
+
+    For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
+    """
     mask, value = operation.operands
     text, size = as_integer(emitter, value)
     if size < 32:
@@ -225,7 +228,7 @@ def clock(emitter: Emitter, operation: Operation) -> None:
 
 def sleep(emitter: Emitter, operation: Operation) -> None:
     """Emit a sleep. The operand is the approximate number of nanoseconds."""
-    instruct(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
+    call_void(emitter, "llvm.nvvm.nanosleep", [("i32", emitter.scalar_of(operation.operands[0]))])
 
 
 OPERATIONS: dict[str, Callable[[Emitter, Operation], None]] = {

@@ -28,7 +28,7 @@ class NoLoopError(TypeError):
     """Raised if an op does not support operands of these dtypes."""
 
 
-def add_row(row: OpDef) -> OpDef:
+def add_op(row: OpDef) -> OpDef:
     """Add an op to the table. Raises ValueError for a name that is taken, or for inconsistent fields."""
     for name in (row.name, *row.aliases):
         if name in _ALIASES:
@@ -45,14 +45,14 @@ def add_row(row: OpDef) -> OpDef:
     return row
 
 
-def add_function_row(row: OpDef) -> OpDef:
+def add_user_op(row: OpDef) -> OpDef:
     """Add an op for a user function, unless the table has an op of this name. Return the op in the table."""
     return _ALIASES.setdefault(row.name, row)
 
 
 for _family in (arithmetic, logic, elementary, machine, random_bits):
     for _row in _family.ROWS:
-        add_row(_row)
+        add_op(_row)
 
 
 def find_op(name: str) -> OpDef:

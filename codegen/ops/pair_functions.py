@@ -100,7 +100,7 @@ class Real:
         return abs(self).is_(math.inf)
 
     @property
-    def wild(self) -> Real:
+    def not_finite(self) -> Real:
         """Return whether the number is infinite or NaN."""
         return ~(abs(self) < math.inf)
 
@@ -131,12 +131,12 @@ def _pair(parts: Parts) -> Pair:
     return parts[0].value, parts[1].value
 
 
-def _turned(z: Parts) -> Parts:
+def _times_i(z: Parts) -> Parts:
     """Return i z."""
     return -z[1], z[0]
 
 
-def _turned_back(z: Parts) -> Parts:
+def _times_minus_i(z: Parts) -> Parts:
     """Return -i z."""
     return z[1], -z[0]
 
@@ -144,19 +144,19 @@ def _turned_back(z: Parts) -> Parts:
 # -- exponentials and logarithms --------------------------------------------------------------
 
 
-def _cut(x: Real) -> float:
+def _overflow_bound(x: Real) -> float:
     """Return a bound just below the overflow of exp. Beyond it, exp(x) is computed as exp(x - cut) * exp(cut)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 
 def _exp(z: Parts) -> Parts:
     x, y = z
-    far = x > _cut(x)
-    size = (x - far.choose(x.like(_cut(x)), 0.0)).of("exp")
-    scale = far.choose(x.like(math.exp(_cut(x))), 1.0)
+    far = x > _overflow_bound(x)
+    size = (x - far.choose(x.like(_overflow_bound(x)), 0.0)).of("exp")
+    scale = far.choose(x.like(math.exp(_overflow_bound(x))), 1.0)
     real, imag = size * (y.of("cos") * scale), y.is_(0).choose(y, size * (y.of("sin") * scale))
     # an infinite real part determines the result
-    lost = x.infinite & y.wild
+    lost = x.infinite & y.not_finite
     nothing = x < 0
     return lost.choose(nothing.choose(0.0, abs(x)), real), (lost & nothing).choose(0.0, imag)
 
@@ -181,7 +181,7 @@ def expm1(b: KernelBuilder, x: Pair) -> Pair:
     half, grown = (im * 0.5).of("sin"), re.of("expm1")
     real = im.is_(0).choose(grown, grown * im.of("cos") - 2 * (half * half))
     imag = im.is_(0).choose(im, re.of("exp") * im.of("sin"))
-    lost, nothing = re.infinite & im.wild, re.is_(-math.inf)
+    lost, nothing = re.infinite & im.not_finite, re.is_(-math.inf)
     return _pair((nothing.choose(-1.0, lost.choose(abs(re), real)), (lost & nothing).choose(0.0, imag)))
 
 
@@ -293,9 +293,9 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
     """Return sinh and cosh, both divided by a common factor, and the factor. The factor is 1 except near overflow."""
-    far = abs(x) > _cut(x)
-    large = 0.5 * (abs(x) - _cut(x)).of("exp")
-    scale = far.choose(x.like(math.exp(_cut(x))), 1.0)
+    far = abs(x) > _overflow_bound(x)
+    large = 0.5 * (abs(x) - _overflow_bound(x)).of("exp")
+    scale = far.choose(x.like(math.exp(_overflow_bound(x))), 1.0)
     return far.choose(large.signed(x), x.of("sinh")), far.choose(large, x.of("cosh")), scale
 
 
@@ -303,7 +303,7 @@ def _sinh(z: Parts) -> Parts:
     x, y = z
     s, c, scale = _scaled_hyperbolic(x)
     real, imag = s * (y.of("cos") * scale), c * (y.of("sin") * scale)
-    kept = y.wild & (x.is_(0) | x.infinite)
+    kept = y.not_finite & (x.is_(0) | x.infinite)
     return (kept | y.is_(0) & x.nan).choose(x, real), y.is_(0).choose(y, imag)
 
 
@@ -312,8 +312,8 @@ def _cosh(z: Parts) -> Parts:
     s, c, scale = _scaled_hyperbolic(x)
     real, imag = c * (y.of("cos") * scale), s * (y.of("sin") * scale)
     zero = x.like(0.0).signed(x) * y.like(0.0).signed(y)
-    gone = y.is_(0) | x.is_(0) & y.wild
-    return (x.infinite & y.wild).choose(abs(x), real), gone.choose(zero, imag)
+    gone = y.is_(0) | x.is_(0) & y.not_finite
+    return (x.infinite & y.not_finite).choose(abs(x), real), gone.choose(zero, imag)
 
 
 def _tanh(z: Parts) -> Parts:
@@ -328,8 +328,8 @@ def _tanh(z: Parts) -> Parts:
     tail = 4 * y.of("sin") * y.of("cos") * (-2 * abs(x)).of("exp")
     steep = t.infinite
     real = far.choose(x.like(1.0).signed(x), steep.choose(1 / x.of("tanh"), real))
-    imag = far.choose((x.infinite & y.wild).choose(y.like(0.0).signed(y), tail), imag)
-    real = (y.wild & ~x.infinite).choose(x.is_(0).choose(x, t), real)
+    imag = far.choose((x.infinite & y.not_finite).choose(y.like(0.0).signed(y), tail), imag)
+    real = (y.not_finite & ~x.infinite).choose(x.is_(0).choose(x, t), real)
     return real, y.is_(0).choose(y, imag)
 
 
@@ -350,17 +350,17 @@ def tanh(b: KernelBuilder, x: Pair) -> Pair:
 
 def sin(b: KernelBuilder, x: Pair) -> Pair:
     """Compute the sine as -i sinh(i x)."""
-    return _pair(_turned_back(_sinh(_turned(_parts(b, x)))))
+    return _pair(_times_minus_i(_sinh(_times_i(_parts(b, x)))))
 
 
 def cos(b: KernelBuilder, x: Pair) -> Pair:
     """Compute the cosine as cosh(i x)."""
-    return _pair(_cosh(_turned(_parts(b, x))))
+    return _pair(_cosh(_times_i(_parts(b, x))))
 
 
 def tan(b: KernelBuilder, x: Pair) -> Pair:
     """Compute the tangent as -i tanh(i x)."""
-    return _pair(_turned_back(_tanh(_turned(_parts(b, x)))))
+    return _pair(_times_minus_i(_tanh(_times_i(_parts(b, x)))))
 
 
 # -- their inverses ---------------------------------------------------------------------------
@@ -431,12 +431,12 @@ def arccos(b: KernelBuilder, x: Pair) -> Pair:
 
 def arctan(b: KernelBuilder, x: Pair) -> Pair:
     """Compute the inverse tangent as -i arctanh(i x)."""
-    return _pair(_turned_back(_arctanh(_turned(_parts(b, x)))))
+    return _pair(_times_minus_i(_arctanh(_times_i(_parts(b, x)))))
 
 
 def arcsinh(b: KernelBuilder, x: Pair) -> Pair:
     """Compute the inverse hyperbolic sine as -i arcsin(i x)."""
-    return _pair(_turned_back(_arcsin(_turned(_parts(b, x)))))
+    return _pair(_times_minus_i(_arcsin(_times_i(_parts(b, x)))))
 
 
 def arccosh(b: KernelBuilder, x: Pair) -> Pair:

@@ -32,7 +32,7 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     loops = _loops(kernel.body)
     able = {op for op, _ in loops if _can_have_lanes(op)}
     folds = [op for op, _ in loops if rounds(op) and not any(o.opcode == "for" and rounds(o) for o in _inside(op))]
-    able -= _decided([op for op, _ in loops], folds)
+    able -= _serial_loops([op for op, _ in loops], folds)
     worth = sorted(
         ((_unit_accesses(op, depth), depth, k) for k, (op, depth) in enumerate(loops) if op in able), reverse=True
     )
@@ -156,7 +156,7 @@ MOST_STEP = 4
 _TURNS = 8
 
 
-def _decided(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
+def _serial_loops(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
     """Return the loops that must not run in lanes because of a rounding reduction.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the attribute ``across``.
@@ -217,14 +217,14 @@ def _mark(kernel: Kernel, operation: Operation, lanes: int, **attributes: bool) 
         width = slice(len(results), len(results) + accumulators(name))
         results.extend(fold(builder, name, first[width], second[width]))
     combine.operations.append(Operation("yield", tuple(results)))
-    block = _home(kernel.body, operation)
+    block = _enclosing_block(kernel.body, operation)
     at = block.operations.index(operation)
     block.operations[at:at] = before.operations
     operation.operands = (*operation.operands, *identities)
     operation.regions = (*operation.regions, combine)
 
 
-def _home(body: Block, wanted: Operation) -> Block:
+def _enclosing_block(body: Block, wanted: Operation) -> Block:
     stack = [body]
     while stack:
         block = stack.pop()
@@ -234,7 +234,7 @@ def _home(body: Block, wanted: Operation) -> Block:
     raise AssertionError
 
 
-def find_fold_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
+def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
     """Return the depth of the reduction loop that runs in lanes, and whether its tail does too. None if there is none.
 
     The depth is the number of enclosing reduction loops. The tail consists of the elements that do not fill a vector.

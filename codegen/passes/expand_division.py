@@ -57,8 +57,8 @@ def expand_division(kernel: Kernel) -> Kernel:
         for o in kernel.walk()
         if o.opcode == "constant" and o.results[0].type == _FLOAT32
     }
-    integers = _from(kernel, "bui")
-    narrow = integers | _from(kernel, "f") | {v for v, number in constants.items() if _is_moderate(number)}
+    integers = _casts_from(kernel, "bui")
+    narrow = integers | _casts_from(kernel, "f") | {v for v, number in constants.items() if _is_moderate(number)}
     groups = {group[0]: group for block in _blocks(kernel) for group in _groups(block, constants, narrow)}
     if not groups:
         return kernel
@@ -92,7 +92,7 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
     yield from (region for o in kernel.walk() for region in o.regions)
 
 
-def _from(kernel: Kernel, kinds: str) -> set[Value]:
+def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
     """Return the float32 values that are casts from dtypes of these kinds with at most 16 bits."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
@@ -112,19 +112,19 @@ def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> 
     """Yield groups of independent consecutive quotients or roots. A float16 quotient or root forms its own group."""
     group: list[Operation] = []
     for o in block.operations:
-        if _is_ours(o, constants) and _is_narrow(o, narrow):
+        if _is_expanded(o, constants) and _is_narrow(o, narrow):
             yield [o]
             continue
-        if group and not _belongs(o, group, constants):
+        if group and not _joins_group(o, group, constants):
             yield group
             group = []
-        if _is_ours(o, constants):
+        if _is_expanded(o, constants):
             group.append(o)
     if group:
         yield group
 
 
-def _is_ours(o: Operation, constants: dict[Value, float]) -> bool:
+def _is_expanded(o: Operation, constants: dict[Value, float]) -> bool:
     if o.opcode not in ("divide", "sqrt") or o.results[0].type != _FLOAT32:
         return False
     if all(v in constants for v in o.operands):
@@ -136,16 +136,16 @@ def _is_ours(o: Operation, constants: dict[Value, float]) -> bool:
     return math.frexp(divisor)[0] not in (0.5, -0.5) or not _NORMAL <= abs(divisor) <= 1 / _NORMAL
 
 
-def _belongs(o: Operation, group: list[Operation], constants: dict[Value, float]) -> bool:
+def _joins_group(o: Operation, group: list[Operation], constants: dict[Value, float]) -> bool:
     first = group[0]
-    if o.opcode != first.opcode or not _is_ours(o, constants):
+    if o.opcode != first.opcode or not _is_expanded(o, constants):
         return False
     if any(v in made.results for v in o.operands for made in group):
         return False
-    return len(group) < _TOGETHER or _one_divisor([*group, o])
+    return len(group) < _TOGETHER or _has_common_divisor([*group, o])
 
 
-def _one_divisor(group: Sequence[Operation]) -> bool:
+def _has_common_divisor(group: Sequence[Operation]) -> bool:
     return group[0].opcode == "divide" and all(o.operands[1] is group[0].operands[1] for o in group)
 
 
@@ -238,7 +238,7 @@ class _Writer:
         """Return quotients of any numbers, computed in float64."""
         divisors = {b for _, b in pairs}
         if len(divisors) > 1:
-            return self.in_turn(pairs, lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)))
+            return self.in_loop(pairs, lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)))
         parts = self.wide_reciprocal(divisors.pop())
         return [self.wide_quotient(a, parts) for a, _ in pairs]
 
@@ -282,7 +282,7 @@ class _Writer:
         with self.b.if_(good, [_FLOAT32] * len(numbers)) as branch:
             branch.yield_(*(self.root(x) for (x,) in numbers))
         with self.b.else_() as branch:
-            branch.yield_(*self.in_turn(numbers, self.scaled_root))
+            branch.yield_(*self.in_loop(numbers, self.scaled_root))
         return branch.results
 
     def root(self, x: Value) -> Value:
@@ -314,7 +314,7 @@ class _Writer:
 
     # -- loops ----------------------------------------------------------------------------------
 
-    def in_turn(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
+    def in_loop(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
         """Emit a loop that calls `one` for each item. A loop is smaller than unrolled code, and this code seldom runs."""
         if len(given) == 1:
             return [one(*given[0])]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.passes.index_steps import index_steps
-from weft.codegen.passes.keep_rows import WORTH, alike, cost_of, homes
+from weft.codegen.passes.keep_rows import WORTH, blocks_with_loops, cost_of, loops_over_same_row
 from weft.codegen.passes.rewrite import copy_of
 
 
@@ -21,9 +21,9 @@ def fetch_rows(kernel: Kernel) -> Kernel:
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
     builder.after(kernel)
     unwritten = {p.value for p in kernel.parameters if not p.writable}
-    for home, around in homes(kernel.body):
+    for home, around in blocks_with_loops(kernel.body):
         plain = around is not None and around.attributes["role"] == "parallel" and not around.attributes.get("lanes")
-        for first, *others in alike(kernel, home) if plain else ():
+        for first, *others in loops_over_same_row(kernel, home) if plain else ():
             busy = next((loop for loop in others if _arithmetic(loop) >= WORTH), None)
             if busy is not None and _arithmetic(first) < WORTH:
                 _fetch(builder, around.regions[0].parameters[0], home, first, busy, unwritten)  # type: ignore[union-attr]

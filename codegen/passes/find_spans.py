@@ -40,7 +40,7 @@ def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
 
 
 class _Facts:
-    """What is known about the indices of a kernel."""
+    """Facts about the indices of a kernel: how far each index advances per iteration of the outermost loop."""
 
     def __init__(self, kernel: Kernel, names: dict[Value, str], loop: Operation) -> None:
         self._names = names

@@ -56,7 +56,7 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Analyse a kernel. The analysis repeats until it finds no further values that may differ between threads."""
+    """Return the result of the analysis, which repeats until it finds no further values that may differ."""
     found = Uniformity(exit=_exit(kernel))
     own = _OWN | {"block_index"} if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):
@@ -139,11 +139,11 @@ class _Walk:
     def block(self, block: Block, apart: Causes, late: bool) -> dict[str, Operation]:
         gone: dict[str, Operation] = {}
         for operation in block.operations:
-            inner, has_left = self.without(gone, apart, late)
+            inner, has_left = self.after_exit(gone, apart, late)
             gone |= self.operation(operation, inner, has_left)
         return gone
 
-    def without(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
+    def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
         """Return the divergence of the remaining threads after other threads have left."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
@@ -161,7 +161,7 @@ class _Walk:
                 gone.pop(o.attributes["label"], None)
                 return gone
             case "repeat":
-                return self.again(o.regions[0], apart, late)
+                return self.repeated_region(o.regions[0], apart, late)
             case "if":
                 return self.branch(o, apart, late)
             case "for":
@@ -188,11 +188,11 @@ class _Walk:
                     found.varying.update(o.results)
         return {}
 
-    def again(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
+    def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
         """Analyse a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
         gone = self.block(region, apart, late)
         if gone:
-            inner, has_left = self.without(gone, apart, late)
+            inner, has_left = self.after_exit(gone, apart, late)
             gone |= self.block(region, inner, has_left)
         return gone
 
@@ -220,7 +220,7 @@ class _Walk:
                 found.varying.add(region.parameters[1 + k])
             if split or region.parameters[1 + k] in found.varying:
                 found.varying.add(value)
-        return self.again(region, (*apart, o) if split else apart, late)
+        return self.repeated_region(region, (*apart, o) if split else apart, late)
 
     def store(self, o: Operation, apart: Causes) -> None:
         root = self.found.roots.get(o.operands[0])

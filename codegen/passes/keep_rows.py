@@ -70,22 +70,22 @@ def keep_rows(kernel: Kernel) -> Kernel:
 
 def _rows(kernel: Kernel) -> list[_Row]:
     """Return the rows with values that are worth storing."""
-    found = [(home, loops) for home, _ in homes(kernel.body) for loops in alike(kernel, home)]
+    found = [(home, loops) for home, _ in blocks_with_loops(kernel.body) for loops in loops_over_same_row(kernel, home)]
     numbers = _number(kernel) if found else {}
     rows = [_Row(home, loops, _worth_keeping(loops, numbers)) for home, loops in found]
     return [row for row in rows if row.kept]
 
 
-def homes(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
+def blocks_with_loops(block: Block, around: Operation | None = None) -> Iterator[tuple[Block, Operation | None]]:
     """Yield each block that contains several loops, together with the loop whose body is the block."""
     loops = [o for o in block.operations if o.opcode == "for"]
     if len(loops) > 1:
         yield block, around
     for loop in loops:
-        yield from homes(loop.regions[0], loop)
+        yield from blocks_with_loops(loop.regions[0], loop)
 
 
-def alike(kernel: Kernel, home: Block) -> list[list[Operation]]:
+def loops_over_same_row(kernel: Kernel, home: Block) -> list[list[Operation]]:
     """Return the groups of loops in a block that run over the same row."""
     zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
     found: dict[Value, list[Operation]] = {}

@@ -60,7 +60,7 @@ def share_strides(kernel: Kernel) -> Kernel:
         return kernel
     for among in ("block",) if any(o.opcode in _OF_BLOCK for o in kernel.walk()) else ("grid", "block"):
         finder = _Finder(replace(kernel, attributes={**kernel.attributes, "in_step": among}))
-        if finder.loops and (among == "block" or finder.side_by_side()):
+        if finder.loops and (among == "block" or finder.mixes_indices()):
             return _Sharer(finder).run()
     return kernel
 
@@ -112,7 +112,7 @@ class _Finder:
         first = starts.get(variable)
         inside = list(program_order(repeat.regions[0].operations))
         advance = self.advance(variable, repeat, inside)
-        if first is None or advance is None or not self.belongs(variable, first, scope, inside):
+        if first is None or advance is None or not self.is_counter(variable, first, scope, inside):
             return None
         start, step = first.operands[2], self.step(advance)
         others = [o for o in inside if o.opcode == "leave" and o not in test.regions[0].operations]
@@ -183,8 +183,8 @@ class _Finder:
                 return step
         return None
 
-    def belongs(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable is only loaded and stored, and each load is in the loop or between `first` and it."""
+    def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
+        """Return whether a variable is only loaded and stored, and each load is in the loop or between `value_of_first_thread` and it."""
         around = set(inside)
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:
@@ -193,7 +193,7 @@ class _Finder:
                 return False
         return True
 
-    def side_by_side(self) -> bool:
+    def mixes_indices(self) -> bool:
         """Return whether the start of any loop depends on both the block index and the thread index."""
         return any(_NUMBERS <= self.sources(loop.start) for loop in self.loops.values())
 
@@ -271,17 +271,17 @@ class _Sharer(Rewriter):
         assert isinstance(kind, Pointer)
         (counter,) = b.emit("local", (), (kind,), count=1)
         zero = b.constant(0)
-        b.store(counter, zero, self.first(loop.start))
-        distance = self.distance(loop.start)
+        b.store(counter, zero, self.value_of_first_thread(loop.start))
+        distance = self.distance_to_first(loop.start)
         body = Block()
         b.blocks.append(body)
-        self.turn(loop, repeat, counter, distance)
+        self.emit_iteration(loop, repeat, counter, distance)
         b.blocks[-1:] = [Block()]
         b.emit("repeat", (), (), (body,), in_step=True)
         b.emit("yield")
         b.emit("scope", (), (), (b.blocks.pop(),), **operation.attributes)
 
-    def turn(self, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
+    def emit_iteration(self, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
         """Emit an iteration: the exit test, the work of threads with an index below the stop, and the next count."""
         b = self.builder
         zero = b.constant(0)
@@ -307,28 +307,28 @@ class _Sharer(Rewriter):
         b.store(counter, zero, b.op("add", count, step))
         b.emit("yield")
 
-    def first(self, value: Value) -> Value:
+    def value_of_first_thread(self, value: Value) -> Value:
         """Recompute the value that the first thread has."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]
         if maker.opcode in _NUMBERS:
             return self.builder.constant(0, value.type)
-        operands = tuple(self.first(v) for v in maker.operands)
+        operands = tuple(self.value_of_first_thread(v) for v in maker.operands)
         return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
 
-    def distance(self, value: Value) -> Value:
+    def distance_to_first(self, value: Value) -> Value:
         """Return the difference between the current thread's value and the first thread's value."""
         maker, b = self.makers[value], self.builder
         varying = [v for v in maker.operands if v in self.uniform.varying]
         if not varying:
             return self.map[value]  # type: ignore[no-any-return]
         if maker.opcode == "cast":
-            return b.emit("cast", (self.distance(varying[0]),), (value.type,))[0]
+            return b.emit("cast", (self.distance_to_first(varying[0]),), (value.type,))[0]
         if maker.opcode == "add":
-            parts = [self.distance(v) for v in varying]
+            parts = [self.distance_to_first(v) for v in varying]
             return parts[0] if len(parts) == 1 else b.op("add", *parts)
         if len(varying) == 1:
             (factor,) = (v for v in maker.operands if v is not varying[0])
-            return b.op("multiply", self.distance(varying[0]), self.map[factor])
-        return b.op("subtract", self.map[value], self.first(value))
+            return b.op("multiply", self.distance_to_first(varying[0]), self.map[factor])
+        return b.op("subtract", self.map[value], self.value_of_first_thread(value))

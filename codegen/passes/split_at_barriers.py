@@ -191,7 +191,7 @@ class _Splitter:
                 self.maker.update(dict.fromkeys(region.parameters, o))
                 self._index(region, (*around, o))
 
-    # -- what is done once ----------------------------------------------------------------------
+    # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation]) -> bool:
         """Mark the operations that must execute once for all threads. Return whether all of them are uniform.
@@ -200,11 +200,11 @@ class _Splitter:
         depend.
         """
         for loop in loops:
-            self.together((*self.around[loop], loop))
+            self.mark_enclosing((*self.around[loop], loop))
         everything = list(program_order(self.kernel.body.operations))
         for o in everything:
             if o.opcode in SYNCHRONIZATION:
-                self.together(self.around[o])
+                self.mark_enclosing(self.around[o])
         size = -1
         while size != len(self.once):
             size = len(self.once)
@@ -212,7 +212,7 @@ class _Splitter:
                 if o.opcode != "leave" or (scope := self.target(o)) not in self.once:
                     continue
                 if self.leaves_together(o, scope):
-                    self.together(self.around[o])
+                    self.mark_enclosing(self.around[o])
                 elif o.attributes["label"] != self.uniform.exit:
                     return False  # some threads continue after a synchronization point, but not after the kernel
         together = {*self.once, *self.loads, *(o for o in everything if o.opcode in SYNCHRONIZATION)}
@@ -238,7 +238,7 @@ class _Splitter:
         inside = set(self.around[o])
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
-    def together(self, around: tuple[Operation, ...]) -> None:
+    def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
         """Mark the operations that enclose an operation which is executed once. They are also executed once."""
         for o in around:
             if o in self.once:
@@ -253,12 +253,12 @@ class _Splitter:
                 if self.uniform.differs(o.operands):
                     self.fine = False
                 for value in o.operands:
-                    self.need(value)
+                    self.mark_needed(value)
                 for region in o.regions:
                     for value in region.operations[-1].operands:
-                        self.need(value)
+                        self.mark_needed(value)
 
-    def need(self, value: Value) -> None:
+    def mark_needed(self, value: Value) -> None:
         """Mark a value that is needed outside of all runs."""
         if value in self.needed:
             return
@@ -267,24 +267,24 @@ class _Splitter:
         if maker is None:
             return
         if maker.regions:
-            self.together((*self.around[maker], maker))
+            self.mark_enclosing((*self.around[maker], maker))
             return
         if maker.opcode in SYNCHRONIZATION:
             return
         for operand in maker.operands:
-            self.need(operand)
+            self.mark_needed(operand)
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
         if maker.opcode == "load":
             if root is None:
                 self.loads.add(maker)
-                self.together(self.around[maker])
+                self.mark_enclosing(self.around[maker])
             elif root not in self.made.common:
                 self.made.common.add(root)
                 self.fine = self.fine and root not in self.uniform.varying
                 for store in self.stores.get(root, ()):
                     for operand in store.operands:
-                        self.need(operand)
-                    self.together(self.around[store])
+                        self.mark_needed(operand)
+                    self.mark_enclosing(self.around[store])
         elif not is_pure(maker) and maker.opcode != "local":
             self.fine = False
 
@@ -297,7 +297,7 @@ class _Splitter:
         _Flow(self.made).find()
         return self.made
 
-    def is_once(self, o: Operation) -> bool:
+    def is_executed_once(self, o: Operation) -> bool:
         """Return whether an operation without regions is executed once for all threads."""
         if any(v not in self.outside for v in o.operands):
             return False
@@ -342,7 +342,7 @@ class _Splitter:
                     self.outside.update(region.parameters)
                     inner = (o, k) if o in self.made.in_step else branch
                     self.cut(region, again or o.opcode in ("repeat", "for"), inner)
-            elif self.is_once(o):
+            elif self.is_executed_once(o):
                 if run is not None and self.conflicts(o, run):
                     steps.append(run)
                     run = None

@@ -137,13 +137,13 @@ class _Splitter:
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Split a loop by the results of its likely comparisons. Innermost loops of the kernel's body are only copied."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
-            self.asking(operation, likely)
+            self.split_by_branch(operation, likely)
         elif operation in self.kernel.body.operations:
             self.copy(operation)  # (threads divide its indices, wherever the ranges end)
         else:
-            self.in_three(operation, likely)
+            self.split_in_three(operation, likely)
 
-    def asking(self, operation: Operation, likely: dict[Value, bool]) -> None:
+    def split_by_branch(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite a loop that contains loops. A branch on the index selects one of two copies of the body."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
@@ -171,7 +171,7 @@ class _Splitter:
         start, stop = map(self.new, operation.operands)
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
-    def in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
+    def split_in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite an innermost loop as three loops: before, within and after the likely range.
 
         The outer two have no vectors. They run only if they are short. Otherwise the loop runs as a whole.
@@ -186,11 +186,11 @@ class _Splitter:
         length = b.op("subtract", stop, start)
         border = b.op("subtract", length, b.op("subtract", end, begin))
         short = b.op("less_equal", border, b.op("right_shift", length, b.constant(BORDER)), dtype=np.bool_)
-        split = self.pieces(operation, pieces)
-        whole = self.pieces(operation, [(start, stop, {}, {})])
+        split = self.copies_over_ranges(operation, pieces)
+        whole = self.copies_over_ranges(operation, [(start, stop, {}, {})])
         b.emit("if", (short,), (), (split, whole))
 
-    def pieces(self, operation: Operation, pieces: Sequence[Any]) -> Block:
+    def copies_over_ranges(self, operation: Operation, pieces: Sequence[Any]) -> Block:
         """Return a block with copies of a loop.
 
         Each has a start, a stop, the known results of comparisons, and attributes.

@@ -16,10 +16,10 @@ from weft.codegen.passes.rewrite import Rewriter
 
 def store_branch_results(kernel: Kernel) -> Kernel:
     """Return the kernel with the results of branches around synchronization points replaced by `local` variables."""
-    return _Storer(kernel).run() if any(_gives(o) for o in kernel.walk()) else kernel
+    return _Storer(kernel).run() if any(_has_results_to_store(o) for o in kernel.walk()) else kernel
 
 
-def _gives(operation: Operation) -> bool:
+def _has_results_to_store(operation: Operation) -> bool:
     if operation.opcode != "if" or not operation.results or any(isinstance(v.type, Pointer) for v in operation.results):
         return False
     return any(o.opcode in SYNCHRONIZATION for region in operation.regions for o in program_order(region.operations))
@@ -33,7 +33,7 @@ class _Storer(Rewriter):
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
         """Rewrite a branch so that its regions store the results in variables, which are loaded after it."""
-        if not _gives(operation):
+        if not _has_results_to_store(operation):
             super().structured(operation, operands)
             return
         b = self.builder

@@ -121,10 +121,10 @@ class ThreadSteps:
         return ["contiguous" if step == size else step for step, size in found]
 
     def walk_on(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether each access has a stride of 0 or one element, or a stride unknown at compile time.
+        """Return whether each access has a stride of 0 or one element, in either direction, or a symbolic stride.
 
-        Accesses without any known pattern do not qualify. Accesses to the arrays in `kept` do not qualify either, since
-        each thread has a copy of these arrays in adjacent memory.
+        A symbolic stride has a known form, and a value that is known only at run time. Accesses to the arrays in `kept`
+        do not qualify, since each thread has a copy of these arrays in adjacent memory.
         """
         arrays = set(kept)
         for o in operations:

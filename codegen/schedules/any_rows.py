@@ -32,10 +32,10 @@ from weft.codegen.schedules.rows import (
     RowFacts,
     RowNest,
     RowWriter,
-    by_warps,
     find_row,
-    halves,
     has_registers,
+    reduce_warp,
+    share_by_warps,
 )
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -107,15 +107,15 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
             keeps = w.builder.op(
                 "bitwise_and", w.test("greater", length, WARP_LENGTH), w.test("less_equal", length, most)
             )
-            w.choose_form(keeps, lambda: write(kept[0], whole=whole), lambda: write(0, whole=whole))
+            w.choose_version(keeps, lambda: write(kept[0], whole=whole), lambda: write(0, whole=whole))
 
         def long() -> None:
             if aligned is None:
                 kept_or_not(whole=False)
             else:
-                w.choose_form(aligned, lambda: kept_or_not(whole=True), lambda: write(0))
+                w.choose_version(aligned, lambda: kept_or_not(whole=True), lambda: write(0))
 
-        w.choose_form(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
+        w.choose_version(w.test("less", length, LEAST_LENGTH), lambda: write(0, alone=True), long)
         w.barrier()
     limits = (0, 0, WARP_LENGTH, BLOCK_LENGTH, LEAST_LENGTH, ROW_ELEMENTS)
     return w.finish("rows", 1, row_limits=limits)
@@ -173,31 +173,31 @@ class AnyRowWriter(RowWriter):
     def _is_first(self) -> Value:
         return self.w.builder.op("bitwise_and", self.team.active, super()._is_first())
 
-    def _meet(self) -> None:
+    def _synchronize(self) -> None:
         self.w.barrier()
 
-    def _there(self, length: Value) -> Value:
+    def _readable_length(self, length: Value) -> Value:
         # (for a missing row, the last row is read again if rows are kept)
         return self.team.length if self.known.kept else length
 
-    def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
+    def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """Combine the partial results of the threads that share a row. All these threads get the result."""
         w = self.w
         if not self.alone:
-            values = halves(w, combine, values, GPU.warp // 2)
+            values = reduce_warp(w, combine, values, GPU.warp // 2)
             several = w.test("greater", self.team.size, GPU.warp)
-            return list(w.select(several, lambda: self._across(combine, values), lambda: values))
+            return list(w.select(several, lambda: self._combine_warps(combine, values), lambda: values))
         mask = SHORT_THREADS // 2
         while mask:
             values = shuffled(w, combine, values, mask, lambda mask: w.test("greater", self.team.size, mask))
             mask //= 2
         return values
 
-    def _across(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
+    def _combine_warps(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """Combine the partial results of the warps that share a row. All these warps get the result."""
         w = self.w
         most = GPU.wide_block // GPU.warp
-        lane, shared = by_warps(w, values, most)
+        lane, shared = share_by_warps(w, values, most)
         warps = w.quotient(self.team.size, GPU.warp)
         _, which = w.split(lane, most)
         there = w.test("less", which, warps)
@@ -206,4 +206,4 @@ class AnyRowWriter(RowWriter):
             w.builder.op("where", there, w.builder.load(pointer, at), none)
             for pointer, none in zip(shared, identities(w, combine, values), strict=True)
         ]
-        return halves(w, combine, found, most // 2)
+        return reduce_warp(w, combine, found, most // 2)

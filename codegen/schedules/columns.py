@@ -22,7 +22,7 @@ from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, is_spread, prefers_columns
-from weft.codegen.schedules.reductions import by_halves, fold_all, shuffled
+from weft.codegen.schedules.reductions import by_halves, combine_all, shuffled
 from weft.codegen.schedules.rows import REGISTER_AIMS, RowFacts, RowNest, RowWriter, find_row, flat
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -88,7 +88,7 @@ def threads_below(count: int, items: int) -> int:
     return GPU.block // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
 
 
-def halve(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
     """Combine the partial results of a column by halves: first within each warp, then across warps."""
     inside = max(1, len(parts) // GPU.warps)
     warps = [parts[k : k + inside] for k in range(0, len(parts), inside)]
@@ -150,13 +150,13 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
         def write(*, whole: bool) -> None:
             writer = ColumnWriter(w, row, down, side, lanes, RowFacts(0, whole, decision.vectors if whole else ()))
-            writer.place(first, columns)
+            writer.set_columns(first, columns)
             writer.write(nest)
 
         if aligned is None:
             write(whole=decision.whole)
         else:
-            w.choose_form(aligned, lambda: write(whole=True), lambda: write(whole=False))
+            w.choose_version(aligned, lambda: write(whole=True), lambda: write(whole=False))
         w.barrier()
     return w.finish("columns", known * lanes or 1, column_lanes=0 if known else lanes)
 
@@ -189,7 +189,7 @@ class ColumnWriter(RowWriter):
         self.steps = index_steps(w.nest.operations, self.index)
         self.columns = Slot([], [])
 
-    def place(self, first: Value, count: Value) -> None:
+    def set_columns(self, first: Value, count: Value) -> None:
         """Set the columns of this thread: `lanes` columns, starting at `first`. Columns below `count` are valid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
@@ -212,12 +212,12 @@ class ColumnWriter(RowWriter):
             elif o.opcode != "yield":
                 self.writer.point(o)
 
-    # -- down the rows ------------------------------------------------------------------------------
+    # -- loops over rows ----------------------------------------------------------------------------
 
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
-        for lane, total in enumerate(self._fold_lanes(combine, accumulators)):
+        for lane, total in enumerate(self._combine_column_threads(combine, accumulators)):
             before = [self.writer.value(self.columns, lane, v) for v in loop.operands[2:]]
-            found = fold_all(self.w, combine, before, total)
+            found = combine_all(self.w, combine, before, total)
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
@@ -268,9 +268,9 @@ class ColumnWriter(RowWriter):
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
         self.writer.copy(operations, slots, self.index, self.steps)
 
-    # -- folding across threads -----------------------------------------------------------------------
+    # -- combination across threads -------------------------------------------------------------------
 
-    def _fold_lanes(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
+    def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
         """Combine the partial results of the threads that share columns. All these threads get the result."""
         w = self.w
         mask = GPU.warp // 2
@@ -298,7 +298,7 @@ class ColumnWriter(RowWriter):
         found = [list(zip(*(read(warp, k) for k in range(len(shared))), strict=True)) for warp in range(GPU.warps)]
 
         def together(upper: Any, lower: Any) -> list[tuple[Value, ...]]:
-            return [tuple(fold_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
+            return [tuple(combine_all(w, combine, *pair)) for pair in zip(upper, lower, strict=True)]
 
         return [list(column) for column in by_halves(found, together)]
 

@@ -37,10 +37,12 @@ class Elements(AnySizesDecision):
 def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Kernel:
     """Lower a pointwise kernel to a threaded kernel."""
     lanes, aligned = vector_lanes(kernel, nest)
-    return _line(kernel, nest, lanes, aligned, decision, target) if lanes > 1 else _plane(kernel, nest)
+    return _write_loop(kernel, nest, lanes, aligned, decision, target) if lanes > 1 else _write_planes(kernel, nest)
 
 
-def _line(kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decision: Elements, target: Target) -> Kernel:
+def _write_loop(
+    kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decision: Elements, target: Target
+) -> Kernel:
     """Emit a kernel that consists of one loop.
 
     Threads compute whole vectors of `lanes` elements. The first threads also compute the remainder.
@@ -104,7 +106,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
     return Elements(vectors=vectors, whole=length % lanes == 0, full=length % (2 * GPU.block * lanes) == 0)
 
 
-def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:
+def _branch_on_whole(w: ThreadWriter, condition: Value, whole: Callable[[], None], rest: Callable[[], None]) -> None:
     def branch(make: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
         def run() -> tuple[Value, ...]:
             make()
@@ -115,7 +117,7 @@ def _whole_or_rest(w: ThreadWriter, condition: Value, whole: Callable[[], None],
     w.select(condition, branch(whole), branch(rest))
 
 
-def _plane(kernel: Kernel, nest: Nest) -> Kernel:
+def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
     """Write a kernel over any number of loops as tiles of rows and columns. The columns follow the innermost loop.
 
     The number of threads along a row depends on the length of the row. A thread computes the indices of its row once
@@ -184,7 +186,7 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
             point(w.compute("add", column, w.compute("multiply", turn, along)))
 
     last = w.compute("add", column, w.compute("multiply", along, columns - 1))
-    _whole_or_rest(w, w.test("less", last, length), whole, rest)
+    _branch_on_whole(w, w.test("less", last, length), whole, rest)
 
 
 def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:

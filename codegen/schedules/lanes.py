@@ -39,7 +39,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Emits a copy of each operation of the logical kernel for each lane of each slot.
+    """Writer that copies each operation of the logical kernel once per lane of each slot.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """At the end of the ``with`` block, forget the values computed inside it, and earlier loads that a write may have changed."""
+        """Restore the memo at the end of the ``with`` block, without loads from memory that the kernel may write."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -109,7 +109,7 @@ class LaneWriter:
     def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
         types = tuple(v.type for v in operation.results)
         if operation.opcode == "load":
-            return self._load(operation, operands[0], *self._place(operands[1]))
+            return self._load(operation, operands[0], *self._base_and_offset(operands[1]))
         key: object = (operation.opcode, *operands, types, str(operation.attributes))
         found = self.memo.get(key)
         if found is None:
@@ -132,7 +132,7 @@ class LaneWriter:
         elif before:
             sums[result] = self.once("multiply", first, y), before * constants[y]
 
-    def _place(self, index: Value) -> tuple[Value, int]:
+    def _base_and_offset(self, index: Value) -> tuple[Value, int]:
         """Return the base index of an access and the constant distance of `index` from it."""
         return self.w.sums.get(index, (index, 0)) if self.strided else (index, 0)
 
@@ -283,7 +283,11 @@ class LaneWriter:
         """
         if operation.opcode != "load" or valid is None or self._is_safe(operands[0], slot, valid):
             return self._once(operation, operands)
-        w, kind, key = self.w, operation.results[0].type, ("load", operands[0], *self._place(operands[1]), valid)
+        w, kind, key = (
+            self.w,
+            operation.results[0].type,
+            ("load", operands[0], *self._base_and_offset(operands[1]), valid),
+        )
         found = self.memo.get(key)
         if found is None:
             found = self.memo[key] = w.select(
@@ -310,7 +314,7 @@ class LaneWriter:
         """Return a vector access as a base index, a constant distance from the base, and the offset of each lane."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
-        return *self._place(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]
+        return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]
 
     def _wide_load(self, operation: Operation, slot: Slot) -> None:
         pointer, source = operation.operands[0], self.w.map[operation.operands[0]]
@@ -371,7 +375,9 @@ class LaneWriter:
                 self.memo["load", target, start, begin + at, slot.valid[0]] = (stored,)
             return
         for lane, stored in enumerate(values):
-            self.memo["load", target, *self._place(self.value(slot, lane, index)), slot.valid[lane]] = (stored,)
+            self.memo["load", target, *self._base_and_offset(self.value(slot, lane, index)), slot.valid[lane]] = (
+                stored,
+            )
 
     @contextmanager
     def _where(self, condition: Value | None) -> Iterator[None]:

@@ -36,9 +36,9 @@ from weft.codegen.schedules.scans import (
     LANES,
     MOST_BLOCKS,
     MOST_LENGTH,
-    Fold,
-    Folder,
     Scan,
+    ScanOp,
+    TileScanner,
     fills_with_columns,
     find_scan,
     operands_of,
@@ -86,19 +86,19 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
     tiles = -(-length // TILE)
     if length > MOST_LENGTH or not 0 < rows * tiles <= MOST_BLOCKS or fills_with_columns(nest, scan, rows):
         return None
-    notes = sum(map(_parts_of_value, scan.folds)) * rows * _values_of_row(tiles)
+    notes = sum(map(_words_of_value, scan.folds)) * rows * _descriptors_of_row(tiles)
     parameter = Parameter(Value(DESCRIPTORS, Pointer(_WORD)), writable=True, noalias=True, align=_WORD.itemsize)
     attributes = {**kernel.attributes, "schedule": LookbackScan()}
     shared = replace(kernel, parameters=[*kernel.parameters, parameter], attributes=attributes)
     return Shared(shared, rows * tiles, (FIRST_NOTE + notes) * _WORD.itemsize)
 
 
-def _parts_of_value(fold: Fold) -> int:
+def _words_of_value(fold: ScanOp) -> int:
     """Return the number of descriptor words for each value of a scan."""
     return -(-fold.type.itemsize // _HALF.itemsize)
 
 
-def _values_of_row(tiles: int) -> int:
+def _descriptors_of_row(tiles: int) -> int:
     """Return the number of descriptor values of a row: one per tile, per group of tiles, and per group of groups."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
@@ -128,7 +128,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     assert scan is not None
     w = ThreadWriter(kernel, nest, GPU.block)
     descriptors = next(p.value for p in kernel.parameters if p.value.name == DESCRIPTORS)
-    number, tag = _take_number(w, descriptors)
+    number, tag = _take_block_number(w, descriptors)
     start, stop, *initial = scan.loop.operands
     tiles = w.parts(w.compute("subtract", w.map[stop], w.map[start]), TILE)
     row, tile = w.split(number, tiles) if nest.levels else (w.number(0), number)
@@ -138,15 +138,15 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
         writer.point(o)
     warp, lane = w.split(w.thread, GPU.warp)
     elements = _TileWriter(writer, scan, tile, (warp, lane), decision.multiples)
-    folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
+    folders = [TileScanner(w, fold, warp, lane) for fold in scan.folds]
     for folder, values in zip(folders, elements.read(folders), strict=True):
-        folder.fold_warps(values)
+        folder.scan_warps(values)
     w.barrier()
-    found = [folder.fold_tile() for folder in folders]
+    found = [folder.warp_totals() for folder in folders]
     held = [w.shared_array(fold.type, 1) for fold in scan.folds]
-    notes = [_Notes(w, descriptors, tag, scan, fold) for fold in scan.folds]
+    notes = [_Descriptors(w, descriptors, tag, scan, fold) for fold in scan.folds]
     with w.when(w.test("less", w.thread, GPU.warp)):
-        place = _Place(w, row, tile, tiles, lane)
+        place = _TilePosition(w, row, tile, tiles, lane)
         for k, folder in enumerate(folders):
             before = _look_back(notes[k], folder, place, found[k][1], w.map[initial[k]])
             with w.when(place.first):
@@ -158,7 +158,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     return w.finish("lookback", 1, every=True)
 
 
-def _take_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
+def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
     """Return the number of this block in the order in which blocks start, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
@@ -222,7 +222,7 @@ class _TileWriter:
             return [self.writer.slot(first) for first in firsts]
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
-    def read(self, folders: Sequence[Folder]) -> list[list[list[Value]]]:
+    def read(self, folders: Sequence[TileScanner]) -> list[list[list[Value]]]:
         """Read the tile. Return the input values of the scans, indexed by scan, slot and lane."""
 
         def branch(whole: bool) -> list[Value]:
@@ -243,7 +243,7 @@ class _TileWriter:
                     values[kept] = next(given)
         return folded
 
-    def finish(self, folder: Folder, before: Value) -> None:
+    def finish(self, folder: TileScanner, before: Value) -> None:
         """Compute the scan at each element. `before` is the prefix of all elements before this warp."""
         folder.finish([Slot([], [], lanes) for lanes in self.values], before)
 
@@ -263,14 +263,14 @@ class _TileWriter:
         self.w.select(self.whole, lambda: branch(True), lambda: branch(False))
 
 
-class _Notes:
+class _Descriptors:
     """The look-back descriptors of a scan. Each word consists of 32 bits of a value and a tag."""
 
-    def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, fold: Fold) -> None:
+    def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, fold: ScanOp) -> None:
         self.w = w
         self.descriptors = descriptors
         self.tag = tag
-        parts = [_parts_of_value(f) for f in scan.folds]
+        parts = [_words_of_value(f) for f in scan.folds]
         at = scan.folds.index(fold)
         # the values of all scans are adjacent
         self.parts, self.first, self.all = parts[at], FIRST_NOTE + sum(parts[:at]), sum(parts)
@@ -280,19 +280,19 @@ class _Notes:
             self.value = w.builder.reinterpret(self.bits, fold.type)
         self.small = fold.type.itemsize < _HALF.itemsize
 
-    def places(self, index: Value) -> list[Value]:
+    def word_indices(self, index: Value) -> list[Value]:
         """Return the positions of the words that hold value number `index`."""
         w = self.w
         first = w.compute("multiply", index, self.all) if self.all > 1 else index
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
 
-    def post(self, index: Value, value: Value) -> None:
+    def publish(self, index: Value, value: Value) -> None:
         """Publish a value in the descriptors for other blocks."""
         w, b = self.w, self.w.builder
         if self.small:
             b.store(self.bits, w.number(0), w.number(0, _HALF))
         b.store(self.value, w.number(0), value)
-        for k, place in enumerate(self.places(index)):
+        for k, place in enumerate(self.word_indices(index)):
             word = b.op("bitwise_or", self.tag, b.cast(b.load(self.bits, w.number(k)), _WORD))
             b.store(self.descriptors, place, word, volatile=True)
 
@@ -304,7 +304,7 @@ class _Notes:
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
         with w.when(condition):
-            for k, place in enumerate(self.places(index)):
+            for k, place in enumerate(self.word_indices(index)):
                 self.wait(place, k)
         return b.load(self.value, w.number(0))
 
@@ -326,7 +326,7 @@ class _Notes:
                 b.leave(label)
 
 
-class _Place:
+class _TilePosition:
     """The position of a tile in its group of tiles, and the position of the group in its group of groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
@@ -347,14 +347,17 @@ class _Place:
         self.of_wholes = w.compute("add", after_groups, w.compute("multiply", row, self.wholes))
 
 
-def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial: Value) -> Value:
-    """Publish the total of this tile and of each group that it completes. Return the prefix of the tile.
+def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
+    """Publish the total of this tile, and what it completes. Return the prefix of the tile.
+
+    The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
+    of the next group of groups.
 
     Parameters
     ----------
-    notes : _Notes
-    folder : Folder
-    place : _Place
+    notes : _Descriptors
+    folder : TileScanner
+    place : _TilePosition
     own : Value
         The total of the tile.
     initial : Value
@@ -363,16 +366,16 @@ def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial
     w = notes.w
     last = w.number(GPU.warp - 1)
     with w.when(place.first):
-        notes.post(w.compute("add", place.of_tiles, place.tile), own)
+        notes.publish(w.compute("add", place.of_tiles, place.tile), own)
     number = w.compute("add", w.compute("multiply", place.group, GPU.warp), place.lane)
     value = notes.read(
         w.test("less", place.lane, place.in_group), w.compute("add", place.of_tiles, number), folder.identity
     )
-    tiles = folder.fold_lanes(value)
+    tiles = folder.reduce_lanes(value)
     ends_group = _both(w, place.first, w.test("equal", place.in_group, last))
     group = folder.fold(tiles, own)
     with w.when(ends_group):
-        notes.post(w.compute("add", place.of_groups, place.group), group)
+        notes.publish(w.compute("add", place.of_groups, place.group), group)
     # the last lane has no group to read: it reads the value before the groups
     is_last = w.test("equal", place.lane, last)
     inside = w.test("greater", place.whole, 0)
@@ -383,11 +386,11 @@ def _look_back(notes: _Notes, folder: Folder, place: _Place, own: Value, initial
     wanted = _either(w, w.test("less", place.lane, place.in_whole), _both(w, is_last, inside))
     value = notes.read(wanted, number, folder.identity)
     start = folder.choose(inside, folder.from_lane(value, GPU.warp - 1), initial)
-    groups = folder.fold(start, folder.fold_lanes(folder.choose(is_last, folder.identity, value)))
+    groups = folder.fold(start, folder.reduce_lanes(folder.choose(is_last, folder.identity, value)))
     following = w.compute("add", place.whole, 1)
     ends_whole = _both(w, w.test("equal", place.in_whole, last), w.test("less", following, place.wholes))
     with w.when(_both(w, ends_group, ends_whole)):
-        notes.post(w.compute("add", place.of_wholes, following), folder.fold(groups, group))
+        notes.publish(w.compute("add", place.of_wholes, following), folder.fold(groups, group))
     return folder.fold(groups, tiles)
 
 

@@ -66,7 +66,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     if not exact:
         return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
     count = length // lanes
-    along = min(_alongs(count), key=lambda along: ((count + along - 1) // along * along, -along))
+    along = min(_row_thread_counts(count), key=lambda along: ((count + along - 1) // along * along, -along))
     deep = _rows_a_thread(nest, lanes)
     while deep > 1 and rows < GPU.block // along * deep:
         deep //= 2
@@ -75,7 +75,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     return RowPlanes(along, lanes, deep, vectors=vectors)
 
 
-def _alongs(count: int) -> list[int]:
+def _row_thread_counts(count: int) -> list[int]:
     """Return the possible numbers of threads along a row of `count` vectors."""
     found = [1 << k for k in range(GPU.block.bit_length()) if 1 << k <= count]
     return [along for along in found if along >= min(GPU.warp, found[-1])]
@@ -113,7 +113,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
         plane = _Plane(w, lanes, deep, vectors)
         fits_in = w.test("less_equal", plane.tall, plane.rows)
         aligned = w.are_multiples(multiples, lanes) if multiples else fits_in
-        w.choose_form(w.builder.op("bitwise_and", fits_in, aligned), plane.tiles, single.tiles)
+        w.choose_version(w.builder.op("bitwise_and", fits_in, aligned), plane.tiles, single.tiles)
     else:
         single.tiles()
     return w.finish("planes", GPU.block * lanes * deep)
@@ -179,14 +179,14 @@ class _Plane:
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))
-        ((start, inside),) = self._places(
+        ((start, inside),) = self._positions(
             w.compute("left_shift", horizontal, self.wide),
             w.compute("multiply", right, self.lanes),
             [w.number(0)],
             (w.compute("left_shift", 1, self.wide), self.length, self.lanes, self.fills[0]),
         )
         apart = w.compute("right_shift", GPU.block, self.shift)
-        rows = self._places(
+        rows = self._positions(
             w.compute("left_shift", vertical, self.high),
             w.compute("right_shift", w.thread, self.shift),
             [w.compute("multiply", apart, k) for k in range(self.deep)],
@@ -205,7 +205,7 @@ class _Plane:
             slots.append(slot)
         writer.copy(_operations(nest), slots, nest.levels[-1].index)
 
-    def _places(
+    def _positions(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
     ) -> list[tuple[Value, Value | None]]:
         """Return the positions along an axis of the elements that a thread computes.

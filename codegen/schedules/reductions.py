@@ -54,12 +54,12 @@ REGISTERS = 96
 class Team:
     """The distribution of a block's threads over items.
 
-    An item has `size` threads, along Y. This thread is number `part` of its item.
+    `size` threads share an item, and `part` is the index of this thread among them.
     """
 
     columns: bool
     size: Value
-    items: Value  # number of items in a tile (X)
+    items: Value  # number of items in a tile
     part: Value
     slot: Value  # index of the item in the tile
     shared: dict[tuple[int, np.dtype], Value]
@@ -184,7 +184,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
             w.barrier()
             reads = writes = False
         if len(part) == 1 and is_spread(part[0]):
-            _spread(w, team, part[0])
+            _distribute_loop(w, team, part[0])
             reads = reads or loads
         elif stores or part == tail:
             with w.when(team.first(w)):
@@ -196,7 +196,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
         writes = writes or stores
 
 
-def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
+def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
     """Emit a loop that is distributed over threads, and the combination of the threads' results."""
     chain = reduction_chain(loop)
     combine = loop.attributes.get("combine", ())
@@ -205,7 +205,7 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     extents = [
         w.compute("subtract", w.map[inner.operands[1]], start) for inner, start in zip(chain, starts, strict=True)
     ]
-    threads, numbers = _share(w, team, extents)
+    threads, numbers = _divide_threads(w, team, extents)
     assert team.active is not None
     stops = [w.map[inner.operands[1]] for inner in chain]
     # a thread without an item runs no iterations
@@ -214,12 +214,12 @@ def _spread(w: ThreadWriter, team: Team, loop: Operation) -> None:
     found = _strided(w, chain, list(zip(firsts, stops, threads, strict=True)), initial)
     if not combine:
         return
-    total = _fold_columns(w, team, combine, found) if team.columns else _fold_rows(w, team, combine, found)
+    total = _combine_columns(w, team, combine, found) if team.columns else _combine_rows(w, team, combine, found)
     before = [w.map[v] for v in loop.operands[2:]]
-    w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
+    w.map.update(zip(loop.results, combine_all(w, combine, before, total), strict=True))
 
 
-def _share(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
+def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
     """Return the number of threads along each of the nested loops, and this thread's index among them.
 
     The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
@@ -252,7 +252,7 @@ def _strided(
         if _unrolls(region.operations):
             first, carried = _unrolled(w, region, first, stop, apart, carried)
         with w.builder.loop(stop, "serial", start=first, initial=carried, step_by=apart) as opened:
-            opened.yield_(*_turn(w, region, opened.index, opened.carried))
+            opened.yield_(*_emit_iteration(w, region, opened.index, opened.carried))
         return list(opened.results)
     with w.builder.loop(stop, "serial", start=first, initial=carried, step_by=apart) as opened:
         w.map[region.parameters[0]] = opened.index
@@ -262,7 +262,7 @@ def _strided(
     return list(opened.results)
 
 
-def _turn(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
+def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Sequence[Value]) -> tuple[Value, ...]:
     """Emit one iteration of a loop."""
     w.map[region.parameters[0]] = index
     w.map.update(zip(region.parameters[1:], carried, strict=True))
@@ -287,16 +287,18 @@ def _unrolled(
     with w.builder.loop(last, "serial", start=first, initial=[first, *carried], step_by=wide) as opened:
         index, current = opened.index, opened.carried[1:]
         for _ in range(UNROLL):
-            current = _turn(w, region, index, current)
+            current = _emit_iteration(w, region, index, current)
             index = w.compute("add", index, apart)
         opened.yield_(index, *current)
     return opened.results[0], opened.results[1:]
 
 
-# -- folds across threads -------------------------------------------------------------------------
+# -- combination across threads -------------------------------------------------------------------
 
 
-def fold_all(w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
+def combine_all(
+    w: ThreadWriter, combine: Sequence[str], first: Sequence[Value], second: Sequence[Value]
+) -> list[Value]:
     """Combine two sets of accumulators of the reductions in `combine`."""
     results: list[Value] = []
     for name in combine:
@@ -319,7 +321,7 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
     return [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
 
 
-def _fold_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
+def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Combine the values of the adjacent threads that share an item, mostly by shuffles.
 
     All these threads get the result.
@@ -357,14 +359,14 @@ def shuffled(
 ) -> list[Value]:
     """Combine accumulators with those of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
-    found = fold_all(w, combine, values, others)
+    found = combine_all(w, combine, values, others)
     if within is None:
         return found
     there = within(mask)
     return [w.builder.op("where", there, new, old) for new, old in zip(found, values, strict=True)]
 
 
-def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
+def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Combine the upper half of the threads with the lower half, until one thread per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
@@ -373,7 +375,7 @@ def _fold_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Se
             other = w.compute("add", w.thread, distance)
             mine = [w.builder.load(pointer, w.thread) for pointer in shared]
             theirs = [w.builder.load(pointer, other) for pointer in shared]
-            for pointer, value in zip(shared, fold_all(w, combine, mine, theirs), strict=True):
+            for pointer, value in zip(shared, combine_all(w, combine, mine, theirs), strict=True):
                 w.builder.store(pointer, w.thread, value)
         w.barrier()
 

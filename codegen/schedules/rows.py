@@ -26,7 +26,7 @@ from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
 from weft.codegen.schedules.nest import Nest, has_loops, is_spread, reduction_chain
-from weft.codegen.schedules.reductions import by_halves, fold_all, identities, shuffled, split_item
+from weft.codegen.schedules.reductions import by_halves, combine_all, identities, shuffled, split_item
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -118,7 +118,7 @@ def _stores_carried(loop: Operation) -> bool:
     return any(o.opcode in ("store", "load") for o in _dependent(loop))
 
 
-# -- what the sizes allow ----------------------------------------------------------------------
+# -- decisions ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class RowWriter:
         for part in (*([o] for o in self.row.head), *([self.row.tail] if self.row.tail else [])):
             loads, stores = self._touches(part)
             if (stores and (read or written)) or (loads and written):
-                self._meet()
+                self._synchronize()
                 read = written = False
             self._part(part)
             # before a thread writes a value that depends on a reduction, all threads have read
@@ -300,7 +300,7 @@ class RowWriter:
         """Return whether this thread executes the operations that only one thread of the row executes."""
         return self.w.test("equal", self.part, 0)
 
-    def _meet(self) -> None:
+    def _synchronize(self) -> None:
         if self.threads == GPU.warp:
             self.w.builder.emit("warp_barrier", (self.w.number(0xFFFFFFFF, np.uint32),))
         else:
@@ -315,7 +315,7 @@ class RowWriter:
         accumulators = [list(initial) for _ in range(self.lanes)] if combine else []
         if self.known.kept:
             self.slots = self.slots or self._kept_slots()
-            accumulators = self._turn(loop, self.slots, accumulators)
+            accumulators = self._emit_iteration(loop, self.slots, accumulators)
         else:
             accumulators = self._tiles(loop, accumulators)
         if combine:
@@ -324,11 +324,13 @@ class RowWriter:
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
         """Combine the accumulators of all lanes and threads with the initial values of the loop."""
         w = self.w
-        total = self._fold(combine, by_halves(accumulators, partial(fold_all, w, combine)))
+        total = self._combine_threads(combine, by_halves(accumulators, partial(combine_all, w, combine)))
         before = [w.map[v] for v in loop.operands[2:]]
-        w.map.update(zip(loop.results, fold_all(w, combine, before, total), strict=True))
+        w.map.update(zip(loop.results, combine_all(w, combine, before, total), strict=True))
 
-    def _turn(self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]) -> list[list[Value]]:
+    def _emit_iteration(
+        self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
+    ) -> list[list[Value]]:
         """Emit the body of the loop for these slots. Return the accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
@@ -340,13 +342,13 @@ class RowWriter:
         yielded = region.operations[-1].operands
         for slot in slots if carried else ():
             for lane in range(self.lanes):
-                accumulators[lane] = self._fold_in(slot, lane, dependent, carried, yielded, accumulators[lane])
+                accumulators[lane] = self._accumulate(slot, lane, dependent, carried, yielded, accumulators[lane])
         return accumulators
 
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
         self.writer.copy(operations, slots, loop.regions[0].parameters[0])
 
-    def _fold_in(
+    def _accumulate(
         self,
         slot: Slot,
         lane: int,
@@ -393,9 +395,9 @@ class RowWriter:
         offset = w.compute("add", own, self.spans(k)) if k else own
         if known is not None and (k + 1) * self.threads * self.lanes <= known:
             return self.writer.slot(w.compute("add", base, offset))
-        return self.writer.slot_within(base, offset, length, self._there(length), whole=self.known.whole)
+        return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
-    def _there(self, length: Value) -> Value:
+    def _readable_length(self, length: Value) -> Value:
         """Return the number of elements that can be read in a part of the row with this length."""
         return length
 
@@ -424,7 +426,7 @@ class RowWriter:
         ):
             at = opened.index if exact is None else w.compute("add", first, opened.index)
             slots = [self.writer.slot(w.compute("add", at, self.spans(k)) if k else at) for k in range(unroll)]
-            opened.yield_(*flat(self._turn(loop, slots, self._nested(opened.carried))))
+            opened.yield_(*flat(self._emit_iteration(loop, slots, self._nested(opened.carried))))
         whole = list(opened.results)
         if alone or exact is not None:
             return self._nested(whole)
@@ -436,13 +438,13 @@ class RowWriter:
                 w.builder.loop(rest, "serial", start=w.number(0), initial=whole, **how) as opened,
             ):
                 slots = [self._slot(0, w.compute("add", end, opened.index), w.compute("subtract", rest, opened.index))]
-                opened.yield_(*flat(self._turn(loop, slots, self._nested(opened.carried))))
+                opened.yield_(*flat(self._emit_iteration(loop, slots, self._nested(opened.carried))))
             return self._nested(opened.results)
 
         def left() -> list[Value]:
             with self.writer.inside():
                 slots = [self._slot(k, end, rest) for k in range(unroll)]
-                return flat(self._turn(loop, slots, self._nested(whole)))
+                return flat(self._emit_iteration(loop, slots, self._nested(whole)))
 
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
@@ -451,21 +453,21 @@ class RowWriter:
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
-    # -- folding across threads --------------------------------------------------------------------
+    # -- combination across threads ----------------------------------------------------------------
 
-    def _fold(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
+    def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
         """Combine the partial results of the threads that share a row. All these threads get the result."""
         w = self.w
-        values = halves(w, combine, values, GPU.warp // 2)
+        values = reduce_warp(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
         if warps == 1:
             return values
-        _, shared = by_warps(w, values, warps)
+        _, shared = share_by_warps(w, values, warps)
         if warps > FEW_WARPS:
             _, which = w.split(w.thread, warps)
-            return halves(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
+            return reduce_warp(w, combine, [w.builder.load(pointer, which) for pointer in shared], warps // 2)
         found = [[w.builder.load(pointer, w.number(k)) for pointer in shared] for k in range(warps)]
-        whole: list[Value] = by_halves(found, partial(fold_all, w, combine))
+        whole: list[Value] = by_halves(found, partial(combine_all, w, combine))
         return whole
 
 
@@ -474,7 +476,7 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
     return [v for lane in accumulators for v in lane]
 
 
-def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
+def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
     """Store the values of each warp's first lane in shared memory. Return the thread's lane and the shared arrays."""
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
@@ -485,7 +487,7 @@ def by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, l
     return lane, shared
 
 
-def halves(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
+def reduce_warp(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
     """Combine the lanes of a warp pairwise, first at XOR distance `mask`, then at half of it, down to distance 1."""
     while mask:
         values = shuffled(w, combine, values, mask)

@@ -1,4 +1,4 @@
-"""Row-and-column reductions.
+"""Row-and-column reductions, in which one kernel reduces the same elements along rows and along columns.
 
 A warp or a block iterates over rows, reduces each row, and keeps the results of its columns in registers.
 

@@ -40,7 +40,7 @@ MOST_BLOCKS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class ScanOp:
     """A scan: its operation and the value that it scans."""
 
     operation: Operation
@@ -60,7 +60,7 @@ class Scan:
 
     head: list[Operation]
     loop: Operation
-    folds: list[Fold]
+    folds: list[ScanOp]
     before: list[Operation]
     after: list[Operation]
 
@@ -91,7 +91,7 @@ def find_scan(nest: Nest) -> Scan | None:
         others = [v for v in users[0].operands if v is not carried]
         if len(others) != 1 or accumulators(users[0].opcode) != 1:
             return None
-        folds.append(Fold(users[0], others[0]))
+        folds.append(ScanOp(users[0], others[0]))
     own = [f.operation for f in folds]
     known: set[Value] = set()  # values that depend on a reduction
     before: list[Operation] = []
@@ -159,7 +159,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
         return w.finish("scans", 1, every=True)
     start, stop = scan.loop.operands[:2]
     length = w.compute("subtract", w.map[stop], w.map.get(start) or w.number(0))
-    w.choose_form(w.test("less", length, least), lambda: _write_rows(w), shared)
+    w.choose_version(w.test("less", length, least), lambda: _write_rows(w), shared)
     # (a block scans one row, or each of its threads scans one row)
     return w.finish("scans", 1, every=True, row_limits=(0, 0, 0, 0, least, least))
 
@@ -182,7 +182,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, GPU.warp)
-    folders = [Folder(w, fold, warp, lane) for fold in scan.folds]
+    folders = [TileScanner(w, fold, warp, lane) for fold in scan.folds]
     # operations after the scan may write memory that operations before it read
     steps = index_steps([*scan.before, *scan.after], scan.index)
     with (
@@ -196,11 +196,11 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
         writer.begin([slot], scan.index)
         writer.copy(scan.before, [slot], scan.index)
         for folder in folders:
-            folder.fold_warps([folder.values(writer, slot)])
+            folder.scan_warps([folder.values(writer, slot)])
         w.barrier()
         after = []
         for folder, carried in zip(folders, opened.carried, strict=True):
-            first, total = folder.fold_tile()
+            first, total = folder.warp_totals()
             folder.finish([slot], folder.fold(carried, first))
             after.append(folder.fold(carried, total))
         writer.copy(scan.after, [slot], scan.index, steps)
@@ -208,7 +208,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
         opened.yield_(*after)
 
 
-class Folder:
+class TileScanner:
     """Writer of a scan over a tile. It scans within each warp and, after a barrier, across warps.
 
     Parameters
@@ -219,7 +219,7 @@ class Folder:
         The warp and the lane of this thread.
     """
 
-    def __init__(self, w: ThreadWriter, fold: Fold, warp: Value, lane: Value) -> None:
+    def __init__(self, w: ThreadWriter, fold: ScanOp, warp: Value, lane: Value) -> None:
         self.w = w
         self.of = fold
         self.warp = warp
@@ -256,7 +256,7 @@ class Folder:
             found.append(value if valid is None else self.choose(valid, value, self.identity))
         return found
 
-    def fold_warps(self, slots: Sequence[Sequence[Value]]) -> None:
+    def scan_warps(self, slots: Sequence[Sequence[Value]]) -> None:
         """Scan the values of the warp, and store the total of the warp in shared memory."""
         w = self.w
         self.slots.clear()
@@ -281,7 +281,7 @@ class Folder:
         with w.when(w.test("equal", self.lane, GPU.warp - 1)):
             w.builder.store(self.held, self.warp, carried)
 
-    def fold_tile(self) -> tuple[Value, Value]:
+    def warp_totals(self) -> tuple[Value, Value]:
         """Return the total of the previous warps, and the total of all warps. A barrier must come before this code."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
@@ -290,7 +290,7 @@ class Folder:
             whole = self.fold(whole, w.builder.load(self.held, w.number(k)))
         return start, whole
 
-    def fold_lanes(self, value: Value) -> Value:
+    def reduce_lanes(self, value: Value) -> Value:
         """Reduce a value over the lanes of the warp by butterfly shuffles. All lanes get the result."""
         distance = GPU.warp // 2
         while distance:

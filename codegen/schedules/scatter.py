@@ -56,7 +56,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> P
     if atomic is None or "places" not in kernel.attributes:
         return None
     places, elements = sizes[kernel.attributes["places"]], sizes[nest.levels[0].extent.name]
-    room, most = LEAST_ROOM, MOST_BYTES // _kept_as(kernel, atomic).itemsize
+    room, most = LEAST_ROOM, MOST_BYTES // _accumulator_dtype(kernel, atomic).itemsize
     while room < places and room <= most:
         room *= 2
     return PrivateScatter(room) if room <= most and elements >= LEAST_ELEMENTS * places else None
@@ -67,7 +67,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
     atomic = find_scatter(nest)
     assert atomic is not None
     w = ThreadWriter(kernel, nest, GPU.block)
-    kind, dtype = atomic.attributes["kind"], _kept_as(kernel, atomic)
+    kind, dtype = atomic.attributes["kind"], _accumulator_dtype(kernel, atomic)
     places = next(w.map[p.value] for p in kernel.parameters if p.value.name == kernel.attributes["places"])
     # subtractions are accumulated as negative sums
     nothing = w.number(identity_of("add" if kind == "subtract" else kind, dtype), dtype)
@@ -117,7 +117,7 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
         fold(*(w.map[v] for v in atomic.operands[1:]))
 
 
-def _kept_as(kernel: Kernel, atomic: Operation) -> np.dtype:
+def _accumulator_dtype(kernel: Kernel, atomic: Operation) -> np.dtype:
     """Return the dtype of the accumulators in shared memory. Counts use 32 bits, which suffice and are faster."""
     value = atomic.operands[2]
     ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())

@@ -1,6 +1,4 @@
-"""Long reductions in one launch.
-
-Each block reduces a part, and the last block to finish combines the partial results.
+"""Long reductions in one launch: each block reduces a part, and the last block combines the partial results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because it combines the partial results in a fixed order.
@@ -133,7 +131,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
         else:
             few = w.test("less_equal", w.map[final.stop], FEW_PARTS)
             facts = RowFacts(loads=CHUNK_LOADS, rest_at_once=False)
-            w.choose_form(
+            w.choose_version(
                 few,
                 lambda: _finish(w, rest, final, GPU.warp, facts),
                 lambda: _finish(w, rest, final, GPU.wide_block, facts),

@@ -86,7 +86,7 @@ class _StepWriter:
         outside = dict(self.w.map)
         for slot in range(points // self.w.threads):
             self.w.map = dict(outside)
-            self._place(levels, extents, slot * self.w.threads)
+            self._set_indices(levels, extents, slot * self.w.threads)
             self.w.copy([*before, *body[:first]])
             known.append(self.w.map)
         for found in known:
@@ -94,7 +94,7 @@ class _StepWriter:
             self.w.copy(body[first:])
         self.w.map = outside
 
-    def _place(self, levels: list[Operation], extents: list[int], slot: int) -> None:
+    def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
         """Set the indices of the loops over a tile to the point with linear index `slot` plus the thread index."""
         w = self.w
         rest = w.thread

@@ -29,7 +29,7 @@ SINGLE_SIDE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Crossing:
+class TransposedLoads:
     """The last two loops of a nest, and the loads that are contiguous along the first of these loops."""
 
     rows: Value
@@ -38,7 +38,7 @@ class Crossing:
     loads: list[Operation]
 
 
-def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
+def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
     """Return the transposed loads of read-only operands, together with the two loops. Return None if there are none."""
     if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
@@ -60,7 +60,7 @@ def find_crossing(kernel: Kernel, nest: Nest) -> Crossing | None:
         return None
     if any(along.get(o.operands[1], 0) not in (1, -1) for o in stores):
         return None
-    return Crossing(rows, columns, operations, loads)
+    return TransposedLoads(rows, columns, operations, loads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
 
     Without ``multiples``, tiles are accessed element by element.
     """
-    crossing = find_crossing(kernel, nest)
+    crossing = find_transposed_loads(kernel, nest)
     if crossing is None:
         return None
     height, width = (sizes[level.extent.name] for level in nest.levels[-2:])
@@ -102,7 +102,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
 
 def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target) -> Kernel:
     """Lower a kernel with transposed operands to a kernel for GPU threads."""
-    crossing = find_crossing(kernel, nest)
+    crossing = find_transposed_loads(kernel, nest)
     assert crossing is not None
     w = ThreadWriter(kernel, nest, GPU.block)
     side, lanes, whole = decision.side, decision.lanes, decision.whole
@@ -127,7 +127,7 @@ class _Tile:
     def __init__(
         self,
         w: ThreadWriter,
-        crossing: Crossing,
+        crossing: TransposedLoads,
         held: list[Value],
         shape: tuple[int, int],
         vectors: Sequence[str],

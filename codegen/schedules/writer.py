@@ -160,7 +160,7 @@ class ThreadWriter:
             regions.append(region)
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
-    def choose_form(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    def choose_version(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """Emit a branch between two equivalent versions of code.
 
         Values computed inside one of them are not visible outside.
@@ -187,7 +187,7 @@ class ThreadWriter:
         Otherwise `single` runs.
         """
         if names:
-            self.choose_form(self.are_multiples(names, lanes), whole, single)
+            self.choose_version(self.are_multiples(names, lanes), whole, single)
         else:
             whole()
 

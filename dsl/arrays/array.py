@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from weft.codegen import is_supported, native_dtype
-from weft.dsl.arrays.foreign_memory import over_interface
+from weft.dsl.arrays.foreign_memory import storage_of_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.validation import NO_VIEW, UnsupportedDtypeError, check_unmasked, warn_deprecation
 from weft.dsl.immediate.callers import is_library
@@ -349,7 +349,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
     return array
 
 
-def born(values: np.ndarray, home: Device) -> Array:
+def adopt_new(values: np.ndarray, home: Device) -> Array:
     """Return a weft array that owns a C-contiguous NumPy array's memory. The caller gives up its reference."""
     array = _new(Array)
     array._values = values
@@ -440,7 +440,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     The memory of an object with ``__cuda_array_interface__`` is used without a copy.
     """
     if hasattr(value, "__cuda_array_interface__"):
-        return value if isinstance(value, Array) else wrap(*over_interface(value.__cuda_array_interface__, value))
+        return value if isinstance(value, Array) else wrap(*storage_of_interface(value.__cuda_array_interface__, value))
     if type(value) in (list, tuple):
         # Evaluate the arrays together, before NumPy asks for each of them.
         evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
@@ -450,7 +450,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
         raise UnsupportedDtypeError(from_host.dtype)
     device = device or current_epoch().device
     if from_host.size <= IMMEDIATE[0] and device.small_on_host:
-        return born(np.array(from_host, native_dtype(from_host.dtype), order="C"), device)
+        return adopt_new(np.array(from_host, native_dtype(from_host.dtype), order="C"), device)
     dtype = native_dtype(from_host.dtype)
     native = np.ascontiguousarray(from_host, dtype).reshape(from_host.shape)
     buffer = device.upload(native)
@@ -575,7 +575,7 @@ def _order_of(*views: tuple[Any, ...]) -> Order | None:
     return None if found == tuple(range(rank)) else found
 
 
-def turned(array: Array, order: Order) -> Array:
+def permuted(array: Array, order: Order) -> Array:
     """Return a view of an array with its axes permuted by `order`. Leading axes of length 1 are added as needed."""
     shape, strides, offset = array._view or whole(array._storage)
     more = len(order) - len(shape)
@@ -583,7 +583,7 @@ def turned(array: Array, order: Order) -> Array:
     return _seen(array, (tuple([shape[k] for k in order]), tuple([strides[k] for k in order]), offset))
 
 
-def turned_back(array: Array, order: Order) -> Array:
+def unpermuted(array: Array, order: Order) -> Array:
     """Return a view of an array with its axes permuted by the inverse of `order`."""
     shape, strides, offset = array._view or whole(array._storage)
     places = [order.index(k) for k in range(len(order))]

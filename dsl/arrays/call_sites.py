@@ -24,9 +24,9 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     memory_order,
+    permuted,
     record,
-    turned,
-    turned_back,
+    unpermuted,
     user_location,
     wrap,
 )
@@ -34,7 +34,7 @@ from weft.dsl.arrays.numbers import (
     SLOT_TYPES,
     SlotKey,
     bind_numbers,
-    is_changing,
+    is_argument,
     note_constant,
     recall_slotted,
     remember_slotted,
@@ -73,15 +73,15 @@ RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
 # Counts memo hits in Python.
 _hits = count(1)
-_quicken: list[Callable[[int], None]] = []
+_native_installer: list[Callable[[int], None]] = []
 
 
-def set_quicken(quicken: Callable[[int], None]) -> None:
+def set_native_installer(installer: Callable[[int], None]) -> None:
     """Register the function that installs the native recorders. It is called with the number of memo hits in Python."""
-    _quicken[:] = [quicken]
+    _native_installer[:] = [installer]
 
 
-def recall(
+def look_up(
     op: str, way: int, first: Array, second: Any, code: CodeType, at: int, *caller: Any
 ) -> tuple[Any, Expr | None]:
     """Look up an operation in the memo. Return its memo key and its memoized expression.
@@ -114,9 +114,9 @@ def recall(
         key = (op, way, id(code), at, type(first), left, first._view, *whose)
         return key, _look_up(key, epoch)
     if kind is float or kind is int:
-        key = (op, way, id(code), at, type(first), left, first._view, kind, second or keep_zero(second), *whose)
+        key = (op, way, id(code), at, type(first), left, first._view, kind, second or zero_key(second), *whose)
         node = _look_up(key, epoch)
-        if node is not None or not is_changing(code, at, op, 0 if way == REFLECTED else 1):
+        if node is not None or not is_argument(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
@@ -127,7 +127,7 @@ def recall(
     return slotted, node
 
 
-def keep_zero(zero: float) -> float | str:
+def zero_key(zero: float) -> float | str:
     """Return the part of a memo key that stands for a zero. It differs for 0.0 and -0.0, which compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
@@ -136,18 +136,18 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
     node = INTERNED.get(key)
     if node is not None:
         epoch.taken.add(node)
-        note_found()
+        count_hit()
     return node
 
 
-def note_found() -> None:
+def count_hit() -> None:
     """Count a memo hit in Python, and install the native recorders after many of them."""
     number = next(_hits)
     if not number % BETWEEN:
-        _quicken[0](number)
+        _native_installer[0](number)
 
 
-def remember(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
+def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
     """Memoize an expression of `epoch`, recorded at the location `where`, under a key."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
@@ -192,7 +192,7 @@ def keep_code(code: CodeType) -> bool:
     return True
 
 
-def hold(values: np.ndarray, home: Device | None = None) -> Array | np.ndarray:
+def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.ndarray:
     """Copy a NumPy operand to a new weft array, whose elements later writes to the operand do not change.
 
     The array is on the device `home`, by default on that of the current epoch.
@@ -202,7 +202,7 @@ def hold(values: np.ndarray, home: Device | None = None) -> Array | np.ndarray:
     """
     once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
     if values.size > max(IMMEDIATE[0], prod(once)):
-        own = hold(values[tuple(map(slice, once))], home)
+        own = copy_operand(values[tuple(map(slice, once))], home)
         strides = [n and step for n, step in zip(values.strides, contiguous_strides(own.shape), strict=True)]
         return wrap(own._storage, (values.shape, tuple(strides), 0)) if isinstance(own, Array) else values
     if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
@@ -250,18 +250,18 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     key = node = None
     if np.ndarray in map(type, operands):
         home = device_of(operands)
-        operands = tuple([hold(value, home) if type(value) is np.ndarray else value for value in operands])
+        operands = tuple([copy_operand(value, home) if type(value) is np.ndarray else value for value in operands])
     if len(operands) <= 2:
         first, second = operands if len(operands) == 2 else (operands[0], ...)
         if isinstance(first, Array):
-            key, node = recall(op, PLAIN, first, second, *where)
+            key, node = look_up(op, PLAIN, first, second, *where)
         elif isinstance(second, Array):
-            key, node = recall(op, REFLECTED, second, first, *where)
-    return record(node) if node is not None else apply_anew(op, operands, where, key)
+            key, node = look_up(op, REFLECTED, second, first, *where)
+    return record(node) if node is not None else record_and_memoize(op, operands, where, key)
 
 
 @on_operands_device
-def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
+def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
     """Record an op whose result is not in the memo, and memoize the expression under `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
@@ -274,9 +274,9 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
             key = type(key)(
                 (*key[:4], (key[4], order), *key[5:])
             )  # (native code does not support results in another order)
-            if (node := _recall_turned(key, operands, epoch)) is not None:
-                return turned_back(record(node), order)
-        operands = tuple([_turned(value, order) for value in operands])
+            if (node := _look_up_transposed(key, operands, epoch)) is not None:
+                return unpermuted(record(node), order)
+        operands = tuple([_transposed(value, order) for value in operands])
     numbers = not {int, float}.isdisjoint(map(type, operands))
     given = [within_64_bits(op, value, operands) for value in operands] if numbers else operands
     expressions, weak = zip(*map(as_operand, given), strict=True)
@@ -284,12 +284,14 @@ def apply_anew(op: str, operands: tuple[Any, ...], where: Location, key: Any) ->
     if recording.epoch is epoch:
         if numbers:
             node = bind_numbers(node, operands, where, epoch)
-        if key is not None and all(_shown(value, epoch) in key for value in operands if isinstance(value, Array)):
-            remember(key, node, where, epoch)  # (unless another thread has written to an operand since)
-    return record(node) if order is None else turned_back(record(node), order)
+        if key is not None and all(
+            _whole_expression(value, epoch) in key for value in operands if isinstance(value, Array)
+        ):
+            memoize(key, node, where, epoch)  # (unless another thread has written to an operand since)
+    return record(node) if order is None else unpermuted(record(node), order)
 
 
-def _recall_turned(key: object, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
+def _look_up_transposed(key: object, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
     """Return the memoized expression of an operation whose operands have permuted axes, or None on a miss."""
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
@@ -299,14 +301,14 @@ def _recall_turned(key: object, operands: tuple[Any, ...], epoch: Epoch) -> Expr
     return node
 
 
-def _turned(value: object, order: Order) -> Any:
+def _transposed(value: object, order: Order) -> Any:
     """Return an operand with its axes permuted by `order`. Scalars are returned unchanged."""
     if isinstance(value, (list, tuple, np.memmap)):
         value = convert(value)
-    return turned(value, order) if isinstance(value, Array) and value.shape else value
+    return permuted(value, order) if isinstance(value, Array) and value.shape else value
 
 
-def _shown(array: Array, epoch: Epoch) -> Expr | None:
+def _whole_expression(array: Array, epoch: Epoch) -> Expr | None:
     """Return the expression that an array's whole storage has in an epoch, or None if it has none."""
     storage = array._storage
     value = storage.value if storage.host is not None else None

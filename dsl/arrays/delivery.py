@@ -34,7 +34,7 @@ def as_mask(where: Any) -> Any:
     return where
 
 
-def hand_over(name: str, found: Any, out: Any, casting: str) -> Any:
+def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
     """Copy a computed result to the array `out`, and return `out`."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
         if put(out, ..., found):

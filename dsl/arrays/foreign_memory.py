@@ -40,7 +40,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
     return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
 
 
-def over(
+def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
     """Return a storage over a buffer, and the array's view of it (None if the array is the whole storage).
@@ -55,7 +55,7 @@ def over(
     return flat, (shape, steps if prod(shape) else contiguous_strides(shape), start // size)
 
 
-def over_address(
+def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
     """Return a storage over memory that another library owns, and the array's view of it.
@@ -66,10 +66,10 @@ def over_address(
     if start % dtype.itemsize and dtype.itemsize < ALIGNMENT:
         raise ValueError(f"memory of {dtype} elements starts at {address:#x}, which is no multiple of their size")
     nbytes = start + extent_of(shape, strides, dtype.itemsize)
-    return over(device, Buffer(device, address - start, nbytes, owner), dtype, shape, strides, start)
+    return storage_over(device, Buffer(device, address - start, nbytes, owner), dtype, shape, strides, start)
 
 
-def over_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
+def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
     """Return a storage and a view over the memory of a CUDA array interface. The storage keeps `owner` alive.
 
     With `sync`, wait for the stream that the interface names.
@@ -83,10 +83,10 @@ def over_interface(desc: dict[str, Any], owner: object = None, sync: bool = True
     if stream is not None and sync:
         default_device().create_stream(int(stream)).synchronize()
     address = int(desc["data"][0])
-    return over_address(_home_of(address), address, dtype, shape, steps, owner)
+    return storage_at_address(_device_of_address(address), address, dtype, shape, steps, owner)
 
 
-def _home_of(address: int) -> Device:
+def _device_of_address(address: int) -> Device:
     """Return the device whose memory contains an address."""
     device = default_device()
     number = device.owner_of(address) if address else None

@@ -38,8 +38,8 @@ from weft.dsl.arrays.call_sites import (
     SET,
     SHOW,
     check_devices,
+    count_hit,
     keep_code,
-    note_found,
     on_operands_device,
 )
 from weft.dsl.arrays.masks import assign_masked, find_true, select
@@ -226,16 +226,16 @@ def getitem(array: Array, key: Any) -> Array:
             at_once = pick(array, key)
             if at_once is not MISSED:
                 return at_once
-    shown = _shown(array, key)
+    shown = _view_or_offset(array, key)
     if type(shown) is int:
         return element(array, shown)
     if shown is not ...:
         return wrap(array._storage, shown, ReadOnly if type(array) is ReadOnly else Array)
-    return _index_anew(array, key)
+    return _resolve_and_index(array, key)
 
 
 @on_operands_device
-def _index_anew(array: Array, key: Any) -> Array:
+def _resolve_and_index(array: Array, key: Any) -> Array:
     """Return ``array[key]`` for an index that does not select a known view."""
     if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
@@ -268,7 +268,7 @@ def _is_large_mask(key: object) -> bool:
     return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
 
 
-def _shown(array: Array, key: object) -> Any:
+def _view_or_offset(array: Array, key: object) -> Any:
     """Return the view that a basic index selects, or the offset of a single element. Results are memoized.
 
     None is a view of the whole storage. For an index that is not basic, return ``...``.
@@ -365,16 +365,16 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     if isinstance(value, Array) and value.device is not array.device:
         here, there = array.device.name, value.device.name
         raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
-    shown = _shown(array, key)
+    shown = _view_or_offset(array, key)
     if shown is not ... and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
         if type(shown) is int:
-            _write_again(array, key, ((), (), shown), value)
+            _write_memoized(array, key, ((), (), shown), value)
             return
         if not isinstance(value, Array) or value._storage is not array._storage:
-            _write_again(array, key, shown, value)
+            _write_memoized(array, key, shown, value)
             return
         if value._view == shown and is_writable(array):
-            _note_set(array, key, value)
+            _memoize_no_change(array, key, value)
             return  # the last step of ``x[key] += y``: the view has already been written
     location = start()
     check_writable(array)
@@ -414,29 +414,29 @@ def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
         return as_operand(np.asarray(value).astype(dtype))
 
 
-def _write_again(array: Array, key: object, view: View | None, value: object) -> None:
+def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:
     """Record a write to a view, and memoize it so that the native recorder can repeat it."""
     where = user_location(3)
-    found, epoch = _name_set(array, key, value, where), recording.epoch
+    found, epoch = _set_key(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
     previous, version = _write_window(array._storage, view, value)
     # (Do not memoize if another thread has written to the array since, or if the number has become a slot.)
     if found is None or previous is not found[LEFT] or recording.epoch is not epoch or len(epoch.slots) != slots:  # type: ignore[union-attr]
         return
     INTERNED[found] = version
-    note_found()
+    count_hit()
     if type(value) in (int, float):
         note_constant(found, *where, "set", 0)
 
 
-def _note_set(array: Array, key: object, value: object) -> None:
+def _memoize_no_change(array: Array, key: object, value: object) -> None:
     """Memoize for the native recorder that ``array[key] = value`` changes nothing, as at the end of ``x[key] += y``."""
-    found = _name_set(array, key, value, user_location(3))
+    found = _set_key(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
 
 
-def _name_set(array: Array, key: object, value: object, where: Location) -> Any:
+def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
     """Return the native recorder's memo key for ``array[key] = value``, or None if Python must execute it."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
@@ -480,7 +480,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
     return broadcast_to(cast(reshape(node, own) if own != node.shape else node, dtype), shape)
 
 
-def fold_at(op: str, array: Array, key: object, values: Any) -> None:
+def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     """Apply an op's ``at`` method: combine values with the elements at indices, once per occurrence of an index."""
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
@@ -490,7 +490,7 @@ def fold_at(op: str, array: Array, key: object, values: Any) -> None:
         or np.result_type(array.dtype, kind) != array.dtype
         or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
     ):
-        _fold_on_host(op, array, key, values)  # where each step is cast back
+        _apply_at_on_host(op, array, key, values)  # where each step is cast back
         return
     location = start()
     check_writable(array)
@@ -528,7 +528,7 @@ def _flat_positions(
     return broadcast_to(positions, shape)
 
 
-def _fold_on_host(op: str, array: Any, key: object, values: Any) -> None:
+def _apply_at_on_host(op: str, array: Any, key: object, values: Any) -> None:
     note_fallback(f"{op}.at", array, values)
     host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
     getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))
@@ -553,4 +553,4 @@ def nonzero(a: Any) -> tuple[Array, ...]:
 getitem.records = "", 0, SHOW  # type: ignore[attr-defined]
 setitem.records = "set", IN_PLACE, SET  # type: ignore[attr-defined]
 
-__all__ = ["fold_at", "getitem", "nonzero", "resolve", "setitem"]
+__all__ = ["apply_at", "getitem", "nonzero", "resolve", "setitem"]

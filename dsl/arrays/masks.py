@@ -19,9 +19,9 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft import fusion
-from weft.dsl.arrays.array import Array, as_operand, born, expr_of, record, wrap, write
+from weft.dsl.arrays.array import Array, adopt_new, as_operand, expr_of, record, wrap, write
 from weft.dsl.arrays.numbers import number_of
-from weft.dsl.arrays.selections import SPARSE, elements_of, put_back, take_later
+from weft.dsl.arrays.selections import SPARSE, assign_selection, elements_of, select_later
 from weft.dsl.immediate.at_call import put_masked
 from weft.dsl.immediate.host_values import address_of
 from weft.fusion import (
@@ -60,7 +60,7 @@ MOST_LOOKED_AT = 64
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
     """Execute ``array[mask] = value`` by a recorded operation or in blocks. Return False if neither is possible."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
-        node = put_back(array, mask, value)
+        node = assign_selection(array, mask, value)
         if node is not None:
             write(array, map_("where", [expr_of(mask), cast(node, array.dtype), expr_of(array)]))
             return True
@@ -130,7 +130,7 @@ def select(array: Array, mask: Array) -> Array | None:
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
-    if prod(own) > IMMEDIATE[0] and (later := take_later(array, mask)) is not None:
+    if prod(own) > IMMEDIATE[0] and (later := select_later(array, mask)) is not None:
         return later
     if (mask._home is None and mask._storage.buffer is None) or (array._home is None and array._storage.buffer is None):
         evaluate([mask._storage, array._storage], aside=recording.held)
@@ -206,7 +206,7 @@ def _collect(
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
     if len(blocks) == 1:
         fill(blocks[0], out := np.empty((count, *rest), dtype))
-        return born(out, device)
+        return adopt_new(out, device)
     # (Memory that the device has used before is already mapped.)
     memory = device.allocate(count * width)
     storage = Storage((count, *rest), dtype, device, memory)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.dsl.arrays.array import LOOKS, Array, Scalar, record, user_location
-from weft.dsl.arrays.call_sites import CALLED, RECORD, bind_memory, keep_code, keep_zero, note_found
+from weft.dsl.arrays.call_sites import CALLED, RECORD, bind_memory, count_hit, keep_code, zero_key
 from weft.dsl.arrays.parts import Part
 from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
 
@@ -48,7 +48,7 @@ def memoized(function: Function) -> Function:
         node = INTERNED.get(key)
         if node is not None:
             epoch.taken.add(node)
-            note_found()
+            count_hit()
             return record(node)
         slots, pending, looks = len(epoch.slots), len(epoch.pending), LOOKS[0]
         result = function(*arguments, **options)
@@ -82,7 +82,7 @@ def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> boo
         named += (kind, value)
         return True
     if kind is float:
-        named += (kind, value or keep_zero(value))
+        named += (kind, value or zero_key(value))
         return value == value  # (NaN does not equal itself)
     if kind is slice:
         named += (kind, value.start, value.stop, value.step)

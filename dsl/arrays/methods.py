@@ -23,12 +23,12 @@ from weft.dsl.arrays.array import (
     convert,
     expr_of,
     memory_order,
+    permuted,
     record,
     record_array,
     scalar,
     start,
-    turned,
-    turned_back,
+    unpermuted,
     wrap,
     write,
 )
@@ -46,7 +46,7 @@ from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
 from weft.dsl.arrays.windows import Flags, memoized_view, set_flags
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN, find_own
-from weft.dsl.immediate.at_call import MISSED, at_once, hand_out, seen
+from weft.dsl.immediate.at_call import MISSED, at_once, from_numpy_result, seen
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.library_calls import call_for_library
@@ -88,7 +88,7 @@ def astype(
     values = values_of(self) if type(self) is Array else None
     if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
         if is_ready("cast", (values.dtype,), kind) and (order == "K" or values.flags.c_contiguous):
-            return hand_out(primitive("cast", (values.dtype,), kind)(values), self.device)  # type: ignore[no-any-return]
+            return from_numpy_result(primitive("cast", (values.dtype,), kind)(values), self.device)  # type: ignore[no-any-return]
     return _converted(self, kind, order == "K")
 
 
@@ -96,7 +96,7 @@ def astype(
 def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
     location = start()
     if keeping and (order := memory_order([self])) is not None:
-        return turned_back(record(cast(expr_of(turned(self, order)), kind, location)), order)
+        return unpermuted(record(cast(expr_of(permuted(self, order)), kind, location)), order)
     return (record if isinstance(self, Scalar) else record_array)(cast(expr_of(self), kind, location))
 
 
@@ -273,7 +273,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
     """Reinterpret the bytes of each element from `offset` as another dtype. Return a view, or on a GPU a copy."""
     kind = creation.as_dtype(dtype)
-    if _is_far(self, kind):
+    if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).getfield(kind, offset)  # raises NumPy's error for bytes outside of the element
         return _elements(_bytes(self)[:, offset : offset + kind.itemsize], kind, self.shape)
     shown = shared_arrays.view_as(self, lambda values: values.getfield(kind, offset))
@@ -286,7 +286,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
     """Assign values to the bytes of each element that start at `offset`, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
-    if _is_far(self, kind):
+    if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)
         rows = _bytes(self).copy()
         given = manipulation.broadcast_to(as_array(value).astype(kind), self.shape)  # type: ignore[attr-defined]
@@ -301,7 +301,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
     """Reverse the order of the bytes of each element. In a complex element, each part is reversed."""
-    if _is_far(self, self.dtype):
+    if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
         swapped = expr_of(_elements(rows[:, ::-1], self.dtype, self.shape))
@@ -313,7 +313,7 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
     return self if inplace else record_array(swapped)
 
 
-def _is_far(values: Array, kind: np.dtype) -> bool:
+def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
     """Return whether the bytes of an array must be reinterpreted on a GPU, because host memory does not hold them."""
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
@@ -373,7 +373,7 @@ def _refuse_item(self: Array, key: object, value: object) -> None:
     raise ValueError("assignment destination is read-only")
 
 
-def _turned(self: Array) -> Array:
+def _transposed(self: Array) -> Array:
     values = values_of(self) if IMMEDIATE[0] and type(self) is Array else None
     return self.transpose() if values is None else seen(self, values.T)
 
@@ -452,7 +452,7 @@ METHODS: dict[str, Any] = {
     "compress": _compress,
     "choose": _choose,
     "put": _put,
-    "T": property(_turned),
+    "T": property(_transposed),
     "mT": property(matrix_transpose),
     "real": _part("real"),
     "imag": _part("imag"),

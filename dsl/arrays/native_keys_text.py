@@ -114,7 +114,7 @@ class KeyText(ObjectText):
     def _begin_showing(self) -> None:
         """Emit the first parts of the memo key of an index operation: the array's view and the storage's shape."""
         t = self._t
-        self._go_where("shown", self._own, {"Array": "shown.array"})
+        self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
         t.branch("icmp eq i64 %count, 2", "shown.one", "slow")
         t.label("shown.one")
@@ -184,13 +184,13 @@ class KeyText(ObjectText):
         kind = self._type(thing)
         self._push(kind)
         own = {"Array": "array", "Scalar": "array", "float": "float", "int": "number", "float64": "numpy"}
-        self._go_where("kind", kind, {**own, "slice": "slice", "tuple": "tuple", **_PLAIN})
+        self._branch_on_type("kind", kind, {**own, "slice": "slice", "tuple": "tuple", **_PLAIN})
         self._describe_number(thing)
         t.label("slice")
         for k in range(3):
             part = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {thing}, i64 {SLICE + 8 * k}')}")
             own = {"NoneType": f"part.{k}", "int": f"part.{k}"}
-            self._go_where(f"slice.{k}", self._type(part), own)
+            self._branch_on_type(f"slice.{k}", self._type(part), own)
             t.label(f"part.{k}")
             self._push(part)
         t.do("br label %next")
@@ -236,7 +236,7 @@ class KeyText(ObjectText):
         """Emit code that appends a part to the memo key, together with a reference to the part."""
         t = self._t
         if shared:
-            self._share(part)
+            self._increment_reference(part)
         count = t.load(self._count, 0)
         t.do(f"store ptr {part}, ptr {t.at(self._parts, count)}")
         t.store(t.new(f"add i64 {count}, 1"), self._count, 0)
@@ -286,7 +286,7 @@ class KeyText(ObjectText):
         self._check(storage, f"{name}.kept", "slow")  # (a value computed immediately has no storage yet)
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", f"{name}.known", f"{name}.bind")
         t.label(f"{name}.known")
-        found = self._share(self._field(storage, "Storage.expr"))
+        found = self._increment_reference(self._field(storage, "Storage.expr"))
         t.do(f"br label %{name}.found")
         t.label(f"{name}.bind")
         # (Small GPU arrays in host memory: small operations on them run immediately, otherwise kernels take them by
@@ -364,7 +364,7 @@ class KeyText(ObjectText):
         t.label(f"{name}.done")
         self._exchange(epoch, {"Epoch.bytes_held": total})
         self._exchange(buffer, {"Buffer.unwritten": known["None"]})
-        self._exchange(storage, {"Storage.expr": self._share(leaf), "Storage.epoch": epoch})
+        self._exchange(storage, {"Storage.expr": self._increment_reference(leaf), "Storage.epoch": epoch})
         self._release()
         t.do(f"br label %{name}.found")
 
@@ -378,7 +378,7 @@ class KeyText(ObjectText):
     def _release(self) -> None:
         """Emit the release of the references that binding has taken."""
         for name in _BINDING:
-            self._drop(self._t.load(self._held[name], 0, "ptr"))
+            self._decrement_reference(self._t.load(self._held[name], 0, "ptr"))
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
@@ -388,6 +388,6 @@ class KeyText(ObjectText):
         """
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():
-            self._set(thing, name, self._share(value))
+            self._set(thing, name, self._increment_reference(value))
         for value in old:
-            self._drop(value)
+            self._decrement_reference(value)

@@ -25,25 +25,25 @@ from weft.runtime import IMMEDIATE, Builtin, Replacement, python_function, repor
 FORM, INSTEAD = "native code for recording", "operations are recorded by Python, which is slower"
 
 
-def quicken_after(hits: int) -> None:
+def install_native_after(hits: int) -> None:
     """Install the native recorders once the number of memo hits in Python is large enough."""
     if _replacement.is_due(hits):
-        quicken_all()
+        install_native_code()
 
 
-def quicken_all() -> None:
+def install_native_code() -> None:
     """Replace methods, ufuncs and public functions that have a `records` attribute by native code, if it compiles.
 
     A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
     try:
-        _quicken_functions()
-        _quicken_methods()
+        _install_functions()
+        _install_methods()
     except Exception as error:  # (Python needs no new memory)
         report_failure(FORM, INSTEAD, error)
 
 
-def _quicken_methods() -> None:
+def _install_methods() -> None:
     for kind in (Array, Scalar, UFunc):
         for name, member in list(vars(kind).items()):
             above, function = INSTALLED.get((kind, name), (None, member))
@@ -51,14 +51,14 @@ def _quicken_methods() -> None:
             if recorded is None:
                 continue
             op, way, does = recorded
-            made = quicken(op, way, does, function)
+            made = make_recorder(op, way, does, function)
             if above is None:
                 setattr(kind, name, made.method())
             else:
                 above.exchange(function, made.call)
 
 
-def _quicken_functions() -> None:
+def _install_functions() -> None:
     new = {}
     for name in OWN.at_once:
         above, function = INSTALLED.get((OwnNames, name), (None, OWN[name]))
@@ -77,10 +77,10 @@ def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
     if (recorded := getattr(function, "records", None)) is None:
         return function
     op, way, _ = recorded
-    return quicken(op, way, RECORD_FUNCTION, function).call
+    return make_recorder(op, way, RECORD_FUNCTION, function).call
 
 
-def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
+def make_recorder(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
     """Return a native recorder: a builtin that records memoized operations, and calls `function` on a memo miss.
 
     Raises CompileError if the builtin cannot be compiled.
@@ -92,4 +92,4 @@ def quicken(op: str | None, way: int, does: int, function: Callable[..., Any]) -
     return Builtin(NAME, operator_text(), words, objects, name, text)
 
 
-_replacement = Replacement(f"{__name__}.quicken_all", operator_text, 3_000)
+_replacement = Replacement(f"{__name__}.install_native_code", operator_text, 3_000)

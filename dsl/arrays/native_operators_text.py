@@ -67,10 +67,10 @@ class _Operator(KeyText):
         t.do("br label %leave")
         t.label("leave")
         k = t.begin_loop("forget", t.load(self._count, 0))
-        self._drop(t.load(self._parts, k, "ptr"))
+        self._decrement_reference(t.load(self._parts, k, "ptr"))
         t.end_loop("forget")
         for where in self._held.values():
-            self._drop(t.load(where, 0, "ptr"))
+            self._decrement_reference(t.load(where, 0, "ptr"))
         t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")
         return t.end()
 
@@ -107,17 +107,17 @@ class _Operator(KeyText):
         These are writes to single elements in memory, and writes by index arrays.
         """
         t, known = self._t, self._known
-        self._go_where("set.own", self._own, {"Array": "set.array"})
+        self._branch_on_type("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
         t.branch("icmp eq i64 %count, 3", "set.value", "slow")
         t.label("set.value")
         # (Only writes of these types to views are memoized. An array bound here could not be written immediately.)
         value = self._type(t.load("%given", 2, "ptr"))
-        self._go_where("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
+        self._branch_on_type("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
         t.label("set.where")
         index = t.load("%given", 1, "ptr")
         kind = self._type(index)
-        self._go_where(
+        self._branch_on_type(
             "set.kind", kind, {"int": "set.one", "slice": "record", "EllipsisType": "record", "tuple": "set.tuple"}
         )
         t.label("set.tuple")
@@ -159,7 +159,7 @@ class _Operator(KeyText):
         table = t.new(f"select i1 {shows}, ptr {known['windows']}, ptr {known['interned']}")
         node = self._call("ptr", "PyDict_GetItemWithError", f"ptr {table}, ptr {key}")
         self._check(node, "made", "missed")
-        self._hold("node", self._share(node))
+        self._hold("node", self._increment_reference(node))
         t.do("br label %go.on")
         t.label("missed")
         wrong = self._call("ptr", "PyErr_Occurred", "")
@@ -184,14 +184,14 @@ class _Operator(KeyText):
         items = t.new(f"getelementptr i8, ptr {key}, i64 {ITEMS}")
         self._call("i32", "PyTuple_SetItem", f"ptr {slotted}, i64 {WITH_NUMBER - 1}, ptr {slot}")
         k = t.begin_loop("slot", str(WITH_NUMBER - 1))
-        part = self._share(t.load(items, k, "ptr"))
+        part = self._increment_reference(t.load(items, k, "ptr"))
         self._call("i32", "PyTuple_SetItem", f"ptr {slotted}, i64 {k}, ptr {part}")
         t.end_loop("slot")
         found = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['slotted']}, ptr {slotted}")
         self._check(found, "bound.number", "slow")
         pair = t.new(f"getelementptr i8, ptr {found}, i64 {ITEMS}")
-        self._hold("node", self._share(t.load(pair, 0, "ptr")))
-        kind = self._hold("kind", self._share(t.load(pair, 1, "ptr")))
+        self._hold("node", self._increment_reference(t.load(pair, 0, "ptr")))
+        kind = self._hold("kind", self._increment_reference(t.load(pair, 1, "ptr")))
         t.do(f"store ptr {number}, ptr {t.at(self._given, 0)}")
         value = self._hold(
             "value", self._call("ptr", "PyObject_Vectorcall", f"ptr {kind}, ptr {self._given}, i64 1, ptr null")
@@ -228,10 +228,10 @@ class _Operator(KeyText):
         It does the same as `fusion.assign`.
         """
         t, known = self._t, self._known
-        self._go_where("written", self._own, {"Array": "written.array"})
+        self._branch_on_type("written", self._own, {"Array": "written.array"})
         t.label("written.array")
         epoch = t.load(self._held["epoch"], 0, "ptr")
-        storage = self._hold("storage", self._share(self._field(self._first, "Array._storage")))
+        storage = self._hold("storage", self._increment_reference(self._field(self._first, "Array._storage")))
         t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", "written.here", "slow")
         t.label("written.here")
         # (Finalizers or other threads may have written to the storage since the key was computed.)
@@ -250,7 +250,7 @@ class _Operator(KeyText):
         t.label("done")
         returned = t.new(f"icmp eq i64 {self._does}, {ASSIGN}")
         result = t.new(f"select i1 {returned}, ptr {self._first}, ptr {known['None']}")
-        t.do(f"store ptr {self._share(result)}, ptr {self._result}")
+        t.do(f"store ptr {self._increment_reference(result)}, ptr {self._result}")
         t.do("br label %leave")
 
     def _show(self) -> None:
@@ -267,8 +267,8 @@ class _Operator(KeyText):
         t.label("found.view")
         array = self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Array']}, i64 0")
         self._check(array, "seen", "leave")
-        self._set(array, "Array._storage", self._share(self._field(self._first, "Array._storage")))
-        self._set(array, "Array._view", self._share(self._node))
+        self._set(array, "Array._storage", self._increment_reference(self._field(self._first, "Array._storage")))
+        self._set(array, "Array._view", self._increment_reference(self._node))
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")
 
@@ -282,7 +282,7 @@ class _Operator(KeyText):
         device = self._field(epoch, "Epoch.device")
         fields = {"shape": shape, "dtype": self._field(node, "Expr.dtype"), "device": device}
         for name, value in {**fields, "buffer": known["None"], "expr": node, "epoch": epoch}.items():
-            self._set(storage, f"Storage.{name}", self._share(value))
+            self._set(storage, f"Storage.{name}", self._increment_reference(value))
         left_out = self._call("i32", "PyList_Append", f"ptr {t.load(self._pending, 0, 'ptr')}, ptr {storage}")
         t.branch(f"icmp eq i32 {left_out}, 0", "pending", "leave")
         t.label("pending")
@@ -291,7 +291,7 @@ class _Operator(KeyText):
         kind = t.new(f"select i1 {none}, ptr {known['Scalar']}, ptr {known['Array']}")
         array = self._call("ptr", "PyType_GenericAlloc", f"ptr {kind}, i64 0")
         self._check(array, "whole", "leave")
-        self._set(array, "Array._storage", self._share(storage))
-        self._set(array, "Array._view", self._share(known["None"]))
+        self._set(array, "Array._storage", self._increment_reference(storage))
+        self._set(array, "Array._view", self._increment_reference(known["None"]))
         t.do(f"store ptr {array}, ptr {self._result}")
         t.do("br label %leave")

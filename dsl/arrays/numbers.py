@@ -83,7 +83,7 @@ def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
         SLOTTED[key] = node, type(epoch.slots[-1])
 
 
-def is_changing(code: CodeType, at: int, op: str, which: int) -> bool:
+def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
     """Return whether the scalar at a call site has changed often enough to be a kernel argument, not a constant."""
     place = _places.get((id(code), at, op, which))
     return place is not None and place.changes >= CHANGES and place.code is code

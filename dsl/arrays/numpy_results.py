@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, born, turned_back, wrap
+from weft.dsl.arrays.array import Array, adopt_new, unpermuted, wrap
 from weft.dsl.immediate.host_values import adopt, view_of
 from weft.fusion import dense_order
 from weft.runtime import Device
@@ -27,9 +27,9 @@ def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
     adoptable = home.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE))
     if order is None or (values.flags.c_contiguous and not adoptable):
-        return born(np.array(values, order="C"), home)
+        return adopt_new(np.array(values, order="C"), home)
     if not adoptable:
-        return turned_back(born(np.array(values.transpose(order), order="C"), home), order)
+        return unpermuted(adopt_new(np.array(values.transpose(order), order="C"), home), order)
     storage = adopt(values.transpose(order), home)
     storage.buffer.values = values if base is None else base  # type: ignore[union-attr]
     array = wrap(storage, view_of(values, storage))

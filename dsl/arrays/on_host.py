@@ -21,7 +21,7 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Scalar,
-    born,
+    adopt_new,
     check_writable,
     convert,
     expr_of,
@@ -32,7 +32,7 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.arrays.random_arrays import drawing, note_draw
-from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, plainly
+from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, numpy_implementation
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import is_few
 from weft.fusion import cast, current_epoch
@@ -111,7 +111,7 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
     return value
 
 
-def keep_few(value: object) -> Any:
+def from_host_if_large(value: object) -> Any:
     """Convert each large NumPy array in `value` to a weft array. Small arrays remain NumPy's."""
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
@@ -153,7 +153,7 @@ def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     if device.name != "cpu" or not made.dtype.isnative or not is_supported(made.dtype):
         return taken(made)
     if flags.carray and flags.owndata and not is_few(made.size):
-        return born(made, device)
+        return adopt_new(made, device)
     return adopt_result(made, made.base, device) if taken is from_host and not flags.c_contiguous else taken(made)
 
 
@@ -171,7 +171,7 @@ def call_numpy(
         return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
     note_fallback(f"numpy.{name}", *arguments, *options.values())
-    place = place_of_out(function)
+    place = index_of_out(function)
     most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error of a ufunc with too many)
     if place is not None and place < len(arguments) <= most and "out" not in options:
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
@@ -240,7 +240,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
     return found
 
 
-def place_of_out(function: Callable[..., Any]) -> int | None:
+def index_of_out(function: Callable[..., Any]) -> int | None:
     """Return the position of the parameter ``out``, or None."""
     names = _parameters(function)
     return names.index("out") if "out" in names else None
@@ -277,7 +277,7 @@ class WrappedFunction(Wrapper):
         self.__name__ = getattr(wrapped, "__name__", "function")
         self.__doc__ = wrapped.__doc__
         reads = getattr(wrapped, "__module__", None) in _READERS
-        self.immediate = plainly(wrapped) if reads else None  # how to execute it immediately
+        self.immediate = numpy_implementation(wrapped) if reads else None  # how to execute it immediately
         owner = getattr(wrapped, "__self__", None)
         self._draws = isinstance(owner, (np.random.Generator, np.random.RandomState))
 

@@ -30,12 +30,12 @@ from weft.dsl.arrays.call_sites import (
     REFLECTED,
     accepts,
     apply,
-    apply_anew,
     check_devices,
-    hold,
+    copy_operand,
+    look_up,
+    memoize,
     on_operands_device,
-    recall,
-    remember,
+    record_and_memoize,
 )
 from weft.dsl.arrays.delivery import check_cast
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
@@ -46,7 +46,7 @@ from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN
-from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, way_of
+from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, implementation_of
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.library_calls import apply_for_library
@@ -62,43 +62,43 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     """Return the method of a binary operator. Its attribute `records` describes it to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     row = find_op(op)
-    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
+    immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Array, other: object) -> Any:
         found = attempt(immediate, (other, self) if reflected else (self, other))
         if found is not MISSED:
             return found
         if type(other) is np.ndarray:
-            other = hold(other, self.device)
+            other = copy_operand(other, self.device)
         where = operator_location()
-        key, node = recall(op, way, self, other, *where)
+        key, node = look_up(op, way, self, other, *where)
         if node is not None:
             return record(node)
-        return operate_anew(op, way, self, other, where, key)
+        return record_operation(op, way, self, other, where, key)
 
     method.records = op, way, RECORD  # type: ignore[attr-defined]
     return method
 
 
 @on_operands_device
-def operate_anew(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
+def record_operation(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
     """Record a binary operation that is not in the memo. NumPy computes it for operands that weft does not support."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
         if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, str)):
             return record(constant(op == "not_equal", np.bool_, first.shape))  # no element is equal, as in NumPy
-        return by_numpy(op, way, first, second)
+        return compute_by_numpy(op, way, first, second)
     try:
-        return apply_anew(op, (second, first) if way == REFLECTED else (first, second), where, key)
+        return record_and_memoize(op, (second, first) if way == REFLECTED else (first, second), where, key)
     except UnsupportedDtypeError:
-        found = by_numpy(op, way, first, second)
+        found = compute_by_numpy(op, way, first, second)
         if found is NotImplemented:
             raise
         return found
 
 
-def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
+def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
     """Compute a binary operation with NumPy if the second operand has a type that weft does not support, such as dates.
 
     Return NotImplemented for operands that no array accepts, or whose own type handles the operation.
@@ -129,34 +129,34 @@ def by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
 
 def _in_place(op: str) -> Any:
     row = find_op(op)
-    immediate = way_of(row)
+    immediate = implementation_of(row)
 
     def method(self: Array, other: Any) -> Any:
         if self.size <= IMMEDIATE[0] * immediate.most_bools and attempt_into(self, immediate, (self, other)):
             return self
         if type(other) is np.ndarray:
-            other = hold(other, self.device)
+            other = copy_operand(other, self.device)
         where = operator_location()
-        key, node = recall(op, IN_PLACE, self, other, *where)
+        key, node = look_up(op, IN_PLACE, self, other, *where)
         if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
             return self
         if not accepts(other):
             if is_foreign(other):
                 return _foreign_in_place(op, self, other)
-            found = by_numpy(op, PLAIN, self, other)
+            found = compute_by_numpy(op, PLAIN, self, other)
             if found is not NotImplemented:
                 check_cast(op, found.dtype, self.dtype)
                 self[...] = found  # type: ignore[index]
                 return self
             return NotImplemented
-        return _assign_anew(op, self, other, where, key)
+        return _record_in_place(op, self, other, where, key)
 
     method.records = op, IN_PLACE, ASSIGN  # type: ignore[attr-defined]
     return method
 
 
 @on_operands_device
-def _assign_anew(op: str, target: Array, other: Any, where: Location, key: Any) -> Array:
+def _record_in_place(op: str, target: Array, other: Any, where: Location, key: Any) -> Array:
     """Record an in-place operator that is not in the memo."""
     check_devices(op, (target, other))
     before = current_epoch()
@@ -179,7 +179,7 @@ def _assign_anew(op: str, target: Array, other: Any, where: Location, key: Any) 
         )
     previous, version = write(target, cast(node, target.dtype))
     if key is not None and previous is key[LEFT]:  # (unless another thread has written to the storage since)
-        remember(key, version, where, epoch)
+        memoize(key, version, where, epoch)
     return target
 
 
@@ -198,13 +198,13 @@ def _foreign_in_place(op: str, target: Array, other: object) -> Any:
 def _on_part(method: Any) -> Any:
     """Wrap an in-place operator of a real or imaginary part so that it also updates the complex array."""
 
-    def handing_on(self: Part, other: object) -> Any:
+    def updating_whole(self: Part, other: object) -> Any:
         found = method(self, other)
         if found is self:
             self._after_write()
         return found
 
-    return handing_on
+    return updating_whole
 
 
 def _refuse(self: Array, other: object) -> Any:
@@ -213,7 +213,7 @@ def _refuse(self: Array, other: object) -> Any:
 
 def _unary(op: str) -> Any:
     row = find_op(op)
-    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
+    immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Array) -> Array:
         found = attempt(immediate, (self,))
@@ -231,7 +231,7 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
     NumPy computes the operation if the operands are evaluated. Otherwise it is recorded.
     """
     way, row = REFLECTED if reflected else PLAIN, find_op(op)
-    immediate = way_of(row, getattr(operator, f"__{row.dunder}__"))
+    immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Scalar, other: object) -> Any:
         number = number_of_scalar(self)
@@ -241,10 +241,10 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
             if found is not MISSED:
                 return found
         if type(other) is np.ndarray:
-            other = hold(other, self.device)
+            other = copy_operand(other, self.device)
         where = operator_location()
-        key, node = recall(op, way, self, other, *where)
-        return record(node) if node is not None else operate_anew(op, way, self, other, where, key)
+        key, node = look_up(op, way, self, other, *where)
+        return record(node) if node is not None else record_operation(op, way, self, other, where, key)
 
     return method
 
@@ -272,7 +272,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 def power(base: Array, exponent: Any) -> Any:
     """Return ``base ** exponent``, with NumPy's shortcuts and the errors of `check_power`."""
     if not accepts(exponent):
-        return by_numpy("power", PLAIN, base, exponent)
+        return compute_by_numpy("power", PLAIN, base, exponent)
     found = _power_at_once(base, exponent)
     return _record_power(base, exponent) if found is MISSED else found
 
@@ -283,7 +283,7 @@ def _power_at_once(base: Array, exponent: Any) -> Any:
         return MISSED
     number = number_of_scalar(base) if type(base) is Scalar else None
     first = base if number is None else number
-    immediate = way_of(find_op(short or "power"), None if short else operator.pow)
+    immediate = implementation_of(find_op(short or "power"), None if short else operator.pow)
     return attempt(immediate, (first,) if short is not None else (first, exponent), base.device)
 
 
@@ -311,7 +311,7 @@ def _array_power(self: Array, exponent: Any) -> Any:
         if values.dtype.kind == "f" and type(exponent) is float and exponent:
             return UFUNCS["power"](self, exponent)
     if not accepts(exponent):
-        return by_numpy("power", PLAIN, self, exponent)
+        return compute_by_numpy("power", PLAIN, self, exponent)
     found = _power_at_once(self, exponent)
     return _memoized_power(self, exponent) if found is MISSED else found
 

@@ -47,7 +47,7 @@ class _Latest:
     sites: list[Any] = []
 
 
-def take_later(array: Array, mask: Array) -> Array | None:
+def select_later(array: Array, mask: Array) -> Array | None:
     """Return ``array[mask]`` as a pending selection if the source line is known to assign it back, otherwise None.
 
     Pending work that computes the mask is evaluated.
@@ -79,7 +79,7 @@ def elements_of(array: Array) -> np.ndarray:
     return values
 
 
-def put_back(array: Array, mask: Array, value: Array) -> Expr | None:
+def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
     """Return the result of ``array[mask] = value`` as an elementwise expression, or None if `value` does not allow it.
 
     Return None unless `value` is elementwise in selections by the same mask.
@@ -113,4 +113,4 @@ def _of_all(node: Expr, test: Expr, shape: tuple[int, ...]) -> Expr | None:
     return made[node]
 
 
-__all__ = ["SPARSE", "elements_of", "put_back", "take_later"]
+__all__ = ["SPARSE", "elements_of", "assign_selection", "select_later"]

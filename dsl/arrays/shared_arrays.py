@@ -18,7 +18,7 @@ import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, is_writable, whole, wrap
-from weft.dsl.arrays.foreign_memory import over_address
+from weft.dsl.arrays.foreign_memory import storage_at_address
 from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.host_values import address_of, is_free, values_of
 from weft.fusion import Storage, contiguous_strides, keep_shared, lend, lender_of, recording, share, share_memory
@@ -40,7 +40,7 @@ def shared_array(array: Array) -> np.ndarray | None:
     if storage.device.name != "cpu" or 0 in array.shape:
         return None
     LOOKS[0] += 1
-    lender = _lend_small(array) if storage.host is None else lender_of(storage)
+    lender = _share_small(array) if storage.host is None else lender_of(storage)
     if lender is not None:
         return _over(array, lender)
     shape, strides, offset = array._view or whole(storage)
@@ -50,7 +50,7 @@ def shared_array(array: Array) -> np.ndarray | None:
     return values
 
 
-def _lend_small(array: Array) -> np.ndarray | None:
+def _share_small(array: Array) -> np.ndarray | None:
     """Return the NumPy array that holds a small array, and mark its memory as shared. Return None if there is none."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
@@ -124,7 +124,9 @@ def import_memory(values: np.ndarray) -> Array | None:
         return None
     if any(s < 0 or s % dtype.itemsize for s in values.strides):
         return None
-    storage, view = over_address(get_device("cpu"), address_of(values), dtype, values.shape, values.strides, values)
+    storage, view = storage_at_address(
+        get_device("cpu"), address_of(values), dtype, values.shape, values.strides, values
+    )
     keep_shared(storage, share(storage, storage.buffer))  # type: ignore[arg-type]
     return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
 

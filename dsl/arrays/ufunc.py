@@ -27,16 +27,16 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device
-from weft.dsl.arrays.delivery import as_array, deliver, hand_over
+from weft.dsl.arrays.delivery import as_array, copy_to_out, deliver
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
-from weft.dsl.arrays.indexing import fold_at
+from weft.dsl.arrays.indexing import apply_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
-from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, way_of
+from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 
@@ -93,7 +93,7 @@ class UFunc:
 
     def __init__(self, row: OpDef) -> None:
         self.row = row
-        self.immediate = way_of(row)
+        self.immediate = implementation_of(row)
         self.__name__ = row.name
         self.__signature__: inspect.Signature
         self.nin = row.arity
@@ -152,7 +152,7 @@ class UFunc:
                     return out
                 found = attempt_here(self.immediate, operands)
                 if found is not MISSED:
-                    return found if out is None else hand_over(self.row.name, found, out, casting)
+                    return found if out is None else copy_to_out(self.row.name, found, out, casting)
             given = (*operands, out, where)
             if not OWN_TYPES.issuperset(map(type, given)) and has_foreign(given):
                 raise ForeignOperandError
@@ -241,7 +241,7 @@ class UFunc:
         """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at`."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
-        fold_at(self.row.name, array, indices, values)
+        apply_at(self.row.name, array, indices, values)
 
 
 # Ops that combine elements at the same place in any order.
@@ -256,7 +256,7 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
     begins = np.asarray(indices)
     if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
         return None
-    place, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, reductions.fold_dtype(op, values.dtype))
+    place, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, reductions.reduction_dtype(op, values.dtype))
     count = values.shape[place]
     increasing = begins.size and 0 <= begins[0] and begins[-1] < count and bool((np.diff(begins) > 0).all())
     if not increasing or kind.kind not in "iuf" or is_half(kind):
@@ -268,7 +268,7 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
     slices = (
         np.searchsorted(as_array(begins - begins[0]), record(iota((count - int(begins[0]),), 0, np.int64)), "right") - 1
     )
-    fold_at(op, found, slices, rows)
+    apply_at(op, found, slices, rows)
     return np.moveaxis(found, 0, place)  # type: ignore[type-var]
 
 

@@ -68,7 +68,7 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
     @wraps(function)
     def found_again(array: Any, *given: Any, **options: Any) -> Array:
-        if type(array) is not Array or options or not all(map(_is_whole, given)):
+        if type(array) is not Array or options or not all(map(_is_integers, given)):
             return function(array, *given, **options)
         storage = array._storage
         key = array._view, storage.shape, name, given
@@ -83,7 +83,7 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
     return found_again
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integers(value: Any) -> bool:
     """Return whether a value is an int, but not a bool, or a tuple of such values."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
@@ -108,7 +108,7 @@ def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     return array._view or whole(array._storage)
 
 
-def lies_in_order(array: Array) -> bool:
+def is_c_ordered(array: Array) -> bool:
     """Return whether the elements are C-contiguous, ignoring axes of length 1. True for empty arrays."""
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
@@ -122,7 +122,7 @@ class Flags(dict):
     """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this object read-only."""
 
     def __init__(self, array: Array) -> None:
-        in_order, across = lies_in_order(array), lies_in_order(array.transpose())
+        in_order, across = is_c_ordered(array), is_c_ordered(array.transpose())
         super().__init__(
             C_CONTIGUOUS=in_order,
             F_CONTIGUOUS=across,

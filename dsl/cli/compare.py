@@ -24,7 +24,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.cli import main_program
-from weft.dsl.cli.differences import SIGNS, Judge, Row, scale_of
+from weft.dsl.cli.differences import SIGNS, ResultComparison, Row, scale_of
 from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.plans import evaluate
@@ -98,7 +98,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
 
 
 @contextlib.contextmanager
-def _watch_saving(saved: dict[str, np.ndarray]) -> Iterator[None]:
+def _record_saved_arrays(saved: dict[str, np.ndarray]) -> Iterator[None]:
     """Within the ``with`` block, record the arrays that the program saves with one of NumPy's functions."""
     originals = {name: getattr(np, name) for name in ("save", "savetxt", "savez", "savez_compressed")}
 
@@ -178,7 +178,7 @@ def compare(program: MainProgram) -> int:
     outcomes: dict[str, Outcome] = {}
     saved: dict[str, np.ndarray] = {}
     firsts: list[FirstRun] = []
-    with _watch_saving(saved):
+    with _record_saved_arrays(saved):
         for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
             if on_weft:  # (all cold runs are in new processes, where memory and caches of the processor are cold)
                 _progress(f"running {program.text}: NumPy, in a new process ...")
@@ -200,9 +200,9 @@ def compare(program: MainProgram) -> int:
     _progress("")
     first, reference, ours = outcomes.values()
     print(ours.printed, end="")
-    judge = Judge(first.arrays, first.printed, scale_of(reference.arrays, reference.printed))
-    arrays = judge.arrays(reference.arrays, ours.arrays)
-    rows = [*judge.printed(reference.printed, ours.printed, any(SIGNS in text for _, text, _ in arrays)), *arrays]
+    comparison = ResultComparison(first.arrays, first.printed, scale_of(reference.arrays, reference.printed))
+    arrays = comparison.arrays(reference.arrays, ours.arrays)
+    rows = [*comparison.printed(reference.printed, ours.printed, any(SIGNS in text for _, text, _ in arrays)), *arrays]
     _print_report(program, rows, firsts, reference, ours)
     same = all(good for _, _, good in rows) and reference.status == ours.status
     return ours.status or int(not same)

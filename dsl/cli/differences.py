@@ -24,7 +24,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Judge:
+class ResultComparison:
     """Comparison of a program's results with those of a reference run under NumPy.
 
     Attributes

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, expr_of, whole, wrap, write
-from weft.dsl.arrays.foreign_memory import byte_strides, extent_of, over, over_address, over_interface
+from weft.dsl.arrays.foreign_memory import (
+    byte_strides,
+    extent_of,
+    storage_at_address,
+    storage_of_interface,
+    storage_over,
+)
 from weft.dsl.arrays.validation import as_dtype, as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.streams import as_queue
@@ -84,7 +90,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     nbytes = extent_of(lengths, steps, kind.itemsize)
     buffer = device.allocate(nbytes)
     buffer.unwritten = True
-    return wrap(*over(device, buffer, kind, lengths, steps))
+    return wrap(*storage_over(device, buffer, kind, lengths, steps))
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
@@ -145,7 +151,7 @@ def strides_like(ary: Any) -> tuple[int, ...]:
 
 def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """Return a weft array over memory that both the device and the host can access."""
-    return wrap(*over_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
+    return wrap(*storage_at_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
 def is_cuda_array(obj: object) -> bool:
@@ -190,7 +196,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: 
     >>> cuda.from_cuda_array_interface(x.__array_interface__, owner=x)
     array([0, 1, 2])
     """
-    return wrap(*over_interface(desc, owner, sync))
+    return wrap(*storage_of_interface(desc, owner, sync))
 
 
 # -- copies ---------------------------------------------------------------------------------------

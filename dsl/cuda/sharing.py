@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, whole, wrap
-from weft.dsl.arrays.foreign_memory import byte_strides, over
+from weft.dsl.arrays.foreign_memory import byte_strides, storage_over
 from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.fusion import Storage, exclusive
@@ -78,7 +78,7 @@ class IpcArrayHandle:
         device = get_device(self._device)
         buffer = device.open_shared(self.handle, self._nbytes)
         if self._dtype.names is None:
-            self._opened = wrap(*over(device, buffer, self._dtype, self._shape, self._strides, self._offset))
+            self._opened = wrap(*storage_over(device, buffer, self._dtype, self._shape, self._strides, self._offset))
         else:
             storage = Storage((self._nbytes,), np.dtype(np.uint8), device, buffer)
             self._opened = MemoryArray(storage, self._dtype, self._shape, self._strides, self._offset)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SHIFTS = {"big": np.arange(7, -1, -1, dtype=np.uint8), "little": np.arange(8, dtype=np.uint8)}
 
 
-def _is_ours(a: Any, kinds: str, bitorder: Any) -> bool:
+def _weft_computes(a: Any, kinds: str, bitorder: Any) -> bool:
     return isinstance(a, Array) and is_gpu(a.device) and a.dtype.kind in kinds and a.size > 0 and bitorder in _SHIFTS
 
 
@@ -35,7 +35,7 @@ def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") ->
     >>> wf.packbits([1, 0, 1, 0, 0, 0, 0, 1, 1])
     array([161, 128], dtype=uint8)
     """
-    if not _is_ours(a, "biu", bitorder):
+    if not _weft_computes(a, "biu", bitorder):
         return on_host(np.packbits, a, axis, bitorder)
     x: Any = ravel(a) if axis is None else a
     along = normalize_axis(0 if axis is None else axis, x.ndim)
@@ -53,7 +53,7 @@ def unpackbits(a: ArrayLike, /, axis: int | None = None, count: int | None = Non
     >>> wf.unpackbits(np.array([161], np.uint8))
     array([1, 0, 1, 0, 0, 0, 0, 1], dtype=uint8)
     """
-    if not _is_ours(a, "u", bitorder) or a.dtype != np.uint8:  # type: ignore[union-attr]
+    if not _weft_computes(a, "u", bitorder) or a.dtype != np.uint8:  # type: ignore[union-attr]
         return on_host(np.unpackbits, a, axis, count, bitorder)
     x: Any = ravel(a) if axis is None else a
     along = normalize_axis(0 if axis is None else axis, x.ndim)

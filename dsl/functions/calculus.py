@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, expr_of, memory_order, record, start, turned, turned_back
+from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.scatter import is_gpu
@@ -55,9 +55,9 @@ def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1
     if order is None:
         found = tuple(_slope(values, k, h, edge_order) for k, h in zip(axes, steps, strict=True))
     else:
-        rows, places = turned(values, order), [order.index(k) for k in axes]
+        rows, places = permuted(values, order), [order.index(k) for k in axes]
         slopes = (_slope(rows, k, h, edge_order) for k, h in zip(places, steps, strict=True))
-        found = tuple(turned_back(slope, order) for slope in slopes)
+        found = tuple(unpermuted(slope, order) for slope in slopes)
     return found[0] if len(axes) == 1 else found
 
 

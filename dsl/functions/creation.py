@@ -14,10 +14,10 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     from_protocol,
+    permuted,
     record,
     record_array,
-    turned,
-    turned_back,
+    unpermuted,
     user_location,
     wrap,
 )
@@ -25,7 +25,7 @@ from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
-from weft.dsl.arrays.windows import lies_in_order
+from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.immediate.at_call import NUMBERS, make_small
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
@@ -104,10 +104,10 @@ def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any)
 def _converted(values: np.ndarray, order: str) -> Array:
     """Convert a NumPy array. With order "K", the weft array's axes have the same order in memory."""
     axes = memory_axes(values, order)
-    return convert(values) if axes is None else turned_back(convert(values.transpose(axes)), axes)
+    return convert(values) if axes is None else unpermuted(convert(values.transpose(axes)), axes)
 
 
-def settle_order(order: str, source: object) -> str:
+def resolve_order(order: str, source: object) -> str:
     """Return the memory order of a copy. "A" becomes "F" if `source` is in Fortran order only, and otherwise "C"."""
     flags = getattr(source, "flags", None) if order == "A" else None
     if flags is None:
@@ -123,8 +123,8 @@ def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
     rank = source.ndim
     if order == "C" or rank < 2:
         return None
-    order = settle_order(order, source)
-    in_order = lies_in_order(source) if isinstance(source, Array) else source.flags.c_contiguous
+    order = resolve_order(order, source)
+    in_order = is_c_ordered(source) if isinstance(source, Array) else source.flags.c_contiguous
     steps = source.strides if order == "K" and not in_order else ()
     axes = tuple(sorted(range(rank), key=lambda k: -abs(steps[k]))) if steps else tuple(range(rank))
     axes = axes[::-1] if order == "F" else axes
@@ -134,7 +134,7 @@ def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
 def copy_in_order(values: Array, order: str) -> Array:
     """Copy an array to memory in the requested order."""
     axes = memory_axes(values, order)
-    return values.copy() if axes is None else turned_back(turned(values, axes).copy(), axes)
+    return values.copy() if axes is None else unpermuted(permuted(values, axes).copy(), axes)
 
 
 _stack: list[Callable[[list[Array]], Array]] = []
@@ -155,7 +155,7 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
         return values
     like = source if order in "AK" and hasattr(source, "strides") else values
     axes = memory_axes(like, order)
-    placed = values if axes is None else turned(values, axes)
+    placed = values if axes is None else permuted(values, axes)
     return values if placed.flags["C_CONTIGUOUS"] else copy_in_order(values, "C" if axes is None else order)
 
 
@@ -181,7 +181,7 @@ def array(
     given = from_protocol(object)
     if ndmax:  # NumPy determines whether there are more axes, or objects in them
         given = convert(np.array(given, dtype, ndmax=ndmax))
-    order = settle_order(check_order(order or "K"), given)
+    order = resolve_order(check_order(order or "K"), given)
     result = asarray(given, dtype, order, copy=None if copy else copy)
     if result is given and copy:
         result = copy_in_order(result, order)
@@ -341,12 +341,12 @@ def _made_like(
     kind = source.dtype if dtype is None else dtype
     order = check_order(order or "K")
     if len(own) != source.ndim:
-        axes = tuple(range(len(own)))[::-1] if settle_order(order, source) == "F" else None
+        axes = tuple(range(len(own)))[::-1] if resolve_order(order, source) == "F" else None
     else:
         axes = memory_axes(source, order)
     if axes is None:
         return make(own, *rest, kind, device=device)
-    return turned_back(make(tuple(own[k] for k in axes), *rest, kind, device=device), axes)
+    return unpermuted(make(tuple(own[k] for k in axes), *rest, kind, device=device), axes)
 
 
 def zeros_like(

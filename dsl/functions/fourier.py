@@ -16,7 +16,7 @@ import numpy as np
 
 import weft.codegen as codegen  # (its names are loaded on first use)
 import weft.runtime as runtime
-from weft.dsl.arrays.array import Array, expr_of, memory_order, record, start, turned, turned_back
+from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.validation import normalize_axis
@@ -109,9 +109,9 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
     with device(x.device):
         # (the result lies in memory as the operand does)
         order = memory_order([x])
-        turn = (lambda found: found) if order is None else partial(turned_back, order=order)
+        turn = (lambda found: found) if order is None else partial(unpermuted, order=order)
         if order is not None:
-            x, along = turned(x, order), order.index(along)
+            x, along = permuted(x, order), order.index(along)
         half = kind == "irfft" and x.dtype.char == "e"
         if _library_of(x.device) is not None:
             found = turn(_on_device(kind, x, length, along, rule, made, count, location))

@@ -52,7 +52,7 @@ def _known(value: object) -> Any:
     return to_host(value)
 
 
-def _is_ours(values: Any, kinds: str) -> bool:
+def _weft_computes(values: Any, kinds: str) -> bool:
     """Return whether weft, and not NumPy, processes `values`: they are many, and their dtype has one of the kinds."""
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
@@ -82,7 +82,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     """
     if isinstance(minlength, Array) and not minlength.ndim and minlength.dtype.kind in "iu":
         minlength = int(minlength)
-    fits = _is_ours(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
+    fits = _weft_computes(x, "iu") and x.ndim == 1 and isinstance(minlength, (int, np.integer)) and minlength >= 0
     if not fits or not _are_weights(weights, x):
         return _on_host("bincount", x, weights=weights, minlength=minlength)
     start()
@@ -140,7 +140,7 @@ def histogram(
     """
     bins, range = _known(bins), _known(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
-    if several is None or not _is_ours(a, "iuf") or not _are_weights(weights, a):
+    if several is None or not _weft_computes(a, "iuf") or not _are_weights(weights, a):
         return _on_host("histogram", a, bins=bins, range=range, density=density, weights=weights)
     like: Any = np.empty(0, a.dtype)
     if not several and range is None:
@@ -170,7 +170,13 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
            [0., 1.]])
     """
     bins, range = _known(bins), _known(range)
-    alike = _is_ours(x, "iuf") and _is_ours(y, "iuf") and x.ndim == 1 and x.shape == y.shape and x.device is y.device
+    alike = (
+        _weft_computes(x, "iuf")
+        and _weft_computes(y, "iuf")
+        and x.ndim == 1
+        and x.shape == y.shape
+        and x.device is y.device
+    )
     if not alike or not _are_weights(weights, x):
         return _on_host("histogram2d", x, y, bins=bins, range=range, density=density, weights=weights)
     pair = isinstance(bins, (list, tuple, np.ndarray)) and len(bins) == 2

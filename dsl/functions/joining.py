@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, start, turned, turned_back
+from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, permuted, start, unpermuted
 from weft.dsl.arrays.delivery import settled
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
@@ -68,7 +68,7 @@ def concatenate(
         if not np.can_cast(own, kind, casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {own!r} to {kind!r} according to the rule {casting!r}")
     if out is None and (order := memory_order(found)) is not None:
-        return turned_back(concatenate([turned(a, order) for a in found], order.index(place), dtype=kind), order)
+        return unpermuted(concatenate([permuted(a, order) for a in found], order.index(place), dtype=kind), order)
     shape = list(found[0].shape)
     shape[place] = sum(a.shape[place] for a in found)
     if out is not None and tuple(shape) != out.shape:

@@ -20,7 +20,7 @@ from weft.dsl.arrays.delivery import deliver, settled
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.validation import check_order, normalize_axis
-from weft.dsl.arrays.windows import layout, lies_in_order, window
+from weft.dsl.arrays.windows import is_c_ordered, layout, window
 from weft.dsl.functions.creation import asarray, in_order
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply_into
@@ -247,7 +247,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
     casting, order = options.get("casting", "safe"), check_order(options.get("order", "K"))
     _check_einsum_casts(found, out, casting)
     if order == "A":
-        order = "F" if all(lies_in_order(a.T) and not lies_in_order(a) for a in found if a.ndim > 1) else "C"
+        order = "F" if all(is_c_ordered(a.T) and not is_c_ordered(a) for a in found if a.ndim > 1) else "C"
     value = _einsum(subscripts, found)
     if out is not None:
         return deliver("multiply", expr_of(value), out, casting="unsafe")

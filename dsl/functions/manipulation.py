@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, record, start, turned, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, permuted, record, start, wrap
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.validation import (
     as_shape,
@@ -19,7 +19,7 @@ from weft.dsl.arrays.validation import (
     normalize_axis,
     warn_deprecation,
 )
-from weft.dsl.arrays.windows import layout, lies_in_order, window
+from weft.dsl.arrays.windows import is_c_ordered, layout, window
 from weft.dsl.functions.creation import asarray
 from weft.fusion import broadcast_shapes, contiguous_strides, shape_text
 from weft.fusion import reshape as reshape_expr
@@ -53,7 +53,7 @@ def reshape(
     if isinstance(copy, str):
         raise ValueError("strings are not allowed for 'copy' keyword. Use True/False/None instead.")
     array = asarray(a)
-    if order == "F" or (order == "A" and lies_in_order(array.T) and not lies_in_order(array)):
+    if order == "F" or (order == "A" and is_c_ordered(array.T) and not is_c_ordered(array)):
         wanted = _infer(shape if shape is not None else newshape, array)
         return reshape(array.T, wanted[::-1], copy=copy).T
     wanted = _infer(shape if shape is not None else newshape, array)
@@ -322,12 +322,12 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     order = check_order(order)
     array = asarray(a)
     if order == "A":
-        order = "F" if lies_in_order(array.T) and not lies_in_order(array) else "C"
+        order = "F" if is_c_ordered(array.T) and not is_c_ordered(array) else "C"
     if order == "K":
         found = memory_order([array])
-        array = array if found is None else turned(array, found)
+        array = array if found is None else permuted(array, found)
     array = array.T if order == "F" else array
-    return reshape(array, (array.size,), copy=not lies_in_order(array))
+    return reshape(array, (array.size,), copy=not is_c_ordered(array))
 
 
 def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
@@ -339,8 +339,8 @@ def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
     array([3, 2, 1])
     """
     array = asarray(m)
-    turned = normalize_axes(axis, array.ndim)
-    return array[tuple(slice(None, None, -1) if k in turned else slice(None) for k in range(array.ndim))]
+    permuted = normalize_axes(axis, array.ndim)
+    return array[tuple(slice(None, None, -1) if k in permuted else slice(None) for k in range(array.ndim))]
 
 
 def fliplr(m: ArrayLike) -> Array:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
-def _is_ours(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
+def _weft_computes(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
     """Return whether weft, and not NumPy, computes the statistic.
 
     This requires real floats of at least 32 bits and only common options.
@@ -53,7 +53,7 @@ def nanmean(
     values = as_array(a)
     if values.dtype.kind in "biu" and out is None and where is _ANY:
         return mean(values, axis, dtype, None, keepdims)
-    if not _is_ours(values, dtype, out, where):
+    if not _weft_computes(values, dtype, out, where):
         return on_host(np.nanmean, a, axis, dtype, out, **_given(keepdims=keepdims, where=where))
     return _mean(values, axis, keepdims)
 
@@ -107,7 +107,7 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
         plain = mean is _ANY and correction is _ANY
         if values.dtype.kind in "biu" and out is None and where is _ANY and plain:
             return of_whole(values, axis, dtype, None, ddof, keepdims)
-        if not plain or not _is_ours(values, dtype, out, where):
+        if not plain or not _weft_computes(values, dtype, out, where):
             rare = _given(keepdims=keepdims, where=where, mean=mean, correction=correction)
             return on_host(getattr(np, name), a, axis, dtype, out, ddof, **rare)
         return finish(_variance(values, axis, ddof, keepdims))

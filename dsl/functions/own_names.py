@@ -13,7 +13,7 @@ from importlib import import_module
 from math import prod
 from typing import Any
 
-from weft.dsl.arrays.array import Array, born
+from weft.dsl.arrays.array import Array, adopt_new
 from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
@@ -143,13 +143,15 @@ class OwnNames(Mapping[str, Any]):
             if isinstance(found, types.FunctionType) and theirs is not None and name not in _CONVERTERS:
                 found = _or_numpy(found, theirs)
                 if self._numpys == "numpy":
-                    found = self._quickened(name, found, theirs)
+                    found = self._for_small_or_large(name, found, theirs)
                 elif name not in _NEVER_AT_ONCE and self._numpys != "numpy.lib.stride_tricks":
                     found = at_once(found, theirs, name)
             self._found[name] = found
         return found
 
-    def _quickened(self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def _for_small_or_large(
+        self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]
+    ) -> Callable[..., Any]:
         """Return a function that calls NumPy's function `theirs` for small arguments, and `found` for others."""
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
@@ -216,7 +218,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
             if home.small_on_host and 0 <= _length_of(name, *arguments) <= IMMEDIATE[0]:
                 made = numpys(*arguments)
                 if (COMMON >> made.dtype.num) & 1:
-                    return born(made, home)
+                    return adopt_new(made, home)
         return own(*arguments, **options)
 
     return called
@@ -231,7 +233,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
             values = values_of(model)
             if values is not None and 0 < values.size <= IMMEDIATE[0] and (COMMON >> values.dtype.num) & 1:
                 if values.flags.c_contiguous and model.device.small_on_host:
-                    return born(numpys(values), model.device)
+                    return adopt_new(numpys(values), model.device)
         return own(*arguments, **options)
 
     return called

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, memory_order, record, start, turned, turned_back
+from weft.dsl.arrays.array import Array, memory_order, permuted, record, start, unpermuted
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
@@ -83,7 +83,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
         start()
         if (values == values.flat[0]).all() if values.size else True:
             if (order := memory_order([array])) is not None:
-                array, widths = turned(array, order), [widths[k] for k in order]
+                array, widths = permuted(array, order), [widths[k] for k in order]
             shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
             fill = values.flat[0] if values.size else 0
             if isinstance(fill, np.integer) and array.dtype.kind == "i":
@@ -93,7 +93,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
             assign_recorded(
                 result, tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)), array
             )
-            return result if order is None else turned_back(result, order)
+            return result if order is None else unpermuted(result, order)
     elif mode in _BORDERS and not options and all(array.shape):
         least = 0 if mode in ("edge", "reflect") else 1
         # (Pending elements are computed where they are read, without intermediate memory.)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array, born, wrap
+from weft.dsl.arrays.array import LOOKS, Array, adopt_new, wrap
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import dot_whole
 from weft.fusion import Storage, evaluate, recording
@@ -65,7 +65,7 @@ def multiply(a: Any, b: Any) -> Array | None:
         return None
     LOOKS[0] += 1
     if few:
-        return born(np.matmul(*given), home)
+        return adopt_new(np.matmul(*given), home)
     memory = home.allocate(prod(shape) * a.itemsize)
     multiply_into(home.lend(memory, a.dtype, shape), *given)
     return wrap(Storage(shape, a.dtype, home, memory))

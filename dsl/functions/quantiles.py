@@ -90,7 +90,7 @@ def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
         *,
         weights: Any = None,
     ) -> Any:
-        if weights is not None or not _is_ours(a, method):
+        if weights is not None or not _weft_computes(a, method):
             theirs = getattr(np, name)
             return on_host(theirs, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
         shares = np.asarray(q)
@@ -111,7 +111,7 @@ nanquantile = _quantiles("nanquantile", 1, True)
 nanpercentile = _quantiles("nanpercentile", 100, True)
 
 
-def _is_ours(a: Any, method: str) -> bool:
+def _weft_computes(a: Any, method: str) -> bool:
     return is_sorted_here(a, None, "iuf") and not is_bfloat16(a.dtype) and method in _METHODS
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
-def fold_dtype(op: str, dtype: np.dtype) -> np.dtype:
+def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
     """Return the dtype that NumPy uses by default to reduce elements of `dtype` with an op."""
     if op in ("add", "multiply"):
         if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
@@ -84,7 +84,7 @@ def reduce(
     axes = normalize_axes(axis, len(node.shape))
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
-    kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else reduction_dtype(op, node.dtype)
     if (kind.kind == "c" and op in ("maximum", "minimum")) or find_op(op).identity is None:
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
@@ -153,11 +153,11 @@ def accumulate(
     place = normalize_axis(axis, len(node.shape))
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
-    kind = as_dtype(dtype) if dtype is not None else fold_dtype(op, node.dtype)
+    kind = as_dtype(dtype) if dtype is not None else reduction_dtype(op, node.dtype)
     _check_bits(op, kind)
     # NumPy rounds every partial result of 16-bit floats, which a parallel scan cannot do.
-    by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
-    if find_op(op).identity is None or by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
+    compute_by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
+    if find_op(op).identity is None or compute_by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
         return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")

@@ -181,7 +181,7 @@ def _like(function: Any, found: tuple[Any, ...]) -> Any:
 # -- sets ---------------------------------------------------------------------------------------------
 
 
-def _are_ours(*arrays: Any) -> bool:
+def _kernels_can_sort(*arrays: Any) -> bool:
     """Return whether kernels can sort all of these arrays: they are on one GPU and have supported dtypes."""
     if not all(is_sorted_here(a, None, "biuf") for a in arrays):
         return False
@@ -229,7 +229,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Any:
     >>> wf.union1d([3, 1], [2, 3])
     array([1, 2, 3])
     """
-    if not _are_ours(ar1, ar2):
+    if not _kernels_can_sort(ar1, ar2):
         return on_host(np.union1d, ar1, ar2)
     return unique(concatenate([ravel(ar1), ravel(ar2)]))
 
@@ -242,10 +242,10 @@ def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_in
     >>> wf.intersect1d([1, 3, 4], [3, 1, 5])
     array([1, 3])
     """
-    if return_indices or not _are_ours(ar1, ar2):
+    if return_indices or not _kernels_can_sort(ar1, ar2):
         return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
     with device(ar1.device):
-        both = _of_both(ar1, ar2, assume_unique)
+        both = _sorted_union(ar1, ar2, assume_unique)
         return both[:-1][both[1:] == both[:-1]]
 
 
@@ -257,15 +257,15 @@ def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
     >>> wf.setxor1d([1, 2, 3], [2, 3, 4])
     array([1, 4])
     """
-    if not _are_ours(ar1, ar2):
+    if not _kernels_can_sort(ar1, ar2):
         return on_host(np.setxor1d, ar1, ar2, assume_unique)
     with device(ar1.device):
-        both, end = _of_both(ar1, ar2, assume_unique), np.ones(1, bool)
+        both, end = _sorted_union(ar1, ar2, assume_unique), np.ones(1, bool)
         differ = concatenate([end, both[1:] != both[:-1], end])
         return both[differ[1:] & differ[:-1]]
 
 
-def _of_both(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
+def _sorted_union(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
     """Concatenate the unique values of two arrays, and sort the result. Common values occur twice."""
     parts = [ravel(a) if assume_unique else unique(a) for a in (ar1, ar2)]
     return order_along(concatenate(parts), 0, False, False)
@@ -279,7 +279,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
     >>> wf.setdiff1d([1, 2, 3], [2])
     array([1, 3])
     """
-    if not _are_ours(ar1):
+    if not _kernels_can_sort(ar1):
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)
     values = ravel(ar1) if assume_unique else unique(ar1)
     return values[isin(values, ar2, invert=True)]

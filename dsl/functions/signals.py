@@ -34,11 +34,11 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     array([0. , 1. , 2.5, 4. , 1.5])
     """
     x, y = (each.reshape(1) if not each.ndim else each for each in map(as_array, (a, v)))  # type: ignore[attr-defined]
-    if not _is_slid(x, y, mode):
+    if not _uses_sliding_windows(x, y, mode):
         return on_host(np.convolve, a, v, mode)
     if y.size > x.size:
         x, y = y, x
-    return _slide(x, y[::-1], _MODES[mode])
+    return _sliding_dot_products(x, y[::-1], _MODES[mode])
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
@@ -50,20 +50,20 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
     array([2. , 3.5])
     """
     x, y = as_array(a), as_array(v)
-    if not _is_slid(x, y, mode):
+    if not _uses_sliding_windows(x, y, mode):
         return on_host(np.correlate, a, v, mode)
     second: Any = y.conj()
     if y.size <= x.size:
-        return _slide(x, second, _MODES[mode])
-    return _slide(second, x, _MODES[mode])[::-1]
+        return _sliding_dot_products(x, second, _MODES[mode])
+    return _sliding_dot_products(second, x, _MODES[mode])[::-1]
 
 
-def _is_slid(x: Array, y: Array, mode: str) -> bool:
+def _uses_sliding_windows(x: Array, y: Array, mode: str) -> bool:
     """Return whether kernels compute a convolution by sliding windows, as on a GPU. NumPy is faster on a CPU."""
     return x.ndim == y.ndim == 1 and bool(x.size and y.size) and mode in _MODES and is_gpu(x.device)
 
 
-def _slide(x: Any, window: Any, mode: int) -> Any:
+def _sliding_dot_products(x: Any, window: Any, mode: int) -> Any:
     """Return the dot products of `window` with each section of `x` of the same length."""
     kind = np.result_type(x.dtype, window.dtype)
     n = window.size

@@ -102,7 +102,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 # -- order ------------------------------------------------------------------------------------------
 
 
-def _put_in_order(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
+def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
     """Sort an array by kernels or by NumPy. If `numbered`, return the indices that sort the array."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
@@ -139,7 +139,7 @@ def sort(
     >>> wf.sort([7, 1, 5])
     array([1, 5, 7])
     """
-    return _put_in_order(False, a, axis, kind, order, stable, descending)
+    return _sort_or_argsort(False, a, axis, kind, order, stable, descending)
 
 
 def argsort(
@@ -162,7 +162,7 @@ def argsort(
     >>> wf.argsort([7, 1, 5])
     array([1, 2, 0])
     """
-    return _put_in_order(True, a, axis, kind, order, stable, descending)
+    return _sort_or_argsort(True, a, axis, kind, order, stable, descending)
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:

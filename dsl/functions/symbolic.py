@@ -15,7 +15,7 @@ from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.joining import stack
 from weft.dsl.functions.manipulation import broadcast_arrays, reshape
 from weft.dsl.functions.selection import where
-from weft.fusion import SymbolicProgram, entries_of, take_apart
+from weft.fusion import SymbolicProgram, convert_sympy, entries_of
 from weft.runtime import counted
 
 _WEAK = (bool, int, float, complex)
@@ -36,7 +36,7 @@ class SymbolicFunction:
             for symbol, found in zip(self.symbols, self.entries, strict=True)
             for s in (found[1] if found else [symbol])
         ]
-        self.program: SymbolicProgram = take_apart(flat, expression, self.wrt)
+        self.program: SymbolicProgram = convert_sympy(flat, expression, self.wrt)
         self.steps = _steps_of(self.program)
         self.__doc__ = f"{expression} of {', '.join(map(str, self.symbols))}."
 

@@ -18,23 +18,23 @@ import numpy as np
 
 from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
-from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, born, realise
+from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_new, realise
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.functions.products import multiply
-from weft.dsl.immediate.host_values import is_free, keep_written, over_own_memory, overlaps, settled_values, values_of
+from weft.dsl.immediate.host_values import is_free, overlaps, settled_values, values_of, view_of_storage, write_back
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
     WARNING,
     WHOLE,
-    is_little,
+    is_immediate,
     limit_of,
     most_bools,
-    most_picked,
+    most_gathered,
     reduce_whole,
     stays_small,
 )
-from weft.fusion import ExpandedRow, Storage, end_small_run, evaluate, fill_memory, primitive, recording, uses_numpy
+from weft.fusion import ExpandedOp, Storage, end_small_run, evaluate, fill_memory, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -53,7 +53,7 @@ def types_of(codes: Iterable[str]) -> int:
 COMMON = types_of(_CODES)  # dtypes for which NumPy's functions give the same results as weft's
 
 
-class Way(NamedTuple):
+class Implementation(NamedTuple):
     """Implementation of an op for immediate execution.
 
     Attributes
@@ -84,15 +84,15 @@ class Way(NamedTuple):
 
 
 @cache
-def way_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Way:
-    """Return the `Way` to execute `op` immediately: by `operator` if it is given, otherwise by NumPy's ufunc."""
+def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
+    """Return the `Implementation` to execute `op` immediately: by `operator` if it is given, otherwise by NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
     own = op if function is not None else None
-    return Way(function, types, _loops_of(op.name), own, op.arity, table, most_bools(op.name))  # type: ignore[arg-type]
+    return Implementation(function, types, _loops_of(op.name), own, op.arity, table, most_bools(op.name))  # type: ignore[arg-type]
 
 
 @cache
@@ -100,12 +100,12 @@ def _loops_of(op: str) -> dict[int, Any]:
     return {}
 
 
-def plainly(function: Callable[..., Any]) -> Way:
-    """Return the `Way` for a NumPy function whose results equal weft's for all common dtypes."""
-    return Way(function, COMMON, {}, None)
+def numpy_implementation(function: Callable[..., Any]) -> Implementation:
+    """Return the `Implementation` for a NumPy function whose results equal weft's for all common dtypes."""
+    return Implementation(function, COMMON, {}, None)
 
 
-def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> Any:
+def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = None) -> Any:
     """Execute an op immediately, without recording it. Return `MISSED` if the operands do not allow this.
 
     Parameters
@@ -147,7 +147,7 @@ def attempt(way: Way, operands: Iterable[Any], home: Device | None = None) -> An
     LOOKS[0] += 1
     _note()
     if alike:
-        return hand_out(way.function(*given), place)
+        return from_numpy_result(way.function(*given), place)
     return MISSED if way.op is None or not place.host_math else _by_loops(way.op, given, place)
 
 
@@ -156,14 +156,14 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
-        if not fusion.is_optimizers(error):
+        if not fusion.is_optimizer_failure(error):
             raise
         return MISSED  # (if compilation fails, the op is recorded and executed by the fallback)
     if found is None:
         return MISSED
     function, casts = found
     typed = [value if cast is None else cast(value) for value, cast in zip(given, casts, strict=True)]
-    return hand_out(function(*typed), home)
+    return from_numpy_result(function(*typed), home)
 
 
 @lru_cache(maxsize=1024)
@@ -186,7 +186,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
         for kind, own in zip(kinds, loop, strict=True)
     ]
     for row in (function, *casts):
-        if isinstance(row, ExpandedRow):
+        if isinstance(row, ExpandedOp):
             row.when_compiled = _find_loop.cache_clear
     return function, tuple(casts)
 
@@ -194,33 +194,33 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
 _WEAK = frozenset({bool, int, float, complex})
 
 
-def attempt_here(way: Way, operands: Iterable[Any]) -> Any:
+def attempt_here(way: Implementation, operands: Iterable[Any]) -> Any:
     """Execute an op immediately on the default device, as `attempt` does, even if no operand is a weft array."""
     home = default_device()
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
 _calls = count(1)
-_quicken: list[Callable[[int], None]] = []
+_native_installer: list[Callable[[int], None]] = []
 
 
-def set_quicken(quicken: Callable[[int], None]) -> None:
+def set_native_installer(installer: Callable[[int], None]) -> None:
     """Register the function that installs native code. It is called with the number of calls executed in Python."""
-    _quicken[:] = [quicken]
+    _native_installer[:] = [installer]
 
 
 def _note() -> None:
     """Count a small operation executed in Python, and install native code after many of them."""
     number = next(_calls)
     if not number % BETWEEN:
-        _quicken[0](number)
+        _native_installer[0](number)
 
 
 # Maximum size of a write in words, per element of the limit: recording the write takes as long.
 _WRITTEN = 4
 
 
-def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
+def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> bool:
     """Write an op's result into an array in host memory. Return False if that is not possible."""
     if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
@@ -246,7 +246,7 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
     LOOKS[0] += 1
     _note()
     function(*given, out=values)
-    keep_written(target, values)
+    write_back(target, values)
     return True
 
 
@@ -254,7 +254,7 @@ def attempt_into(target: Any, way: Way, operands: Sequence[Any]) -> bool:
 _COPIED = 4096
 
 
-def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
+def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
     """Convert a NumPy result to weft arrays. Views of arrays in `given` share the storages of their weft arrays."""
     kind = type(result)
     if kind is np.ndarray:
@@ -270,23 +270,23 @@ def hand_out(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]
         elif given and any(result is values for values, _ in given):
             return next(array for values, array in given if result is values)
         if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
-            return born(result if base is None else result.copy(), home)
+            return adopt_new(result if base is None else result.copy(), home)
         return adopt_result(result, base, home)
     if kind is tuple or kind is list:
-        return kind([hand_out(each, home, given) for each in result])
+        return kind([from_numpy_result(each, home, given) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*[hand_out(each, home, given) for each in result])
+        return type(result)(*[from_numpy_result(each, home, given) for each in result])
     return result
 
 
 def finish(result: object, home: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result as `hand_out` does. Views of `operands` share the operands' storages."""
+    """Convert a NumPy function's result as `from_numpy_result` does. Views of `operands` share the operands' storages."""
     flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
     found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
-    return hand_out(result, home, found)
+    return from_numpy_result(result, home, found)
 
 
-def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
+def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
     """Return an argument with NumPy arrays in place of weft arrays, or `MISSED` if it is not small.
 
     Small pending arrays are evaluated. The arrays are appended to `found`. An array is small if it has at most `left`
@@ -317,7 +317,7 @@ def take_host(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> A
             evaluate([each for each in pending if each.device.name == "cpu"])
         taken = []
         for each in value:
-            taken.append(take_host(each, found, left))
+            taken.append(to_host_if_small(each, found, left))
             if taken[-1] is MISSED:
                 return MISSED
         return kind(taken)
@@ -343,12 +343,12 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         if values is not None and 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
             LOOKS[0] += 1
             _note()
-            return hand_out(function(values, *arguments[1:], **options), array.device, ((values, array),))
+            return from_numpy_result(function(values, *arguments[1:], **options), array.device, ((values, array),))
         alone = values is not None and len(arguments) == 1 and not options and array.device.host_math
         if alone and name in WHOLE and (number := _reduce_whole(name, values, limit)) is not None:  # type: ignore[arg-type]
             return number
     found: list[tuple[np.ndarray, Array]] = []
-    given = take_host(arguments, found, limit)
+    given = to_host_if_small(arguments, found, limit)
     if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
         return MISSED
     named = {}
@@ -360,7 +360,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             named[key] = values
             found.append((values, value))
             continue
-        taken = named[key] = take_host(value, found, limit)
+        taken = named[key] = to_host_if_small(value, found, limit)
         if (
             taken is MISSED
             or (key == "dtype" and value is not None and not _is_common(value))
@@ -374,14 +374,14 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     # (in an optimized order, NumPy adds elements of bools and small integers in their own dtypes)
     if name == "einsum" and named.get("optimize") and len({values.dtype for values, _ in found}) > 1:
         return MISSED
-    if not found or not is_little(name, [values.shape for values, _ in found], limit):
+    if not found or not is_immediate(name, [values.shape for values, _ in found], limit):
         return MISSED
     LOOKS[0] += 1
     _note()
     result = function(*given, **named)
     if "out" in named and type(options["out"]) is Array:
-        keep_written(options["out"], named["out"])
-    return hand_out(result, found[0][1].device, found)
+        write_back(options["out"], named["out"])
+    return from_numpy_result(result, found[0][1].device, found)
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
@@ -453,7 +453,7 @@ def seen(array: Array, result: object) -> Any:
         result.flags.writeable = not overlaps(result.shape, result.strides)
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
     if array._home is not None and array._lent:
-        result = over_own_memory(array, result)
+        result = view_of_storage(array, result)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None
     return view
@@ -466,7 +466,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         return False
     values = values_of(array)
     if values is None and array._view is None and _is_uniform(array._storage):
-        key = key if _is_basic(key) else take_host(key, [], limit)
+        key = key if _is_basic(key) else to_host_if_small(key, [], limit)
         if key is MISSED or _picked(array.shape, key) > limit:
             return False
         fill_memory(array._storage)
@@ -482,7 +482,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         if values is None or not is_free(array):
             return False
     if kind is list or kind is tuple:
-        value = take_host(value, [], limit)
+        value = to_host_if_small(value, [], limit)
         if value is MISSED:
             return False
         value = np.asarray(value)
@@ -501,7 +501,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
     if not _casts(value, values.dtype):
         return False
     if not _is_basic(key):
-        key = take_host(key, [(values, array)], limit)
+        key = to_host_if_small(key, [(values, array)], limit)
         if key is MISSED or (values.size > limit and _picked(values.shape, key) > limit):
             return False
     elif values.size > limit:
@@ -512,7 +512,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
             part[...] = value
             return True
     values[key] = value
-    keep_written(array, values)
+    write_back(array, values)
     return True
 
 
@@ -521,17 +521,17 @@ def pick(array: Array, key: object) -> Any:
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
-        values = take_host(array, [], limit)
+        values = to_host_if_small(array, [], limit)
     if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
         return MISSED
-    most = most_picked(array, key)
+    most = most_gathered(array, key)
     taken = values_of(key) if type(key) is Array and key.size <= most and key.device is array.device else None
     if taken is None:
-        taken = take_host(key, [(values, array)], limit)
+        taken = to_host_if_small(key, [(values, array)], limit)
     if taken is MISSED or (values.size > most and _picked(values.shape, taken) > most):
         return MISSED
     LOOKS[0] += 1
-    return hand_out(values[taken], array.device, ((values, array),))
+    return from_numpy_result(values[taken], array.device, ((values, array),))
 
 
 def _picked(shape: tuple[int, ...], key: Any) -> int:
@@ -591,4 +591,4 @@ def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Arra
     home = default_device()
     if size > IMMEDIATE[0] or not home.small_on_host:
         return None
-    return born(function(*arguments), home)
+    return adopt_new(function(*arguments), home)

@@ -22,7 +22,7 @@ _names: dict[int, dict[str, Any]] = {}  # by slot; kept alive, so that no other 
 _programs: list[Callable[[FrameType], bool]] = []
 
 
-def expect(is_program: Callable[[FrameType], bool] | None) -> None:
+def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
     """Set the function that recognizes the redirected program's frames, or None if no program is redirected."""
     _programs[:] = [] if is_program is None else [is_program]
     CALLERS[:] = array("q", [int(is_program is not None)] + [0] * (2 * SLOTS))

@@ -28,7 +28,7 @@ def address_of(values: np.ndarray) -> int:
 def values_of(array: Any) -> np.ndarray | None:
     """Return a NumPy array over the elements of a weft array, or None if they are not in host memory.
 
-    Before writing to the NumPy array, call `is_free`, and afterwards call `keep_written`.
+    Before writing to the NumPy array, call `is_free`, and afterwards call `write_back`.
     """
     values: np.ndarray | None = array._values
     if values is not None:
@@ -119,7 +119,7 @@ def make_storage(array: Any) -> Storage:
     return storage
 
 
-def over_own_memory(array: Any, seen: np.ndarray) -> np.ndarray:
+def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
     """Return a NumPy view of the same elements as `seen`, but over the memory of the array's new storage.
 
     (Other code may have the array's NumPy array. A view of that one would keep the memory shared.)
@@ -151,7 +151,7 @@ def is_free(array: Any) -> bool:
     return release_memory(array._storage) and getrefcount(array._storage.buffer) <= _UNSHARED
 
 
-def keep_written(array: Any, values: np.ndarray) -> None:
+def write_back(array: Any, values: np.ndarray) -> None:
     """Copy `values`, a NumPy view that was written to, to its array if the array has left host memory.
 
     Another thread may have moved the array to its device since the view was created.

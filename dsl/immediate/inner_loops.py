@@ -21,7 +21,7 @@ MOST = np.dtype("D").num  # type number of the last dtype
 _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
-def note_numpys(name: str, ufunc: np.ufunc, types: int) -> None:
+def store_numpy_loops(name: str, ufunc: np.ufunc, types: int) -> None:
     """Store a NumPy ufunc's inner loops in the table of op `name`, for the dtypes in the bit mask `types`."""
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
@@ -44,5 +44,5 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
 
 @cache
 def loops_of(op: str) -> array[int]:
-    """Return the table of an op's inner loops, which `note_numpys` and `note_loop` fill."""
+    """Return the table of an op's inner loops, which `store_numpy_loops` and `note_loop` fill."""
     return array("q", [0] * 128)

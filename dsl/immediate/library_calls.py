@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar
-from weft.dsl.arrays.on_host import WRITERS, place_of_out
+from weft.dsl.arrays.on_host import WRITERS, index_of_out
 from weft.dsl.arrays.parts import Part
-from weft.dsl.immediate.at_call import COMMON, MISSED, PLAIN, hand_out, take_host
+from weft.dsl.immediate.at_call import COMMON, MISSED, PLAIN, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE
 
@@ -35,7 +35,7 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
     """Return the largest number of positional arguments for which a NumPy function does not write to any of them."""
-    place = place_of_out(function)
+    place = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if place is None else place
 
 
@@ -73,7 +73,7 @@ def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
         found.append((values, value))
         return values
     if kind in _OWN:
-        return take_host(value, found, IMMEDIATE[0])
+        return to_host_if_small(value, found, IMMEDIATE[0])
     if (kind is list or kind is tuple) and not _CONVERTED.isdisjoint(map(type, value)):
         taken = kind([_take(each, found) for each in value])
         return MISSED if any(each is MISSED for each in taken) else taken
@@ -95,7 +95,7 @@ def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
         if result.base is None and all(result is not v and result is not v.base for v, _ in found):
             return result
         shared = any(np.may_share_memory(result, values) for values, _ in found)
-        return hand_out(result, found[0][1].device, found) if shared else result
+        return from_numpy_result(result, found[0][1].device, found) if shared else result
     if kind is tuple or kind is list:
         return kind([_leave(each, found) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):

@@ -23,9 +23,9 @@ from weft.dsl.arrays.methods import AT_ONCE
 from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.dsl.functions.own_names import OWN, OwnNames
-from weft.dsl.immediate.at_call import BASIC, COMMON, Way, plainly, way_of
+from weft.dsl.immediate.at_call import BASIC, COMMON, Implementation, implementation_of, numpy_implementation
 from weft.dsl.immediate.callers import CALLERS
-from weft.dsl.immediate.inner_loops import note_numpys
+from weft.dsl.immediate.inner_loops import store_numpy_loops
 from weft.dsl.immediate.native_elements import put_elements_first
 from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
@@ -46,7 +46,7 @@ from weft.runtime import (
 
 
 def make_immediate(
-    mode: Mode, way: Way | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
+    mode: Mode, way: Implementation | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
 ) -> Builtin:
     """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` for all other arguments.
 
@@ -58,7 +58,7 @@ def make_immediate(
     slow : callable
         The equivalent Python function.
     table : mapping, optional
-        The `Way` of each ufunc for ``PROTOCOL``, or the types in basic indices for ``SHOW`` and ``PUT``.
+        The `Implementation` of each ufunc for ``PROTOCOL``, or the types in basic indices for ``SHOW`` and ``PUT``.
 
     Raises
     ------
@@ -105,16 +105,16 @@ _installing = threading.Lock()
 _failed: list[Exception] = []
 
 
-_replacement = Replacement(f"{__name__}.quicken", immediate_text, 4_000)
+_replacement = Replacement(f"{__name__}.install_native_code", immediate_text, 4_000)
 
 
-def quicken_after(calls: int) -> None:
+def install_native_after(calls: int) -> None:
     """Install native code for small operations once the number of calls in Python is large enough."""
     if _replacement.is_due(calls):
-        quicken()
+        install_native_code()
 
 
-def quicken() -> None:
+def install_native_code() -> None:
     """Install native code for small operations.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
@@ -152,12 +152,12 @@ def _mode_of(name: str) -> Mode | None:
     return next((mode for names, mode in kinds if name in names), Mode.SMALL)
 
 
-def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
+def _native_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
     """Return native code that calls NumPy's function of this name for small arrays, and `slow` otherwise."""
     mode = _mode_of(name)
     if mode is None:
         return slow
-    builtin = make_immediate(mode, plainly(getattr(np, name)), slow)
+    builtin = make_immediate(mode, numpy_implementation(getattr(np, name)), slow)
     INSTALLED[OwnNames, name] = builtin, slow
     if name in _BY_LOOPS:
         builtin = put_loops_first(builtin, _BY_LOOPS[name])
@@ -168,13 +168,13 @@ def _quicken_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]
 _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or")
 
 
-def _quicken_reductions() -> None:
+def _install_reductions() -> None:
     """Install native code for reductions and scans of ufuncs, including their uses in script functions."""
     new = {}
     for ufunc in map(find_ufunc, _REDUCTIONS):
         for name in ("accumulate", "reduce"):
             slow = getattr(ufunc, name)
-            way = Way(getattr(ufunc.immediate.function, name), ufunc.immediate.types, {}, None)
+            way = Implementation(getattr(ufunc.immediate.function, name), ufunc.immediate.types, {}, None)
             new[slow] = make_immediate(Mode.SMALL, way, slow).call
             setattr(ufunc, name, new[slow])
     scripts = sys.modules.get("weft.dsl.script.script_function")
@@ -189,34 +189,39 @@ def _add_all(add: Callable[..., None]) -> None:
         if not name:
             continue
         if name == "pow":  # (Python has a single object for the integer 2)
-            add(Array, "__pow__", Mode.SQUARE, way_of(find_op("square")))
+            add(Array, "__pow__", Mode.SQUARE, implementation_of(find_op("square")))
             continue
-        way = way_of(row, getattr(operator, f"__{name}__"))
+        way = implementation_of(row, getattr(operator, f"__{name}__"))
         if way.op is None:
             continue
         add(Array, f"__{name}__", Mode.CALL, way)
         if f"__r{name}__" in vars(Array):
             add(Array, f"__r{name}__", Mode.REFLECTED, way)
-            written = way_of(row, getattr(operator, f"__i{name}__"))
-            add(Array, f"__i{name}__", Mode.IN_PLACE, Way(written.function, written.types, {}, None, 0, way.table))
+            written = implementation_of(row, getattr(operator, f"__i{name}__"))
+            add(
+                Array,
+                f"__i{name}__",
+                Mode.IN_PLACE,
+                Implementation(written.function, written.types, {}, None, 0, way.table),
+            )
     basic = dict.fromkeys(BASIC, 1)
-    add(Array, "__getitem__", Mode.SHOW, plainly(operator.getitem), basic)
+    add(Array, "__getitem__", Mode.SHOW, numpy_implementation(operator.getitem), basic)
     add(Array, "__setitem__", Mode.PUT, None, basic)
-    add(Array, "__matmul__", Mode.PRODUCT, plainly(np.matmul))
+    add(Array, "__matmul__", Mode.PRODUCT, numpy_implementation(np.matmul))
     for name in {*AT_ONCE, *_VIEWS} & vars(Array).keys():
         if (mode := _mode_of(name)) is not None:
-            add(Array, name, mode, plainly(getattr(np.ndarray, name)))
-    add(WrappedFunction, "__call__", Mode.WRAPPED, plainly(len))
+            add(Array, name, mode, numpy_implementation(getattr(np.ndarray, name)))
+    add(WrappedFunction, "__call__", Mode.WRAPPED, numpy_implementation(len))
     add(UFunc, "__call__", Mode.UFUNC, None)
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
-    ours[np.matmul] = Way(np.matmul, COMMON, {}, None, 2)  # type: ignore[index]
+    ours[np.matmul] = Implementation(np.matmul, COMMON, {}, None, 2)  # type: ignore[index]
     add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
 
 
 def _install() -> None:
     made: list[tuple[type, str, Builtin]] = []
 
-    def add(kind: type, name: str, mode: Mode, way: Way | None, table: Any = None) -> None:
+    def add(kind: type, name: str, mode: Mode, way: Implementation | None, table: Any = None) -> None:
         if (kind, name) not in INSTALLED:
             # (a Python method, or native code that records)
             slow = getattr(vars(kind)[name], "__func__", vars(kind)[name])
@@ -229,7 +234,7 @@ def _install() -> None:
     for row in OPS.values():
         ufunc = getattr(np, row.ufunc or "", None)
         if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
-            note_numpys(row.name, ufunc, way_of(row).types)
+            store_numpy_loops(row.name, ufunc, implementation_of(row).types)
     _add_all(add)
     methods = {name: builtin for kind, name, builtin in made if kind is Array}
     operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
@@ -245,10 +250,10 @@ def _install() -> None:
         put_operators(Array, operators, vars(Array)["__delitem__"])
     put_buffer(Array, slots_of(Array), get_device("cpu"), LOOKS.buffer_info()[0])
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
-        native = make_immediate(Mode.VIEW, plainly(np.ndarray.transpose), turned).call
+        native = make_immediate(Mode.VIEW, numpy_implementation(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]
     names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
     functions = {name: OWN[name] for name in names if isinstance(OWN[name], (FunctionType, BuiltinFunctionType))}
-    _quicken_reductions()
-    OWN.replace({name: _quicken_function(name, slow) for name, slow in functions.items()})
-    OWN.native = _quicken_function
+    _install_reductions()
+    OWN.replace({name: _native_function(name, slow) for name, slow in functions.items()})
+    OWN.native = _native_function

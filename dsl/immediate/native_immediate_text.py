@@ -15,7 +15,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
-from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, hand_out, seen
+from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, from_numpy_result, seen
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
@@ -73,7 +73,7 @@ SHARED: dict[str, Any] = {
     "options": dict.fromkeys(
         ("axis", "axes", "axis1", "axis2", "keepdims", "ddof", "decimals", "k", "n", "offset", "ord"), True
     ),
-    "hand_out": hand_out,
+    "from_numpy_result": from_numpy_result,
     "finish": finish,
     "seen": seen,
     "call": "__call__",
@@ -198,7 +198,7 @@ class _Immediate(ResultText):
         inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
         beyond = t.new(f"sub i64 {t.new(f'sub i64 {given}, {skipped}')}, {inputs}")
         t.branch(f"icmp ule i64 {t.new(f'sub i64 {beyond}, {more}')}, {t.new(f'sub i64 1, {more}')}", "take", "slow")
-        behind, named = self._begin_plainly()
+        behind, named = self._begin_with_operands()
         t.label("square")
         t.branch("icmp eq i64 %count, 2", "square.two", "slow")
         t.label("square.two")
@@ -214,7 +214,7 @@ class _Immediate(ResultText):
         self._positional = t.new(f"sub i64 {end}, {self._skipped}")
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
-    def _begin_plainly(self) -> tuple[str, str]:
+    def _begin_with_operands(self) -> tuple[str, str]:
         """Emit the entry for the modes in which the arguments of the call are the operands.
 
         Return the index of the first operand and the number of keyword arguments.
@@ -226,7 +226,7 @@ class _Immediate(ResultText):
         itself = t.load("%given", 0, "ptr")
         way = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {itself}, ptr {known['immediate']})")
         self._check(way, "wrapped.way", "give.up")
-        self._drop(way)  # (its owner keeps it alive)
+        self._decrement_reference(way)  # (its owner keeps it alive)
         t.branch(f"icmp eq ptr {way}, {known['None']}", "slow", "wrapped.reads")
         t.label("wrapped.reads")
         t.do(f"store ptr {self._word(way, ITEMS)}, ptr {self._held}")
@@ -260,11 +260,11 @@ class _Immediate(ResultText):
         t.label("taken.loop")
         home = t.load(self._home, 0, "ptr")
         here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
-        self._drop(here)  # (True and False are immortal)
+        self._decrement_reference(here)  # (True and False are immortal)
         even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
         t.branch(f"and i1 {even}, {own}", "taken.well", "give.up")
         t.label("taken.well")
-        self._open_out()
+        self._take_out()
         t.do(
             f"switch i64 {self._mode}, label %call [ i64 {Mode.IN_PLACE}, label %in.place i64 {Mode.REFLECTED}, label %turn ]"
         )
@@ -284,12 +284,12 @@ class _Immediate(ResultText):
         result = t.new(
             f"call ptr {known['PyObject_Vectorcall']}(ptr {function}, ptr {self._taken}, i64 {self._positional}, ptr {self._names})"
         )
-        self._looked()
+        self._count_read()
         self._check(result, "called", "leave")
         in_place = t.new(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}")
         t.branch(f"or i1 {in_place}, {self._has_out}", "written", "result")
         t.label("written")
-        self._drop(result)
+        self._decrement_reference(result)
         place = t.new(f"select i1 {in_place}, i64 0, i64 {self._last}")
         itself = t.load("%given", place, "ptr")
         # (If it is in a tuple, it is a NumPy array, which is used unchanged.)
@@ -298,7 +298,7 @@ class _Immediate(ResultText):
         )
         packed = t.new(f"icmp eq ptr {self._type(itself)}, {known['tuple']}")
         itself = t.new(f"select i1 {packed}, ptr {opened}, ptr {itself}")
-        self._share(itself)
+        self._increment_reference(itself)
         self._return(itself)
         t.label("result")
         self._take_result(result)
@@ -330,8 +330,8 @@ class _Immediate(ResultText):
         t.label("made.own")
         t.branch(f"icmp eq ptr {result}, {values}", "made.same", "made.base")
         t.label("made.same")
-        self._drop(result)
-        self._share(first)
+        self._decrement_reference(result)
+        self._increment_reference(first)
         self._return(first)
         t.label("made.base")
         self._check(base, "made.part", "made.new")
@@ -342,7 +342,7 @@ class _Immediate(ResultText):
         t.label("show.arrays")
         key = t.load(self._taken, 1, "ptr")
         shown = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {t.load(self._taken, 0, 'ptr')}, ptr {key})")
-        self._looked()
+        self._count_read()
         self._check(shown, "show.taken", "leave")
         t.branch(f"icmp eq ptr {self._type(shown)}, {known['ndarray']}", "made", "show.number")
         t.label("show.number")
@@ -353,7 +353,7 @@ class _Immediate(ResultText):
         result = t.new(f"phi ptr [ {result}, %made.new ], [ {shown}, %show.taken ]")
         self._hand_out(result)
 
-    def _open_out(self) -> None:
+    def _take_out(self) -> None:
         """Emit code that takes the last operand as `out`, then branches to ``call`` if its memory may be written."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
@@ -383,7 +383,7 @@ class _Immediate(ResultText):
         finished = t.new(
             f"call ptr {known['PyObject_Vectorcall']}(ptr {known['finish']}, ptr {self._pair}, i64 {count}, ptr null)"
         )
-        self._drop(result)
+        self._decrement_reference(result)
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
@@ -399,7 +399,7 @@ class _Immediate(ResultText):
         t.branch(f"icmp eq ptr {self._type(first)}, {known['Array']}", f"{name}.first", "slow")
         t.label(f"{name}.first")
         values = self._values(name, first)
-        self._share(values)
+        self._increment_reference(values)
         t.do(f"store ptr {values}, ptr {t.at(self._taken, 0)}")
         t.store("1", self._count, 0)
         self._key(name, key, values)
@@ -413,7 +413,7 @@ class _Immediate(ResultText):
         self._check(result, "show.found", "leave")
         t.branch(f"icmp eq ptr {self._type(result)}, {known['ndarray']}", "show.view", "show.element")
         t.label("show.element")
-        self._looked()
+        self._count_read()
         self._return(result)
         t.label("show.view")
         first, result = (
@@ -431,7 +431,7 @@ class _Immediate(ResultText):
         shown = t.new(
             f"call ptr {known['PyObject_Vectorcall']}(ptr {known['seen']}, ptr {self._pair}, i64 2, ptr null)"
         )
-        self._drop(result)
+        self._decrement_reference(result)
         self._return(shown)
         t.label("show.new")
         storage = self._field(first, "Array._storage")
@@ -439,7 +439,7 @@ class _Immediate(ResultText):
         self._check(array, "show.set", "leave")
         self._set(array, "Array._values", result)
         for name, value in (("_storage", storage), ("_home", known["None"])):
-            self._share(value)
+            self._increment_reference(value)
             self._set(array, f"Array.{name}", value)
         self._return(array)
 
@@ -473,22 +473,22 @@ class _Immediate(ResultText):
         dtype = self._word(values, DTYPE)
         kept = {"device": home, "_owner": values, "values": values, "unwritten": known["None"], "origin": known["None"]}
         for name, value in kept.items():
-            self._set(buffer, f"Buffer.{name}", self._share(value))
+            self._set(buffer, f"Buffer.{name}", self._increment_reference(value))
         for name, value in {"device": home, "dtype": dtype, "expr": known["None"], "epoch": known["None"]}.items():
-            self._set(storage, f"Storage.{name}", self._share(value))
+            self._set(storage, f"Storage.{name}", self._increment_reference(value))
         self._set(first, "Array._storage", storage)
-        self._set(first, "Array._home", self._share(known["None"]))
-        self._drop(home)
+        self._set(first, "Array._home", self._increment_reference(known["None"]))
+        self._decrement_reference(home)
         t.do("br label %show.new")
         t.label("adopt.failed")
         for value in (storage, result):
-            self._drop(value)
+            self._decrement_reference(value)
         t.do("br label %give.up")
 
     def _put(self) -> None:
         t, known = self._t, self._known
         first, values, key = self._first("put", 3)
-        self._share(key)
+        self._increment_reference(key)
         t.do(f"store ptr {key}, ptr {t.at(self._taken, 1)}")
         t.store("2", self._count, 0)
         t.do("br label %put.arrays")
@@ -521,7 +521,7 @@ class _Immediate(ResultText):
         done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {values}, ptr {key}, ptr {value})")
         t.branch(f"icmp eq i32 {done}, 0", "put.done", "leave")
         t.label("put.done")
-        self._share(known["None"])
+        self._increment_reference(known["None"])
         self._return(known["None"])
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
@@ -548,7 +548,7 @@ class _Immediate(ResultText):
         t.do("br label %put.value")
         t.label("put.value")
         value = t.new(f"phi ptr [ {found}, %put.value.small ], [ {thing}, %put.number ]")
-        self._share(value)
+        self._increment_reference(value)
         t.do(f"store ptr {value}, ptr {t.at(self._taken, 2)}")
         t.store("3", self._count, 0)
         return value
@@ -565,6 +565,6 @@ class _Immediate(ResultText):
         self._return(done)
         t.label("leave")
         k = t.begin_loop("release", t.load(self._count, 0))
-        self._drop(t.load(self._taken, k, "ptr"))
+        self._decrement_reference(t.load(self._taken, k, "ptr"))
         t.end_loop("release")
         t.do(f"ret ptr {t.load(self._result, 0, 'ptr')}")

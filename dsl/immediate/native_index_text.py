@@ -76,7 +76,7 @@ class IndexText(OperandText):
         t.branch(f"icmp eq ptr {kind}, {known['int']}", f"{name}.take", "give.up")
         t.label(f"{name}.take")
         taken = t.new(f"phi ptr [ {found}, %{name}.small ], [ {thing}, %{name}.number ]")
-        self._share(taken)
+        self._increment_reference(taken)
         t.do(f"store ptr {taken}, ptr {t.at(t.new(f'getelementptr i8, ptr {made}, i64 {ITEMS}'), k)}")
         t.end_loop(f"{name}.item")
         self._check(t.load(self._before, 0, "ptr"), f"{name}.some", "give.up")

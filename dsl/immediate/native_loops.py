@@ -49,7 +49,7 @@ from weft.runtime import (
 
 NAME = "weft_loop"
 _STRIDES = DATA + 24
-_TABLE = ITEMS + 8 * 5  # offset of a `Way`'s table
+_TABLE = ITEMS + 8 * 5  # offset of a `Implementation`'s table
 _ALIGNED = 0x100  # bit of an array's flags
 _NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the function table of NumPy's C API
 _FUNCTIONS = (
@@ -94,7 +94,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
     loops : int
         The address of a table of inner loops.
     table : dict, optional
-        The `Way` of each ufunc, for ``PROTOCOL``.
+        The `Implementation` of each ufunc, for ``PROTOCOL``.
 
     Raises
     ------
@@ -258,7 +258,7 @@ class _Loop(OperandText):
         t.label("lead.compiled")
         home = t.load(self._home, 0, "ptr")
         here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
-        self._drop(here)  # (True and False are immortal)
+        self._decrement_reference(here)  # (True and False are immortal)
         t.branch(f"icmp eq ptr {here}, {known['True']}", "lead.usable", "give.up")
         t.label("lead.usable")
         t.do(
@@ -403,8 +403,8 @@ class _Loop(OperandText):
         t.do(f"store i64 {value}, ptr {place}")
         t.end_loop("copy")
         itself = t.load(self._things, 0, "ptr")
-        self._share(itself)
-        self._looked()
+        self._increment_reference(itself)
+        self._count_read()
         t.do(f"ret ptr {itself}")
         t.label("made")
         self._return_array(result)
@@ -412,7 +412,7 @@ class _Loop(OperandText):
     def _new_values(self, name: str, axes: str, lengths: str) -> str:
         """Emit the creation of a NumPy array of the result's dtype."""
         t, known = self._t, self._known
-        dtype = self._share(t.load(self._entry, RESULT, "ptr"))  # (NumPy steals the reference)
+        dtype = self._increment_reference(t.load(self._entry, RESULT, "ptr"))  # (NumPy steals the reference)
         count = t.new(f"trunc i64 {axes} to i32")
         given = f"ptr {known['ndarray']}, ptr {dtype}, i32 {count}, ptr {lengths}, ptr null, ptr null, i32 0, ptr null"
         made = t.new(f"call ptr {known['new']}({given})")
@@ -434,23 +434,23 @@ class _Loop(OperandText):
         t.branch(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
         t.label(f"{name}.not")
         self._check(result, f"{name}.drop", "wrong")
-        self._drop(result)
+        self._decrement_reference(result)
         t.do("br label %wrong")
         t.label(name)
 
     def _return_array(self, result: str) -> None:
         """Emit the return of a result as a weft array. A library gets the NumPy array itself."""
         t, known = self._t, self._known
-        self._looked()
+        self._count_read()
         name = f"array.{result[1:]}"
-        self._ask_caller(f"{name}.caller", f"{name}.library", f"{name}.program", f"{name}.none")
+        self._branch_on_caller(f"{name}.caller", f"{name}.library", f"{name}.program", f"{name}.none")
         t.label(f"{name}.library")
         t.do(f"ret ptr {result}")
         t.label(f"{name}.program")
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
         t.branch(f"icmp eq ptr {array}, null", f"{name}.none", f"{name}.set")
         t.label(f"{name}.none")
-        self._drop(result)
+        self._decrement_reference(result)
         t.do("ret ptr null")
         t.label(f"{name}.set")
         self._fill(array, result)
@@ -520,7 +520,7 @@ class _Loop(OperandText):
         t.do(f"store ptr {self._numbers}, ptr {t.at(self._args, 2)}")
         self._call_loop()
         self._check_flags("inner.right", "null")
-        self._looked()
+        self._count_read()
         dtype = t.load(self._entry, RESULT, "ptr")
         number = t.new(f"call ptr {known['scalar']}(ptr {self._numbers}, ptr {dtype}, ptr null)")
         t.do(f"ret ptr {number}")

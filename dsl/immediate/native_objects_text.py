@@ -54,7 +54,7 @@ class ObjectText:
         t.branch(f"or i1 {unset}, {none}", otherwise, name)
         t.label(name)
 
-    def _go_where(self, here: str, kind: str, places: Mapping[str, str]) -> None:
+    def _branch_on_type(self, here: str, kind: str, places: Mapping[str, str]) -> None:
         """Emit a branch on an object's type `kind`. `places` maps types to labels; others branch to ``slow``."""
         for k, (name, label) in enumerate(places.items()):
             behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
@@ -62,12 +62,12 @@ class ObjectText:
             if behind != "slow":
                 self._t.label(behind)
 
-    def _share(self, value: str) -> str:
+    def _increment_reference(self, value: str) -> str:
         """Emit an increment of an object's reference count, and return the object."""
         self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
         return value
 
-    def _drop(self, value: str) -> None:
+    def _decrement_reference(self, value: str) -> None:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
 
     def _number(self, name: str, values: str) -> str:

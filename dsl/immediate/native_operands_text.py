@@ -122,7 +122,7 @@ class OperandText(ObjectText):
         t.do("br label %operand.take")
         t.label("operand.take")
         taken = t.new(f"phi ptr [ {found}, %operand.small ], [ {thing}, %operand.weak ]")
-        self._share(taken)
+        self._increment_reference(taken)
         t.do(f"store ptr {taken}, ptr {t.at(self._taken, k)}")
         t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
         t.do("br label %operand.end")
@@ -185,7 +185,7 @@ class OperandText(ObjectText):
         t.do("br label %item.take")
         t.label("item.take")
         taken = t.new(f"phi ptr [ {found}, %item.small ], [ {thing}, %item.weak ]")
-        self._share(taken)
+        self._increment_reference(taken)
         done = t.new(f"call i32 {known['PyList_SetItem']}(ptr {made}, i64 {m}, ptr {taken})")
         t.branch(f"icmp eq i32 {done}, 0", "item.end", "leave")
         t.end_loop("item", reached=True)
@@ -194,7 +194,7 @@ class OperandText(ObjectText):
         whole = t.new(f"call ptr {known['PyList_AsTuple']}(ptr {made})")
         self._check(whole, "items.whole", "leave")
         t.do(f"store ptr {whole}, ptr {place}")
-        self._drop(made)
+        self._decrement_reference(made)
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
@@ -205,7 +205,7 @@ class OperandText(ObjectText):
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")
-        self._is_some(home, f"{name}.born", f"{name}.stored")
+        self._is_some(home, f"{name}.adopt_new", f"{name}.stored")
         t.do(f"br label %{name}.valid")
         t.label(f"{name}.stored")
         storage = self._field(thing, "Array._storage")
@@ -228,7 +228,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.still")
         t.do(f"br label %{name}.valid")
         t.label(f"{name}.valid")
-        home = t.new(f"phi ptr [ {home}, %{name}.born ], [ {device}, %{name}.still ]")
+        home = t.new(f"phi ptr [ {home}, %{name}.adopt_new ], [ {device}, %{name}.still ]")
         before = t.load(self._home, 0, "ptr")
         unknown = t.new(f"icmp eq ptr {before}, null")
         same = t.new(f"icmp eq ptr {before}, {home}")
@@ -370,7 +370,7 @@ class OperandText(ObjectText):
         bit = t.new(f"and i64 {t.new(f'lshr i64 {_BY_BLAS}, {number}')}, 1")
         heard = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {known['Listening']}, ptr {known['listeners']})")
         self._check(heard, f"{name}.quiet", "give.up")
-        self._drop(heard)  # (its class keeps it alive)
+        self._decrement_reference(heard)  # (its class keeps it alive)
         wanted = [
             *(f"icmp ule i64 {t.new(f'sub i64 {each}, 1')}, 1" for each in axes),
             f"icmp sle i64 {found}, {self._limit}",
@@ -397,7 +397,7 @@ class OperandText(ObjectText):
         found = t.new(
             f"call ptr {known['PyDict_GetItemWithError']}(ptr {t.load(self._loops, 0, 'ptr')}, ptr {as_object})"
         )
-        self._drop(as_object)
+        self._decrement_reference(as_object)
         self._check(found, f"{name}.loop", "give.up")
         t.do(f"store ptr {found}, ptr {self._held}")
         t.store("1", self._by_loop, 0)
@@ -431,10 +431,10 @@ class OperandText(ObjectText):
         """Emit code that sets the fields of a new weft array over the memory of the NumPy array `values`."""
         self._set(array, "Array._values", values)
         for name, value in (("_home", self._t.load(self._home, 0, "ptr")), ("_view", self._known["None"])):
-            self._share(value)
+            self._increment_reference(value)
             self._set(array, f"Array.{name}", value)
 
-    def _ask_caller(self, name: str, library: str, own: str, failed: str) -> None:
+    def _branch_on_caller(self, name: str, library: str, own: str, failed: str) -> None:
         """Emit a branch on the caller of the operation: to `library` for a library, to `own` for the program.
 
         Python decides about a module that is not in the table. If it raises an error, branch to `failed`.
@@ -452,10 +452,10 @@ class OperandText(ObjectText):
         t.label(f"{name}.unknown")
         judged = t.new(f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_library']}, ptr null, i64 0, ptr null)")
         self._check(judged, f"{name}.judged", failed)
-        self._drop(judged)  # (True and False are immortal)
+        self._decrement_reference(judged)  # (True and False are immortal)
         t.branch(f"icmp eq ptr {judged}, {known['True']}", library, own)
 
-    def _looked(self) -> None:
+    def _count_read(self) -> None:
         """Emit an increment of the counter of reads of values on the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

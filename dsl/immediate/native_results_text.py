@@ -20,16 +20,16 @@ class ResultText(IndexText):
     def _hand_out(self, result: str) -> None:
         """Emit the return of an ndarray: unchanged if it is new and a library is the caller, otherwise as a weft array.
 
-        A new array in C order is wrapped here; Python's `hand_out` converts all others.
+        A new array in C order is wrapped here; Python's `from_numpy_result` converts all others.
         """
         t, known = self._t, self._known
         t.branch(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")
         t.label("owner")
-        self._ask_caller("caller", "library", "program", "caller.failed")
+        self._branch_on_caller("caller", "library", "program", "caller.failed")
         t.label("library")
         self._return(result)
         t.label("caller.failed")
-        self._drop(result)
+        self._decrement_reference(result)
         t.do("br label %leave")
         t.label("program")
         flags = t.new(f"and i32 {self._word(result, FLAGS, 'i32')}, {C_ORDER}")
@@ -41,9 +41,9 @@ class ResultText(IndexText):
         for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
         handed = t.new(
-            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['hand_out']}, ptr {self._pair}, i64 2, ptr null)"
+            f"call ptr {known['PyObject_Vectorcall']}(ptr {known['from_numpy_result']}, ptr {self._pair}, i64 2, ptr null)"
         )
-        self._drop(result)
+        self._decrement_reference(result)
         self._return(handed)
         t.label("new")
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")

@@ -16,7 +16,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import FOLD_CHUNK as CHUNK
-from weft.fusion import NeedsKernelError, reduce_values, was_alone
+from weft.fusion import NeedsKernelError, reduce_values, was_evaluated_alone
 from weft.runtime import IMMEDIATE
 
 
@@ -108,12 +108,12 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
     moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
     most = IMMEDIATE[0] if fused else moved
     size = sum([each.size for each in arrays])
-    if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_alone(user_location()):
+    if most < size <= _ALONE * moved and moved > IMMEDIATE[0] and was_evaluated_alone(user_location()):
         return _ALONE * moved
     return most
 
 
-def most_picked(array: Array, key: object) -> int:
+def most_gathered(array: Array, key: object) -> int:
     """Return the maximum number of elements for which a gather or a search by mask is executed immediately."""
     searched = type(key) is not Array or key.dtype.kind == "b"
     return most_moved(array) if searched else most_moved_alone([array])
@@ -150,13 +150,13 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 def recorded_bytes(name: str) -> int:
     """Return the size, in bytes per element of the limit, from which on an array in memory is only recorded by a
-    function, except at call sites that `was_alone` knows."""
+    function, except at call sites that `was_evaluated_alone` knows."""
     if name in _PRODUCTS:
         return _NEVER  # (matrices of any size may be multiplied immediately)
     return _MOST_ELEMENT if name == "roll" else EXACT_BYTES
 
 
-def is_little(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
+def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
     """Return whether a function is executed immediately for arguments of these shapes."""
     if name in BROADCASTING:
         return all(stays_small(one, other, limit) for one, other in pairwise(shapes))

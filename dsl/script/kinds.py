@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import born, convert
-from weft.dsl.arrays.on_host import keep_few
-from weft.dsl.immediate.at_call import COMMON, hand_out
+from weft.dsl.arrays.array import adopt_new, convert
+from weft.dsl.arrays.on_host import from_host_if_large
+from weft.dsl.immediate.at_call import COMMON, from_numpy_result
 from weft.dsl.immediate.small_work import GROWING
 from weft.runtime import IMMEDIATE, default_device
 
@@ -59,7 +59,7 @@ def take(result: object) -> Any:
             return result
         if size <= limit and result.base is None and (home := default_device()).small_on_host:
             if result.flags.c_contiguous and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
-                return born(result, home)
-            return hand_out(result, home)
+                return adopt_new(result, home)
+            return from_numpy_result(result, home)
         return convert(result) if is_supported(result.dtype) else result
-    return keep_few(result)
+    return from_host_if_large(result)

@@ -113,4 +113,4 @@ def native_text() -> str:
     return read_llvm(__file__, "native_script", NAME=NAME, RANGE=_RANGE, **_LAYOUT, **effects, **words)
 
 
-replacement = Replacement("weft.dsl.script.script_function.quicken", native_text, 4_000)
+replacement = Replacement("weft.dsl.script.script_function.install_native_code", native_text, 4_000)

@@ -42,7 +42,7 @@ def redirect(*folders: str) -> None:
     """Redirect NumPy imports in `__main__` and in the modules of these folders, including in child processes."""
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
-    callers.expect(is_program if _folders else None)
+    callers.set_program_test(is_program if _folders else None)
     if builtins.__import__ not in _hooks:
         builtins.__import__ = _hooks[-1]
         script_namespace.is_program = is_program
@@ -110,7 +110,7 @@ class _Import:
                 _due[0] = number + _LATER
             else:
                 _due[0] = number + BETWEEN
-                script_function.quicken_after(number)
+                script_function.install_native_after(number)
         return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
-from weft.dsl.immediate.at_call import MISSED, hand_out, take_host
+from weft.dsl.immediate.at_call import MISSED, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.small_work import einsum_products, is_few
 from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import BETWEEN, IMMEDIATE, try_compiling
@@ -99,10 +99,10 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 def _stack_few(function: Callable[..., Any], values: Any) -> Any:
     """Stack a list or tuple that contains small weft arrays. Return `MISSED` if the result is not small."""
     found: list[tuple[np.ndarray, Array]] = []
-    given = take_host(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
+    given = to_host_if_small(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
     if given is MISSED or sum(each.size for each, _ in found) > IMMEDIATE[0]:
         return MISSED
-    return hand_out(function(given), found[0][1].device)
+    return from_numpy_result(function(given), found[0][1].device)
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
@@ -176,7 +176,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         made.__dict__.update(__name__=name, __doc__=wrapped.__doc__, __module__=getattr(wrapped, "__module__", "numpy"))
         _made.append(made)
         if _native:
-            _quicken(made)
+            _install_native_function(made)
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -227,7 +227,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
     def call(*arguments: Any, **options: Any) -> Any:
         number = next(_calls)
         if not number % BETWEEN:
-            quicken_after(number)
+            install_native_after(number)
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
         if name == "einsum" and not options and NDARRAY.issuperset(map(type, arguments[1:])):
@@ -280,18 +280,18 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
     return call
 
 
-def quicken_after(calls: int) -> None:
+def install_native_after(calls: int) -> None:
     """Install native code for script functions once the number of calls in Python is large enough."""
     if import_module("weft.dsl.script.native_script").replacement.is_due(calls):
-        quicken()
+        install_native_code()
 
 
-def quicken() -> None:
+def install_native_code() -> None:
     """Install the native code of script functions and of small operations."""
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
-    import_module("weft.dsl.immediate.native_immediate").quicken()
+    import_module("weft.dsl.immediate.native_immediate").install_native_code()
     instead = "script functions stay in Python, which is slower"
     if not try_compiling("native code for script functions", instead, native.check):
         return
@@ -305,10 +305,10 @@ def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
     """Replace weft's functions in scripts by equivalent ones. `new` maps old functions to new ones."""
     for made in _made:
         made.own = new.get(made.own, made.own)
-        _quicken(made)
+        _install_native_function(made)
 
 
-def _quicken(made: ScriptFunction) -> None:
+def _install_native_function(made: ScriptFunction) -> None:
     call = choose(made.wrapped, made.own, made.kind)
     if _native:
         call = _native[0].make_native(made.wrapped, made.own, call, made.kind)

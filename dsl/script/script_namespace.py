@@ -17,7 +17,7 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, keep_few
+from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, from_host_if_large
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.kinds import MemoryEffect
@@ -63,12 +63,12 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
     if isinstance(theirs, type):
         return own.get(name, theirs)  # (only `ndarray`)
     if isinstance(theirs, np.ndarray):
-        return keep_few(theirs)
+        return from_host_if_large(theirs)
     if name in ("mgrid", "ogrid", "r_", "c_"):
         return Indexed(theirs)
     if not callable(theirs) or isinstance(theirs, (np.dtype, np.generic)):
         return theirs
-    ours = own[name] if name in own else WrappedFunction(theirs, keep_few)
+    ours = own[name] if name in own else WrappedFunction(theirs, from_host_if_large)
     draws = module == "numpy.random" and name != "shuffle"
     return ScriptFunction(theirs, ours, MemoryEffect.DRAW if draws else None)
 
@@ -82,7 +82,7 @@ class Indexed:
     def __getitem__(self, key: object) -> Any:
         found = self._wrapped[key]
         alone = type(found) is np.ndarray and sys.getrefcount(found) == ALONE
-        return adopt_array(found, keep_few) if alone else keep_few(found)
+        return adopt_array(found, from_host_if_large) if alone else from_host_if_large(found)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wrapped, name)
@@ -113,13 +113,17 @@ def _drawing(base: type, name: str) -> Any:
                 return array
             found = runtime.draw_many(self, name, arguments, options)
         if found is None and any(isinstance(value, Array) for value in (*arguments, options.get("out"))):
-            return call_numpy(types.MethodType(draw, self), arguments, options, keep_few)
+            return call_numpy(types.MethodType(draw, self), arguments, options, from_host_if_large)
         if found is None:
             found = draw(self, *arguments, **options)
         if type(found) is np.ndarray:
             size = found.size
             if size * size > IMMEDIATE[0] and is_program(sys._getframe(1)):
-                made = adopt_array(found, keep_few) if sys.getrefcount(found) == ALONE else keep_few(found)
+                made = (
+                    adopt_array(found, from_host_if_large)
+                    if sys.getrefcount(found) == ALONE
+                    else from_host_if_large(found)
+                )
                 if isinstance(made, Array) and values_of(made) is None:
                     note_draw(made.device, name, made.nbytes)
                 return made

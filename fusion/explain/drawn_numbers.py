@@ -10,8 +10,8 @@ from weft.codegen import Target, find_spans, run_passes
 from weft.fusion.graph.expr import Expr, is_stream
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.kernels import lower_for
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.schedule import Schedule
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.stream_operands import MOST_READERS
 from weft.runtime import MOST_AT_ONCE
 
@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the parameters of which each iteration of the outermost loop reads the next few elements."""
+    """Return the parameters that the outermost loop reads from start to end, a few elements per iteration."""
     if not lowered.parallel:
         return set()
     found = set()

@@ -27,15 +27,15 @@ from weft.fusion.plan.group import Group
 from weft.fusion.plan.grouping import ALONE, NEEDS_CALL
 from weft.fusion.plan.horizontal_fusion import schedule_versions
 from weft.fusion.plan.live_graph import make_graph
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.nest import make_nest
 from weft.fusion.plan.numpy_loops import find_numpy_loop
-from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.reduction_splits import chunk_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
-from weft.fusion.plan.stored import base_of
-from weft.fusion.plan.traffic import beside_bytes, least_bytes, taken_by_value, traffic
+from weft.fusion.plan.traffic import copied_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
 from weft.runtime import Device, copy_bandwidth, counted, setting, show_place, source_line
 
@@ -96,9 +96,9 @@ class KernelNote:
         """
         if not self.bandwidth or self.call or self.draws:
             return None
-        return max(self._moving(), self.work / self.rate if self.rate else 0.0)
+        return max(self._traffic_seconds(), self.work / self.rate if self.rate else 0.0)
 
-    def _moving(self) -> float:
+    def _traffic_seconds(self) -> float:
         assert self.bandwidth is not None
         return (self.bytes_read + self.bytes_written) / self.bandwidth
 
@@ -112,8 +112,8 @@ class KernelNote:
             parts.append(f"{show_bytes(self.saved)} saved")
         if self.call:
             parts.append(self.call)
-        if self.seconds is not None and self.seconds > self._moving():
-            share = self._moving() / self.seconds
+        if self.seconds is not None and self.seconds > self._traffic_seconds():
+            share = self._traffic_seconds() / self.seconds
             parts.append(f"{show_seconds(self.seconds)} of arithmetic, at {share:.0%} of the speed of a copy")
         elif self.seconds is not None:
             parts.append(f"{show_seconds(self.seconds)} at the speed of a copy")
@@ -315,13 +315,13 @@ def explain_schedule(
     for group in schedule.groups:
         if group.opaque is None:
             note = replace(_own_note(group, names, schedule, device), bandwidth=bandwidth, rate=rate)
-            note = replace(note, given=_given(group, names))
+            note = replace(note, given=_value_parameters(group, names))
             notes.append(_with_draws(note, group, drawn))
         elif group.opaque in drawn:
             drawn[group.opaque] = _call_note(group, group.opaque, names, device)
         else:
             note = _call_note(group, group.opaque, names, device)
-            notes.append(replace(note, given=_given(group, names)))
+            notes.append(replace(note, given=_value_parameters(group, names)))
     return notes
 
 
@@ -344,7 +344,7 @@ def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -
     )
 
 
-def _given(group: Group, names: Names) -> tuple[str, ...]:
+def _value_parameters(group: Group, names: Names) -> tuple[str, ...]:
     """Return the descriptions of the small arrays in host memory that a group reads."""
     taken = taken_by_value(group) if group.opaque is None else []
     small = [node for node in inputs_of(group) if value_bytes(node)]
@@ -369,7 +369,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         copied = []
     for task in copied:
         if task.node.operands[0].kind != "empty":
-            read, written = read + beside_bytes(task), written + beside_bytes(task)
+            read, written = read + copied_bytes(task), written + copied_bytes(task)
     loops = tuple((loop.role, loop.extent) for loop in group.loops)
     formulas = tuple(line for p in group.placed for line in formulas_of(p, group, names, schedule.in_place))
     roles = {loop.role for loop in group.loops}
@@ -436,13 +436,13 @@ def members_of(group: Group) -> tuple[str, ...]:
 def _members(group: Group) -> list[tuple[str, Location | None]]:
     members: list[tuple[str, Location | None]] = []
     for p in group.placed:
-        members.extend((i.node.op, i.node.location) for i in all_instructions(p.task.body) if _is_members(i))
+        members.extend((i.node.op, i.node.location) for i in all_instructions(p.task.body) if _is_user_operation(i))
         if p.task.kind != "map":
             members.append((f"{p.task.kind} {p.task.node.op}".strip(), p.task.node.location))
     return members or [("copy", None)]
 
 
-def _is_members(instruction: Instruction) -> bool:
+def _is_user_operation(instruction: Instruction) -> bool:
     """Return whether an instruction is an operation of the user's program, and not a cast or index arithmetic."""
     return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
 

@@ -69,13 +69,13 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
     task = placed.task
     speller = Speller(placed, group, names)
     made = speller.spell(task.body, [])
-    value = _bare(made[task.result])
+    value = _without_parentheses(made[task.result])
     target = names(task.node)
     previous = names(task.previous) if task.previous is not None else ""
     place = "" if task.kind == "scatter" else _subscript(task.node.shape, placed.flat(task.target), group.loops)
     match task.kind:
         case "reduce" | "scan":
-            line = f"{target} = {task.kind}_{task.node.op}({value}){_along(placed, group)}"
+            line = f"{target} = {task.kind}_{task.node.op}({value}){_loop_names(placed, group)}"
         case "update":
             line = f"{target} = {previous} {'in place' if task.node in in_place else 'copied'}, {place} <- {value}"
         case "rebuild":
@@ -94,7 +94,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
     return [*speller.lines, line]
 
 
-def _along(placed: Placed, group: Group) -> str:
+def _loop_names(placed: Placed, group: Group) -> str:
     """Return the names of a reduction's loops as text.
 
     Return "" if these loops are all the reduction loops of the kernel.
@@ -125,7 +125,7 @@ class Speller:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Return the formulas in `before` (those of earlier instructions), followed by those of these instructions."""
+        """Return the list `before`, the formulas of earlier instructions, extended by those of `instructions`."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):
@@ -134,7 +134,7 @@ class Speller:
                 shared = self.names.shared
                 if text not in shared:
                     shared[text] = f"v{len(shared)}"
-                    self.lines.append(f"{shared[text]} = {_bare(_shortened(text))}")
+                    self.lines.append(f"{shared[text]} = {_without_parentheses(_shortened(text))}")
                 text = shared[text]
             made.append(_shortened(text))
         return made
@@ -142,7 +142,7 @@ class Speller:
     def _formula(self, i: Instruction, made: list[str]) -> str:
         match i.kind:
             case "read":
-                return self.names(i.node) + self._place(i)
+                return self.names(i.node) + self._subscripts(i)
             case "gather":
                 return f"{self.names(i.node)}[{', '.join(made[k] for k in i.operands)}]"
             case "iota":
@@ -152,14 +152,14 @@ class Speller:
             case "scalar":
                 return f"s{i.node.attrs[0]}"
             case "map":
-                return _spell(i.node, [made[k] for k in i.operands])
+                return _format_op(i.node, [made[k] for k in i.operands])
             case "choose":
                 sides = [self.spell(branch.instructions, made)[branch.result] for branch in i.branches]
                 return f"({sides[0]} if {made[i.operands[0]]} else {sides[1]})"
             case _:
                 assert_never(i.kind)
 
-    def _place(self, read: Instruction) -> str:
+    def _subscripts(self, read: Instruction) -> str:
         """Return the subscripts of a read, or "" if the value is read only at the index of the result."""
         form = self.placed.flat(read.index)
         if len(self.places[read.node]) == 1 and form in self.plain:
@@ -171,7 +171,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST // 2] + " ... " + text[-LONGEST // 2 :]
 
 
-def _bare(formula: str) -> str:
+def _without_parentheses(formula: str) -> str:
     """Return a formula without its outer parentheses."""
     depth = 0
     for k, letter in enumerate(formula):
@@ -211,7 +211,7 @@ def _sum(start: int, terms: Iterable[tuple[int, int]]) -> str:
     return found.removeprefix("+")
 
 
-def _spell(node: Expr, operands: list[str]) -> str:
+def _format_op(node: Expr, operands: list[str]) -> str:
     if node.op == "cast":
         return operands[0] if node.attrs[0].kind == node.dtype.kind else f"{node.dtype}({operands[0]})"
     symbol = _SYMBOLS.get(find_op(node.op).name)

@@ -59,7 +59,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
             boxes[f"array {name}"] = Box([name], "output")
             levels[f"array {name}"] = last
             edges[f"kernel {k}", f"array {name}"] = []
-    width, height = _place(boxes, levels)
+    width, height = _arrange_boxes(boxes, levels)
     number = min(shown, default=0)  # the pictures of a page have their own arrowheads
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -90,7 +90,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
     return [line if len(line) <= CHARACTERS else line[: CHARACTERS - 3] + "..." for line in lines]
 
 
-def _place(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
+def _arrange_boxes(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
     """Place the boxes of each level in a centered row, from top to bottom. Return the size of the picture."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():

@@ -11,7 +11,7 @@ from weft.runtime import show_place
 MOST_LINES = 4000
 
 
-def describe_place(node: Expr) -> str:
+def describe_location(node: Expr) -> str:
     """Return the source line that created a value, in parentheses, or "" if it is unknown."""
     return f" ({show_place(node.location)})" if node.location is not None else ""
 
@@ -25,7 +25,9 @@ def describe(versions: Sequence[Expr]) -> str:
         operands = ", ".join(names[child] for child in node.operands)
         attrs = repr(constant_value(node)) if node.kind == "constant" else repr(node.attrs) if node.attrs else ""
         kind = f"{node.kind} {node.op}".strip()
-        lines.append(f"{names[node]} = {kind}({operands}) {attrs} {node.dtype}{list(node.shape)}{describe_place(node)}")
+        lines.append(
+            f"{names[node]} = {kind}({operands}) {attrs} {node.dtype}{list(node.shape)}{describe_location(node)}"
+        )
     if len(order) > MOST_LINES:
         lines.append(f"... and {len(order) - MOST_LINES} more")
     return "\n".join([*lines, "results: " + ", ".join(names[v] for v in versions)])

@@ -23,12 +23,12 @@ def range_of(node: Expr, depth: int = _DEPTH) -> Range:
         return 0, 1
     limits = np.iinfo(node.dtype)
     whole = int(limits.min), int(limits.max)
-    found = _closer(node, depth) if depth and 0 not in node.shape else None
+    found = _narrower_range(node, depth) if depth and 0 not in node.shape else None
     # beyond the dtype's range the value has wrapped around, and nothing is known
     return whole if found is None or found[0] < whole[0] or found[1] > whole[1] else found
 
 
-def _closer(node: Expr, depth: int) -> Range | None:
+def _narrower_range(node: Expr, depth: int) -> Range | None:
     match node.kind:
         case "constant":
             value = int(constant_value(node))
@@ -45,17 +45,17 @@ def _closer(node: Expr, depth: int) -> Range | None:
         case "reduce" if node.op in ("minimum", "maximum") and node.operands[0].dtype.kind in "iu":
             return range_of(node.operands[0], depth - 1)
         case "map" if node.op == "cast" and node.operands[0].dtype.kind == "f":
-            return _cut_off(node, *_float_range(node.operands[0], depth - 1))
+            return _range_after_cast(node, *_float_range(node.operands[0], depth - 1))
         case "map" if all(child.dtype.kind in "biu" for child in node.operands):
             rule = _RULES.get(node.op)
             if rule is not None and all(
-                _holds(child, kind) for child, kind in zip(node.operands, node.attrs, strict=False)
+                _is_exact_cast(child, kind) for child, kind in zip(node.operands, node.attrs, strict=False)
             ):
                 return rule(*(range_of(child, depth - 1) for child in node.operands))
     return None
 
 
-def _cut_off(node: Expr, low: float, high: float) -> Range:
+def _range_after_cast(node: Expr, low: float, high: float) -> Range:
     """Return the range of `node`, which casts floats between `low` and `high` to an integer dtype.
 
     Values saturate at the dtype's bounds, and NaN becomes 0.
@@ -85,7 +85,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
     return nothing
 
 
-def _holds(child: Expr, kind: np.dtype) -> bool:
+def _is_exact_cast(child: Expr, kind: np.dtype) -> bool:
     """Return whether an operand's values do not change when they are cast to the operation's dtype."""
     return np.can_cast(child.dtype, kind) or (child.kind == "constant" and child.dtype.kind == kind.kind)
 

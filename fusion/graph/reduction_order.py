@@ -26,10 +26,10 @@ LONG_ROW = 1 << 18
 
 
 class Level(NamedTuple):
-    """The order of the reduction loops in one kernel.
+    """The loop of a reduction kernel that runs in vector lanes, which determines the order within the kernel.
 
-    `lanes` is the loop that runs in vector lanes (-1: none). `masked` states whether the remainder of that loop also
-    runs in vector lanes, with a mask.
+    `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of that loop also runs in vector
+    lanes, with a mask.
     """
 
     lanes: int = -1
@@ -37,7 +37,7 @@ class Level(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The order of a reduction.
+    """The order of a reduction: its loops, its split into blocks, and the vector lanes of its kernels.
 
     Attributes
     ----------

@@ -107,7 +107,7 @@ def as_symbol(number: Any) -> Any:
     return import_module("sympy").sympify(number)
 
 
-def take_apart(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> SymbolicProgram:
+def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = ()) -> SymbolicProgram:
     """Convert an expression, or a matrix, array or sequence of expressions, to a program.
 
     Parameters

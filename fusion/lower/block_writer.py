@@ -19,7 +19,15 @@ from weft.fusion.graph.index_map import Affine, flatten, variable
 from weft.fusion.lower.blocked_steps_writer import BlockedStepsWriter
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.plan.blocked_steps import BlockedSteps, Place, Statement, Step, unflatten
-from weft.fusion.plan.step_blocks import near, plane_sizes, ring_places, ring_readers, threads_of, turn_of, turns_of
+from weft.fusion.plan.step_blocks import (
+    iteration_range,
+    plane_sizes,
+    ring_delay,
+    ring_offset,
+    ring_offsets,
+    ring_readers,
+    threads_of,
+)
 
 
 class BlockWriter(BlockedStepsWriter):
@@ -38,7 +46,7 @@ class BlockWriter(BlockedStepsWriter):
         self.over: list[int] = []  # steps that overwrite the values that they update; they come last
         self.writing_over = False
 
-    def _place_axes(self) -> None:
+    def _map_axes_to_loops(self) -> None:
         self.nest.position = {axis: 1 + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
@@ -47,9 +55,9 @@ class BlockWriter(BlockedStepsWriter):
         with b.loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
             self._make_rings()
-            self._find_part(part.index)
+            self._set_block_bounds(part.index)
             if blocked.rows:
-                first, more = turns_of(blocked)
+                first, more = iteration_range(blocked)
                 self.first_row = b.op("add", self.starts[0], b.constant(first))
                 length = b.op("subtract", self.stops[0], self.starts[0])
                 with b.loop(b.op("add", length, b.constant(more)), "serial") as turn:
@@ -66,7 +74,7 @@ class BlockWriter(BlockedStepsWriter):
 
     def _make_rings(self) -> None:
         """Allocate the ring buffers and fill them with 0. Rings of the same dtype share an array."""
-        places, sizes = ring_places(self.blocked)
+        places, sizes = ring_offsets(self.blocked)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
             for dtype, count in sizes.items()
@@ -99,13 +107,15 @@ class BlockWriter(BlockedStepsWriter):
         kept = list(self.indices)
         for node in taken:
             places = [self._coordinate(axis, 0) for axis in range(self.blocked.axes)]
-            self._stand([self._clamped(p, axis, self._size(axis, node.shape[axis])) for axis, p in enumerate(places)])
-            self._note_ring(node, super(BlockedStepsWriter, self)._load(node, _everywhere(node))[0])
+            self._set_indices(
+                [self._clamped(p, axis, self._size(axis, node.shape[axis])) for axis, p in enumerate(places)]
+            )
+            self._queue_ring_store(node, super(BlockedStepsWriter, self)._load(node, _index_at_point(node))[0])
         for number in numbers:
             if self.blocked.steps[number].statements[0].task.node in self.blocked.owner:
                 self.over.append(number)
             else:
-                self._do_step(number)
+                self._emit_step(number)
         self.flush_stores()
         self.indices[:] = kept
         self.leave_loops(1)
@@ -117,25 +127,25 @@ class BlockWriter(BlockedStepsWriter):
         """
         b, rows = self.builder, self.blocked.rows
         if axis < rows:
-            return self._once(("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.turn, -lag)))
+            return self._memoized(("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.turn, -lag)))
         margin = self.blocked.margin[axis - rows]
 
         def make() -> Value:
             return b.op("add", b.op("add", self.starts[axis], b.constant(-margin)), self.points[axis - rows])
 
-        return self._once(("at", axis), 2 + axis, make)
+        return self._memoized(("at", axis), 2 + axis, make)
 
     def _shifted(self, value: Value, by: int) -> Value:
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
-    def _once(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
+    def _memoized(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
         """Return the value of `make`. It is computed once, inside `depth` loops, and shared by all steps."""
         if key not in self.steady:
             with self.builder.at(depth):
                 self.steady[key] = make()
         return self.steady[key]
 
-    def _stand(self, indices: list[Value]) -> None:
+    def _set_indices(self, indices: list[Value]) -> None:
         """Set the loop indices, and drop the cached values that depend on the previous indices."""
         self.leave_loops(1)
         self.indices[1:] = indices
@@ -149,27 +159,27 @@ class BlockWriter(BlockedStepsWriter):
 
     # -- steps --------------------------------------------------------------------------------
 
-    def _do_step(self, number: int) -> None:
+    def _emit_step(self, number: int) -> None:
         """Emit a step at the current point: new values inside its box, and copies of the previous values outside."""
         b, step = self.builder, self.blocked.steps[number]
-        places = self._stand_in_box(number)
+        places = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
         # (statements without values beside the box may start at another point than the step's other statements)
         kept = [s for s in step.statements if s.task.node not in self.group.private]
         targets = {s.task.node: self._target(s, s.placed.flat(s.task.target)) for s in kept if s.previous is None}
-        self._stand([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
+        self._set_indices([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
         inside = self._inside(step, places)
         for statement, value in values:
             node = statement.task.node
             if inside is not None and statement.previous is not None:
-                value = self._beside(statement, inside, value)
-            self._note_ring(node, value)
+                value = self._select_in_box(statement, inside, value)
+            self._queue_ring_store(node, value)
             if node not in self.group.private:
                 here = self._is_own(step, places)
                 if inside is not None and statement.previous is None:
                     here = b.op("logical_and", here, inside)
-                pointer, index = targets.get(node) or self._target(statement, _everywhere(node))
+                pointer, index = targets.get(node) or self._target(statement, _index_at_point(node))
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
@@ -177,7 +187,7 @@ class BlockWriter(BlockedStepsWriter):
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
-    def _stand_in_box(self, number: int) -> list[Value]:
+    def _set_indices_in_box(self, number: int) -> list[Value]:
         """Set the loop indices to the point of the step's box that is nearest to the thread's point.
 
         Return the thread's point.
@@ -190,17 +200,17 @@ class BlockWriter(BlockedStepsWriter):
             with b.at(2 + axis):
                 place = b.op("subtract", place, self._size(axis, origin)) if origin else place
             inner.append(self._clamped(place, axis, self._size(axis, extent)))
-        self._stand(inner)
+        self._set_indices(inner)
         return places
 
-    def _write_over(self, number: int) -> None:
+    def _step_in_place(self, number: int) -> None:
         """Emit a step that works in place. It does not read outside of its box, where other threads may write."""
         b, blocked = self.builder, self.blocked
-        places = self._stand_in_box(number)
+        places = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements
         node = statement.task.node
         owner = blocked.owner[node]
-        index = self._place_in_ring(owner, turn_of(blocked, owner, number, (0,) * blocked.axes), 0)
+        index = self._ring_index(owner, ring_delay(blocked, owner, number, (0,) * blocked.axes), 0)
         inside = self._inside(blocked.steps[number], places, all_sides=True)
         assert inside is not None
         outside, self.values, self.branching, self.writing_over = self.values, dict(self.values), 1 + blocked.axes, True
@@ -245,16 +255,16 @@ class BlockWriter(BlockedStepsWriter):
         assert found is not None
         return found
 
-    def _beside(self, statement: Statement, inside: Value, value: Value) -> Value:
+    def _select_in_box(self, statement: Statement, inside: Value, value: Value) -> Value:
         """Emit a choice: the step's new value inside its box, and the previous version's value outside."""
         b, previous = self.builder, statement.previous
         assert previous is not None
-        distance = self._apart(previous, statement.start)
+        distance = self._ring_offset(previous, statement.start)
         # (its location must be known before the branches)
         if distance is not None and (previous, self.number, distance) in self.served:
             source, index = self._in_ring(previous, distance)
         else:
-            source, index = self.pointer(previous, 0), self.address(_everywhere(previous), previous)[0]
+            source, index = self.pointer(previous, 0), self.address(_index_at_point(previous), previous)[0]
         with b.if_(inside, [value.type]) as taken:
             taken.yield_(value)
         with b.else_() as other:
@@ -269,7 +279,7 @@ class BlockWriter(BlockedStepsWriter):
             with self.builder.if_(here):
                 self.builder.store(pointer, index, value)
         for number in self.over:
-            self._write_over(number)
+            self._step_in_place(number)
         self.ring_stores.clear()
         self.kept.clear()
         self.over.clear()
@@ -278,14 +288,14 @@ class BlockWriter(BlockedStepsWriter):
 
     def _load(self, node: Expr, form: Affine) -> tuple[Value, int]:
         # (branches read memory: the values that they need must be computed before the branches)
-        distance = self._distance(node, form) if self.branching is None or self.writing_over else None
+        distance = self._read_offset(node, form) if self.branching is None or self.writing_over else None
         if distance is None or (node, self.number, distance) not in self.served:
             assert node not in self.blocked.homes
             return super(BlockedStepsWriter, self)._load(node, form)
         source, index = self._in_ring(node, distance)
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
-    def _distance(self, node: Expr, form: Affine) -> Place | None:
+    def _read_offset(self, node: Expr, form: Affine) -> Place | None:
         """Return the offset at which a step reads a value, relative to the step's points.
 
         Return None unless the step reads along all axes.
@@ -297,30 +307,30 @@ class BlockWriter(BlockedStepsWriter):
             return None
         if any((axis in walked) != (extent > 1) for axis, extent in enumerate(step.extents)):
             return None
-        return self._apart(node, unflatten(form[0], node.shape))
+        return self._ring_offset(node, unflatten(form[0], node.shape))
 
-    def _apart(self, node: Expr, first: Place) -> Place | None:
+    def _ring_offset(self, node: Expr, first: Place) -> Place | None:
         """Return the offset of a read whose first element is `first`. Return None if it is too large for a ring."""
         here = self.blocked.steps[self.number].origin
         if node in self.blocked.homes:
             home, start = self.blocked.homes[node]
             there = self.blocked.steps[home].origin
             first = tuple(o - s + a for o, s, a in zip(first, start, there, strict=True))
-        return near(o - a for o, a in zip(first, here, strict=True))
+        return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
         """Return the ring of a value, and the ring index of its element at this offset from the current point."""
-        behind = turn_of(self.blocked, node, self.number, distance)
+        behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)
-        return self.rings[owner][0], self._place_in_ring(owner, behind, beside)
+        return self.rings[owner][0], self._ring_index(owner, behind, beside)
 
-    def _note_ring(self, node: Expr, value: Value) -> None:
+    def _queue_ring_store(self, node: Expr, value: Value) -> None:
         """Queue the store of a newly computed value to its ring, if the value has a ring."""
         if node in self.rings:
-            self.ring_stores.append((self.rings[node][0], self._place_in_ring(node, 0, 0), value))
+            self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
-    def _place_in_ring(self, node: Expr, behind: int, beside: int) -> Value:
+    def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
         """Return the ring index of an element.
 
         The element is `beside` elements from this point and was stored `behind` iterations ago.
@@ -328,7 +338,7 @@ class BlockWriter(BlockedStepsWriter):
         b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None
         if self.blocked.rows and rows > 1:
-            total = self._once(("slot", rows, behind % rows), 2, lambda: self._slot(rows, behind % rows))
+            total = self._memoized(("slot", rows, behind % rows), 2, lambda: self._ring_row(rows, behind % rows))
         for axis, (point, pitch) in enumerate(zip(self.points, self.pitches, strict=True)):
             depth = 2 + self.blocked.rows + axis
 
@@ -336,12 +346,12 @@ class BlockWriter(BlockedStepsWriter):
                 step = b.op("multiply", point, b.constant(pitch)) if pitch > 1 else point
                 return step if total is None else b.op("add", total, step)
 
-            total = self._once(("along", rows, behind % rows, axis), depth, along)
+            total = self._memoized(("along", rows, behind % rows, axis), depth, along)
         assert total is not None
         found, by = total, self.rings[node][1] + beside
-        return self._once(("place", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
+        return self._memoized(("place", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
-    def _slot(self, rows: int, behind: int) -> Value:
+    def _ring_row(self, rows: int, behind: int) -> Value:
         """Return the ring index of the first element of the row that was stored `behind` iterations ago."""
         b = self.builder
         turn = self._shifted(self.turn, (rows - behind) % rows)
@@ -353,6 +363,6 @@ class BlockWriter(BlockedStepsWriter):
         return b.op("multiply", slot, b.constant(prod(self.plane)))
 
 
-def _everywhere(node: Expr) -> Affine:
+def _index_at_point(node: Expr) -> Affine:
     """Return the flat index of the element of `node` whose coordinates are the loop indices."""
     return flatten(tuple(variable(axis) for axis in range(len(node.shape))), node.shape)

@@ -37,9 +37,9 @@ class BlockedStepsWriter(KernelWriter):
         self.stops: list[Value] = []
         self.number = 0  # the step that is being written; in a loop over steps, the step of the first iteration
         self.again: Value | None = None  # the iteration of that loop
-        self._place_axes()
+        self._map_axes_to_loops()
 
-    def _place_axes(self) -> None:
+    def _map_axes_to_loops(self) -> None:
         """Map the axes of a step to loops. These loops are inside the loops over blocks, rows and repeated steps."""
         before = 1 + self.blocked.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
@@ -49,9 +49,9 @@ class BlockedStepsWriter(KernelWriter):
         self._make_rings()
         with self.builder.loop(self.integer(prod(self.blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
-            self._find_part(part.index)
+            self._set_block_bounds(part.index)
             if self.blocked.rows:
-                first, last = self._turns()
+                first, last = self._row_bounds()
                 with self.builder.loop(last, "serial", start=first) as turn:
                     self.indices.append(turn.index)
                     self._steps()
@@ -81,13 +81,13 @@ class BlockedStepsWriter(KernelWriter):
             (array,) = self.builder.emit("local", (), (kind,), count=count, align=LINE)
             self.rings.update((node, (array, place - begin)) for node, place in places.items())
 
-    # -- places -------------------------------------------------------------------------------
+    # -- bounds and indices -------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
         """Return a length or a position along an axis as an index parameter."""
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
-    def _find_part(self, part: Value) -> None:
+    def _set_block_bounds(self, part: Value) -> None:
         """Compute the bounds of the current block."""
         b, blocked = self.builder, self.blocked
         bounds = []
@@ -106,47 +106,47 @@ class BlockedStepsWriter(KernelWriter):
         """Return the number of loops outside the loops over a step's axes."""
         return self.nest.position[0]
 
-    def _stepped(self, value: int, slope: int) -> Value:
+    def _with_slope(self, value: int, slope: int) -> Value:
         """Return `value` increased by `slope` for each previous iteration of the loop over steps."""
         b = self.builder
         if self.again is None or not slope:
             return b.constant(value)
         return b.op("add", b.constant(value), b.op("multiply", self.again, b.constant(slope)))
 
-    def _from(self, number: int, axis: int) -> Value:
+    def _first_index(self, number: int, axis: int) -> Value:
         """Return the first index of a step in the current block along an axis."""
         b, rolled = self.builder, self.blocked.rolled
 
         def make() -> Value:
-            low = self._stepped(self.blocked.steps[number].low[axis], rolled.low[axis] if rolled else 0)
+            low = self._with_slope(self.blocked.steps[number].low[axis], rolled.low[axis] if rolled else 0)
             return b.op("maximum", b.op("subtract", self.starts[axis], low), b.constant(0))
 
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
-    def _to(self, number: int, axis: int) -> Value:
+    def _end_index(self, number: int, axis: int) -> Value:
         """Return the end index of a step in the current block along an axis."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
-            high = self._stepped(step.high[axis], rolled.high[axis] if rolled else 0)
+            high = self._with_slope(step.high[axis], rolled.high[axis] if rolled else 0)
             last = self._size(axis, step.last[axis])
             found = b.op("minimum", b.op("add", self.stops[axis], high), last)
-            if not self.blocked.goes_on(axis):
+            if not self.blocked.continues_beyond(axis):
                 return found
             end = self._size(axis, self.blocked.steps[-1].last[axis])
             return b.op("where", b.op("equal", self.stops[axis], end, dtype=bool), last, found)
 
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
 
-    def _turns(self) -> tuple[Value, Value]:
+    def _row_bounds(self) -> tuple[Value, Value]:
         """Return the bounds of the loop over the rows: its first iteration, and its end."""
         b = self.builder
         found: list[tuple[Value, Value]] = []
         self.nest.position[0] -= 1  # (the loop over rows is not open here)
         for number, step in enumerate(self.blocked.steps):
             lag = b.constant(step.lag)
-            found.append((b.op("add", self._from(number, 0), lag), b.op("add", self._to(number, 0), lag)))
-        self._place_axes()
+            found.append((b.op("add", self._first_index(number, 0), lag), b.op("add", self._end_index(number, 0), lag)))
+        self._map_axes_to_loops()
         self.values = {
             key: value
             for key, value in self.values.items()
@@ -175,12 +175,12 @@ class BlockedStepsWriter(KernelWriter):
         with self.builder.loop(turns, "serial", rolled=True) as again:
             self.indices.append(again.index)
             self.again = again.index
-            self._place_axes()
+            self._map_axes_to_loops()
             for number in numbers[rolled.first : rolled.first + rolled.period]:
                 self._step(number)
             self.again = None
             self.indices.pop()
-        self._place_axes()
+        self._map_axes_to_loops()
         self.leave_loops(depth)
         for number in numbers[behind:]:
             self._step(number)
@@ -189,9 +189,9 @@ class BlockedStepsWriter(KernelWriter):
         """Emit a step. It covers all points, or one row if the kernel iterates over rows."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
-        low, high = self._from(number, 0), self._to(number, 0)
+        low, high = self._first_index(number, 0), self._end_index(number, 0)
         if self.blocked.rows:
-            lag = self._stepped(step.lag, rolled.lag if rolled else 0)
+            lag = self._with_slope(step.lag, rolled.lag if rolled else 0)
             row = b.op("subtract", self.indices[1], lag)
             low, high = b.op("maximum", row, low), b.op("minimum", b.op("add", row, b.constant(1)), high)
         self._axis(step, 0, low, high, None)
@@ -219,7 +219,13 @@ class BlockedStepsWriter(KernelWriter):
                     here = b.op("greater_equal", loop.index, b.constant(0), dtype=bool)
                     here = b.op("logical_and", here, b.op("less", loop.index, extent, dtype=bool))
                     inside = here if inside is None else b.op("logical_and", inside, here)
-                self._axis(step, axis + 1, self._from(self.number, axis + 1), self._to(self.number, axis + 1), inside)
+                self._axis(
+                    step,
+                    axis + 1,
+                    self._first_index(self.number, axis + 1),
+                    self._end_index(self.number, axis + 1),
+                    inside,
+                )
                 self.indices.pop()
             self.leave_loops(depth)
             return
@@ -229,13 +235,17 @@ class BlockedStepsWriter(KernelWriter):
             stop = b.op("where", inside, stop, first)
         if copies and (inside is not None or step.origin[axis]):
             before = b.op("minimum", high, b.constant(0)) if step.origin[axis] else low
-            self._run(step, low, before if inside is None else b.op("where", inside, before, high), copying=True)
-        self._run(step, first, stop, copying=False)
+            self._innermost_loop(
+                step, low, before if inside is None else b.op("where", inside, before, high), copying=True
+            )
+        self._innermost_loop(step, first, stop, copying=False)
         if copies and step.origin[axis] + step.extents[axis] < step.last[axis]:
             behind = b.op("maximum", low, extent)
-            self._run(step, behind, high if inside is None else b.op("where", inside, high, behind), copying=True)
+            self._innermost_loop(
+                step, behind, high if inside is None else b.op("where", inside, high, behind), copying=True
+            )
 
-    def _run(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
+    def _innermost_loop(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
         """Emit the innermost loop. It computes the values of the step, or copies the previous values."""
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:
@@ -244,8 +254,8 @@ class BlockedStepsWriter(KernelWriter):
                 if not copying:
                     self.point(statement.placed)
                 elif statement.previous is not None:
-                    here = _here(statement)
-                    self._note_stores(statement.placed, self._load(statement.previous, here)[0], here)
+                    here = _index_of_point(statement)
+                    self._queue_stores(statement.placed, self._load(statement.previous, here)[0], here)
             self.flush_stores()
             self.results.clear()
             self.indices.pop()
@@ -255,14 +265,14 @@ class BlockedStepsWriter(KernelWriter):
 
     def store_later(self, placed: Placed, value: Value) -> None:
         """Queue the stores of a value: to its ring, and to memory that other kernels read."""
-        self._note_stores(placed, value, placed.flat(placed.task.target))
+        self._queue_stores(placed, value, placed.flat(placed.task.target))
 
-    def _note_stores(self, placed: Placed, value: Value, form: Affine) -> None:
+    def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:
         node = placed.task.node
         value = self.builder.cast(value, node.dtype)
         ring = self.blocked.owner.get(node, node)
         if ring in self.rings:
-            self.stores.append((placed, self.rings[ring][0], self._place(node, form[0])[0], value))
+            self.stores.append((placed, self.rings[ring][0], self._element_in_ring(node, form[0])[0], value))
         if node not in self.group.private:
             index, _ = self.address(form, node)
             self.stores.append((placed, self.pointer(node, form[0], writable=True), index, value))
@@ -271,10 +281,10 @@ class BlockedStepsWriter(KernelWriter):
         ring = self.blocked.owner.get(node, node)
         if ring not in self.rings:
             return super()._load(node, form)
-        index, depth = self._place(node, form[0])
+        index, depth = self._element_in_ring(node, form[0])
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
-    def _place(self, node: Expr, first: int) -> tuple[Value, int]:
+    def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
         """Return the ring index of the element of `node` that the step reads, and the index's loop depth.
 
         `first` is the flat index of the element that is read at the first point of the step's box.
@@ -298,9 +308,9 @@ class BlockedStepsWriter(KernelWriter):
         def base() -> Value:
             ring = self.rings[owner][1]
             slope = rows * prod(sizes) if self.again is not None else 0
-            total = self._stepped(ring * rows * prod(sizes), slope)
+            total = self._with_slope(ring * rows * prod(sizes), slope)
             for axis, pitch in zip(range(blocked.rows, blocked.axes), pitches, strict=True):
-                places = b.op("subtract", shift(axis), self._from(whose, axis))
+                places = b.op("subtract", shift(axis), self._first_index(whose, axis))
                 total = b.op("add", total, b.op("multiply", places, b.constant(pitch)) if pitch > 1 else places)
             return total
 
@@ -324,7 +334,7 @@ class BlockedStepsWriter(KernelWriter):
         return total, depth
 
 
-def _here(statement: Statement) -> Affine:
+def _index_of_point(statement: Statement) -> Affine:
     """Return the flat index of the current point, which may be outside of the statement's box."""
     shape = statement.task.node.shape
     places = [combine(s, ((variable(axis), 1),)) for axis, s in enumerate(statement.start)]

@@ -31,8 +31,8 @@ from weft.fusion.graph.index_map import Affine
 from weft.fusion.graph.sizes import Size
 from weft.fusion.plan.body import Branch, Instruction, Loop, accumulator_dtype, all_instructions
 from weft.fusion.plan.group import Group, Placed
-from weft.fusion.plan.nest import MOST_STEP, Nest, fold_position
-from weft.fusion.plan.parts import order_alone
+from weft.fusion.plan.nest import MOST_STEP, Nest, reduction_position
+from weft.fusion.plan.reduction_splits import order_alone
 from weft.fusion.plan.traffic import taken_by_value, traffic
 
 # Bindings of a parameter: ("buffer", materialized value, byte offset), ("partial", number, 0), ("int", value, 0),
@@ -69,9 +69,9 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the attributes of a reduction loop: ``across`` if `holds` is true, otherwise none.
+    """Return the attribute ``across`` of a reduction loop if `holds` is true, otherwise no attribute.
 
-    With the attribute ``across``, each vector lane computes a different result, and reduces its elements in order.
+    In a loop with this attribute, each vector lane computes a different result, and reduces its elements in order.
     """
     return {"across": True} if holds else {}
 
@@ -321,7 +321,7 @@ class KernelWriter:
         key = (node.op, node.dtype, *typed)
         return self._numbered(key, depth, lambda: self.builder.op(node.op, *typed, dtype=node.dtype))
 
-    # -- folds ----------------------------------------------------------------------------
+    # -- reductions and scans -------------------------------------------------------------
 
     def initial(self, placed: Placed) -> list[Value]:
         """Return the initial accumulators of a reduction."""
@@ -341,13 +341,13 @@ class KernelWriter:
     def _body_dtype(placed: Placed) -> np.dtype:
         return placed.task.node.operands[0].dtype
 
-    def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+    def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
         """Combine the accumulators of a reduction with its value at the current point. Return the new accumulators."""
         made = self.body(placed)
         value = made[placed.task.result][0]
         node = placed.task.node
         if node.op in ("argmin", "argmax"):
-            index, _ = self.address(fold_position(placed), "iota")
+            index, _ = self.address(reduction_position(placed), "iota")
             new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
         else:
             new = (self.builder.cast(value, accumulator_dtype(node)),)
@@ -357,10 +357,10 @@ class KernelWriter:
         """Return whether an argmin or argmax visits the elements in C order."""
         if not self.for_cpu:
             return False
-        steps = [step for _, step in self.nest.rewrite(fold_position(placed))[1]]
+        steps = [step for _, step in self.nest.rewrite(reduction_position(placed))[1]]
         return all(one > other for one, other in itertools.pairwise(steps))
 
-    def finished(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
+    def reduction_result(self, placed: Placed, carried: tuple[Value, ...]) -> Value:
         """Return the result of a reduction, given its final accumulators."""
         return self.builder.cast(carried[-1], placed.task.node.dtype)
 
@@ -439,7 +439,7 @@ class KernelWriter:
         for number in range(max(p.stage for p in self.group.placed) + 1):
             placed = self.stage(number)
             if number & 1:
-                self._fold_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
+                self._inner_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
                 self.leave_loops(len(self.nest.outer))
             else:
                 for p in placed:
@@ -450,7 +450,7 @@ class KernelWriter:
         """Return the tasks of a stage."""
         return [p for p in self.group.placed if p.stage == number]
 
-    def _fold_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
+    def _inner_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
         """Emit the inner loops. They carry the accumulators of reductions or the running values of scans."""
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = folds or scans
@@ -462,7 +462,7 @@ class KernelWriter:
         position = 0
         for p in folds:
             width = len(self.accumulators(p))
-            value = self.finished(p, final[position : position + width])
+            value = self.reduction_result(p, final[position : position + width])
             position += width
             self.results[p.task.node] = (value, len(self.nest.outer))
             self.store_later(p, value)
@@ -474,7 +474,7 @@ class KernelWriter:
             return [self._body_dtype(placed), np.dtype(np.int64)]
         return [accumulator_dtype(node)]
 
-    def fold_names(self, placed: Placed) -> tuple[str, ...]:
+    def combining_ops(self, placed: Placed) -> tuple[str, ...]:
         """Return the ops that combine a reduction's accumulators."""
         return (placed.task.node.op,)
 
@@ -490,10 +490,10 @@ class KernelWriter:
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
-        names = tuple(name for p in carriers for name in self.fold_names(p)) if loop.role == "reduce" else ()
+        names = tuple(name for p in carriers for name in self.combining_ops(p)) if loop.role == "reduce" else ()
         start, stop = bounds if bounds is not None else (None, self.integer(loop.extent, ("extent", number)))
         role = "serial" if loop.role == "parallel" else loop.role
-        how = self.ways(carriers) if loop.role == "reduce" else {}
+        how = self.reduction_attributes(carriers) if loop.role == "reduce" else {}
         with self.builder.loop(stop, role, start=start, initial=carried, combine=names, **how) as opened:
             self.indices.append(opened.index)
             after = self._inner_loop(carriers, inner, number + 1, list(opened.carried), None)
@@ -501,7 +501,7 @@ class KernelWriter:
         self.indices.pop()
         return opened.results
 
-    def ways(self, folds: list[Placed]) -> dict[str, Any]:
+    def reduction_attributes(self, folds: list[Placed]) -> dict[str, Any]:
         """Return the attributes of a reduction loop. On a CPU, each vector lane may compute a different result."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in folds if p.task.rounds()))
 
@@ -511,11 +511,11 @@ class KernelWriter:
         for p in inner:
             if p in carriers:
                 width = len(self.accumulators(p))
-                next_values = self.folded(p, carried[position : position + width])
+                next_values = self.combined(p, carried[position : position + width])
                 position += width
                 following.extend(next_values)
                 if p.task.kind == "scan":
-                    value = self.finished(p, next_values)
+                    value = self.reduction_result(p, next_values)
                     self.results[p.task.node] = (value, len(self.indices))
                     self.store_later(p, value)
             else:

@@ -115,16 +115,16 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
         logical, sizes = lowered.kernel, lowered.sizes()
         lowered.kernel = describe_shapes(logical, sizes, target, exact=special, parts=parts)
         schedule = lowered.kernel.attributes.get("schedule")
-        if special and isinstance(schedule, RowPlanes) and (same := _same_memory(lowered)):
+        if special and isinstance(schedule, RowPlanes) and (same := _overlapping_pointers(lowered)):
             lowered.kernel = describe_shapes(merge_pointers(logical, same), sizes, target, exact=True, parts=parts)
         if not special and not (schedule and schedule.keeps_alignment):
             _forget_alignment(lowered.kernel, schedule.vectors if schedule else ())
-        if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _in_long_rows(group):
+        if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _writes_long_rows(group):
             lowered.kernel.attributes["streams"] = True
     return found
 
 
-def _same_memory(lowered: Lowered) -> dict[str, tuple[str, int]]:
+def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
     """Return the read-only pointers that point into the same array as another pointer.
 
     The result maps the name of each pointer to the name of the other pointer and the distance in elements between the
@@ -140,7 +140,7 @@ def _same_memory(lowered: Lowered) -> dict[str, tuple[str, int]]:
     return same
 
 
-def _in_long_rows(group: Group) -> bool:
+def _writes_long_rows(group: Group) -> bool:
     """Return whether a group writes rows that are long enough for non-temporal stores."""
     return not isinstance(group, BlockedSteps) or group.width[-1] >= LONG_ROW
 

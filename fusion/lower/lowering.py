@@ -21,7 +21,7 @@ from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest, goes_across, make_nest
-from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.reduction_splits import chunk_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 
 # Name of the kernel that combines the results of blocks.
@@ -83,10 +83,10 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 def shares_rows(group: Group, nest: Nest) -> bool:
     """Return whether a group is a scan along rows that are long enough for several threads per row."""
-    return _runs(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
+    return _is_scan_group(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
 
 
-def _runs(group: Group, nest: Nest) -> bool:
+def _is_scan_group(group: Group, nest: Nest) -> bool:
     """Return whether a group consists of independent scans along one loop, without later stages."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
@@ -113,7 +113,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     """
     if not machine.is_gpu:
         return SCAN_CHUNK if shares_rows(group, nest) else 0
-    if _runs(group, nest):
+    if _is_scan_group(group, nest):
         extent = nest.inner[0].extent
         columns = prod(loop.extent for loop in nest.outer)
         if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_BAND or not goes_across(group, nest):
@@ -123,7 +123,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     return 0
 
 
-def _cut(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
+def _split_loop(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
     """Split the outermost inner loop into blocks.
 
     Return the split, and the nest in which the loop over blocks is outermost.
@@ -140,7 +140,7 @@ def _lower_shared(
     group: Group, nest: Nest, length: int, base: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
     scans = [p for p in group.placed if p.task.kind == "scan"]
-    split, chunked = _cut(nest, length, base)
+    split, chunked = _split_loop(nest, length, base)
     first = SplitWriter(group, chunked, "partial", parametric)
     second = SplitWriter(group, chunked, "shared", parametric)
     first.for_cpu = second.for_cpu = for_cpu
@@ -152,7 +152,7 @@ def _lower_shared(
 def _lower_split(
     group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
-    split, chunked = _cut(nest, length, base)
+    split, chunked = _split_loop(nest, length, base)
     rows = split.rows
     first = SplitWriter(group, chunked, "partial", parametric)
     first.for_cpu = for_cpu

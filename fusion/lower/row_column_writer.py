@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from weft.codegen import RowColumnReduction, Value, accumulators, fold, halve
+from weft.codegen import RowColumnReduction, Value, accumulators, fold, halve_columns
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.body import Loop
@@ -33,7 +33,7 @@ TOGETHER = ((4, 4, 20), (2, 8, 40))
 def lower_row_columns(group: RowsAndColumns, base: int, parametric: bool) -> list[Lowered]:
     """Return the kernels of a row-and-column reduction. Scratch buffers are numbered from `base`."""
     batch = tuple(loop.extent for loop in group.batch)
-    count = sum(accumulators(p.task.node.op) for p in _folds(group.columns))
+    count = sum(accumulators(p.task.node.op) for p in _reductions(group.columns))
     across = _split(group.down, group.band, (*batch, group.along.extent), base)
     along = _split(group.along, group.length, (*batch, group.down.extent), base + count)
     parts = replace(across, chunks=across.chunks * group.apart)
@@ -45,7 +45,7 @@ def lower_row_columns(group: RowsAndColumns, base: int, parametric: bool) -> lis
     return [*found, _finish(group, group.columns, group.along, across, parametric)]
 
 
-def _folds(group: Group) -> list[Placed]:
+def _reductions(group: Group) -> list[Placed]:
     return [p for p in group.placed if p.task.kind == "reduce"]
 
 
@@ -66,7 +66,7 @@ def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parame
     nest = Nest([*group.batch, Loop(kept.extent, "parallel")], [Loop(split.chunks, "reduce")], position)
     writer = FinishWriter(behind, nest, "finish", parametric)
     writer.apart = group.apart if part is group.columns else 1
-    writer.build_finish(_folds(behind), split)
+    writer.build_finish(_reductions(behind), split)
     return writer.finish()
 
 
@@ -90,7 +90,7 @@ class FinishWriter(SplitWriter):
         first = b.op("multiply", b.op("multiply", self.indices[-1], b.constant(self.apart)), columns)
         first = b.op("add", first, self.indices[0])
         places = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
-        names = [name for p in folds for name in self.fold_names(p)]
+        names = [name for p in folds for name in self.combining_ops(p)]
 
         def together(one: list[Value], other: list[Value]) -> list[Value]:
             found: list[Value] = []
@@ -99,7 +99,7 @@ class FinishWriter(SplitWriter):
                 found += fold(b, name, tuple(one[width]), tuple(other[width]))
             return found
 
-        found: list[Value] = halve(
+        found: list[Value] = halve_columns(
             [super(FinishWriter, self).partial_reductions(folds, split, at, like, p) for p in places], together
         )
         return found
@@ -122,7 +122,7 @@ class RowColumnWriter(SplitWriter):
         self.cut = len(cuts)
         self.row = len(nest.outer)  # index of the loop over the rows
         self.work = prod(loop.extent for loop in (*group.batch, *nest.inner))
-        self.by_rows, self.by_columns = _folds(group.rows), _folds(group.columns)
+        self.by_rows, self.by_columns = _reductions(group.rows), _reductions(group.columns)
         carried = sum(kind.itemsize for p in self.by_rows for kind in self.accumulators(p))
         size = group.instructions
         few = (n for n, least, most in TOGETHER if carried <= least and size <= most)
@@ -130,23 +130,23 @@ class RowColumnWriter(SplitWriter):
 
     def write(self) -> Lowered:
         """Return the kernel."""
-        self._parallel(0, self._part)
+        self._parallel(0, self._emit_block)
         return self.finish()
 
-    def _part(self) -> None:
+    def _emit_block(self) -> None:
         """Emit the work of a thread or block: its rows, and in each row its columns."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
-        self.so_far = self._place(self.across, self.cut - 1 if self.along.chunks == 1 else 0)
+        self.so_far = self._scratch_offset(self.across, self.cut - 1 if self.along.chunks == 1 else 0)
         self._begin_columns()
         if self.together > 1:
             together = b.constant(self.together)
             whole = b.op("floor_divide", b.op("subtract", end, first), together)
             middle = b.op("add", first, b.op("multiply", whole, together))
-            self._down(first, middle, self.together)
+            self._row_loop(first, middle, self.together)
             first = middle
-        self._down(first, end, 1)
+        self._row_loop(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
         """Return the first index and the end index of the current block along a split loop."""
@@ -164,7 +164,7 @@ class RowColumnWriter(SplitWriter):
             first = b.op("add", start, number)
         return first, b.op("minimum", b.op("add", start, size), extent)
 
-    def _place(self, split: Split, cut: int, last: Value | None = None) -> Value:
+    def _scratch_offset(self, split: Split, cut: int, last: Value | None = None) -> Value:
         """Return the scratch offset of the current block's partial results.
 
         Blocks are outermost, then the kept loops.
@@ -197,10 +197,10 @@ class RowColumnWriter(SplitWriter):
 
     # -- rows ---------------------------------------------------------------------------------------
 
-    def _down(self, first: Value, end: Value, together: int) -> None:
+    def _row_loop(self, first: Value, end: Value, together: int) -> None:
         """Emit the loop over the rows from `first` to `end`. Each iteration processes `together` rows."""
         b = self.builder
-        names = tuple(name for p in self.by_rows for name in self.fold_names(p))
+        names = tuple(name for p in self.by_rows for name in self.combining_ops(p))
         with b.loop(end, "serial", start=first, step=together * self.both.apart) as rows:
             numbers = [b.op("add", rows.index, b.constant(k)) if k else rows.index for k in range(together)]
             initial = [v for p in self.by_rows for v in self.initial(p)] * together
@@ -208,21 +208,21 @@ class RowColumnWriter(SplitWriter):
             start, stop = self.columns
             with b.loop(stop, "reduce", start=start, initial=initial, combine=names * together) as loop:
                 self.indices.append(loop.index)
-                loop.yield_(*self._elements_of(numbers, loop.carried))
+                loop.yield_(*self._combine_rows(numbers, loop.carried))
             self.indices.pop()
             width = len(loop.results) // together
             for k, number in enumerate(numbers):
-                self._enter(number)
+                self._set_row(number)
                 self._finish_row(loop.results[k * width : (k + 1) * width])
             self.indices.pop()
         self.leave_loops(self.row)
 
-    def _enter(self, row: Value) -> None:
+    def _set_row(self, row: Value) -> None:
         """Set the current row, and drop the cached values that depend on the previous row."""
         self.leave_loops(self.row)
         self.indices[self.row] = row
 
-    def _elements_of(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
+    def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
         """Combine an element of each row with the accumulators of rows and columns.
 
         Return the row accumulators.
@@ -233,17 +233,17 @@ class RowColumnWriter(SplitWriter):
         columns = [b.load(self._columns_of(k, v), where) for k, v in enumerate(like)]
         following: list[Value] = []
         for row in rows:
-            self._enter(row)
+            self._set_row(row)
             for p in self.stage(1):
                 if p.task.kind == "map":
                     self.point(p)
             for p in self.by_rows:
                 width = len(self.accumulators(p))
-                following += self.folded(p, carried[len(following) : len(following) + width])
+                following += self.combined(p, carried[len(following) : len(following) + width])
             at = 0
             for p in self.by_columns:
                 width = len(self.accumulators(p))
-                columns[at : at + width] = self.folded(p, tuple(columns[at : at + width]))
+                columns[at : at + width] = self.combined(p, tuple(columns[at : at + width]))
                 at += width
         self._write_columns(where, columns)
         self.flush_stores()
@@ -252,14 +252,14 @@ class RowColumnWriter(SplitWriter):
     def _finish_row(self, values: tuple[Value, ...]) -> None:
         """Store a row's result and compute its later stages, or only store the partial result of a block of the row."""
         if self.along.chunks != 1:
-            where = self._place(self.along, self.cut - 1, self.indices[self.row])
+            where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):
                 self.builder.store(self.scratch(self.along, k, np.dtype(value.type), writable=True), where, value)
             return
         at = 0
         for p in self.by_rows:
             width = len(self.accumulators(p))
-            value = self.finished(p, values[at : at + width])
+            value = self.reduction_result(p, values[at : at + width])
             at += width
             self.results[p.task.node] = value, self.row + 1
             self.store_later(p, value)

@@ -61,23 +61,23 @@ class SplitWriter(KernelWriter):
             measured = self.stage(3)
             if measured:
                 self.leave_loops(depth)
-                self._take_results(first, final)
+                self._bind_results(first, final)
                 count = self._elements(bounds, split.inside)
                 for p in measured:
                     found, _ = self.results[_moment_of(p).centre.node]
-                    self.centres[p.task.node] = self._part_centre(p, found, self.builder.cast(count, found.type))
+                    self.centres[p.task.node] = self._block_shift(p, found, self.builder.cast(count, found.type))
                 initial = [v for p in measured for v in self.initial(p)]
                 final += self._inner_loop(measured, measured, depth, initial, bounds)
             self._store_partials(split, final)
 
         self._parallel(0, at_point)
 
-    def _take_results(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+    def _bind_results(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
         """Make the results of reductions available as values at the current point."""
         position = 0
         for p in folds:
             width = len(self.accumulators(p))
-            value = self.finished(p, final[position : position + width])
+            value = self.reduction_result(p, final[position : position + width])
             self.results[p.task.node] = value, len(self.nest.outer)
             position += width
 
@@ -86,9 +86,9 @@ class SplitWriter(KernelWriter):
         count = self.builder.op("subtract", bounds[1], bounds[0])
         return count if inside == 1 else self.builder.op("multiply", count, self.integer(inside, "inside"))
 
-    # -- sums that are measured from a centre of the open chunk ---------------------------------
+    # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
-    def _part_centre(self, placed: Placed, found: Value, count: Value) -> Value:
+    def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
         """Return the shift of a block's sum. It is the maximum or the mean of the block."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
@@ -107,9 +107,9 @@ class SplitWriter(KernelWriter):
         own = super().accumulators(placed)
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
-    def fold_names(self, placed: Placed) -> tuple[str, ...]:
+    def combining_ops(self, placed: Placed) -> tuple[str, ...]:
         """Return the ops that combine the accumulators of a reduction."""
-        own = super().fold_names(placed)
+        own = super().combining_ops(placed)
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
     def initial(self, placed: Placed) -> list[Value]:
@@ -117,10 +117,10 @@ class SplitWriter(KernelWriter):
         own = super().initial(placed)
         return own * len(_moment_of(placed).terms) if placed.stage == 3 else own
 
-    def folded(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+    def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
         """Combine the accumulators of a reduction with its value at the current point. Return the new accumulators."""
         if placed.stage != 3:
-            return super().folded(placed, carried)
+            return super().combined(placed, carried)
         made = self.body(placed)
         terms = [made[k][0] for k in _moment_of(placed).terms]
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
@@ -156,14 +156,14 @@ class SplitWriter(KernelWriter):
             start, stop = self._bounds(split)
             initial = [v for p in scans for v in self.initial(p)]
             names = tuple(p.task.node.op for p in scans)
-            how = self.ways(scans)
+            how = self.reduction_attributes(scans)
             with self.builder.loop(stop, "reduce", start=start, initial=initial, combine=names, **how) as loop:
                 self.indices.append(loop.index)
                 following: list[Value] = []
                 for p in self.stage(1):
                     if p in scans:
                         at = len(following)
-                        following += self.folded(p, loop.carried[at : at + 1])
+                        following += self.combined(p, loop.carried[at : at + 1])
                     elif p.task.node in needed:
                         self.compute(p)
                 loop.yield_(*following)
@@ -208,28 +208,28 @@ class SplitWriter(KernelWriter):
             for placed in self.stage(0):
                 self.point(placed)
             first = [p for p in folds if p.stage == 1]
-            self._fold_partials(first, split, 0)
+            self._combine_partials(first, split, 0)
             for placed in self.stage(2):
                 self.point(placed)
             measured = self.stage(3)
             if measured:
-                self._fold_partials(measured, split, sum(len(self.accumulators(p)) for p in first), first)
+                self._combine_partials(measured, split, sum(len(self.accumulators(p)) for p in first), first)
             for placed in self.stage(4):
                 self.point(placed)
             self.flush_stores()
 
         self._parallel(0, at_point)
 
-    def _fold_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
+    def _combine_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
         """Emit the loop that combines the accumulators of all blocks, in the scratch buffers `at`, `at + 1`, ...
 
         With `first`, moments are converted to a common shift.
         """
         depth = len(self.nest.outer)
         initial = [v for p in folds for v in self.initial(p)]
-        names = tuple(name for p in folds for name in self.fold_names(p))
+        names = tuple(name for p in folds for name in self.combining_ops(p))
         chunks = self.integer(split.chunks, "chunks")
-        common = [self._common_centre(p) for p in folds] if first else []
+        common = [self._common_shift(p) for p in folds] if first else []
         with self.builder.loop(chunks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
             self.indices.append(loop.index)
             where = self._scratch_index(split, [depth, *range(depth)])
@@ -254,7 +254,7 @@ class SplitWriter(KernelWriter):
         """Load an accumulator of a block from index `where` of scratch buffer `number`."""
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
-    def _common_centre(self, placed: Placed) -> Value:
+    def _common_shift(self, placed: Placed) -> Value:
         """Return the common shift of all blocks' moments. It is the maximum or the mean of all elements."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
@@ -282,7 +282,7 @@ class SplitWriter(KernelWriter):
             own = sums[len(shifted) : len(shifted) + len(self.accumulators(p))]
             found = self.partial(split, numbers[_moment_of(p).centre.node], own[0], where)
             count = b.cast(elements, own[0].type)
-            shifted += shift_sums(b, _moment_of(p), own, self._part_centre(p, found, count), centre, count)
+            shifted += shift_sums(b, _moment_of(p), own, self._block_shift(p, found, count), centre, count)
         return shifted
 
     def _totals(self, folds: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:

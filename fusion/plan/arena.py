@@ -49,14 +49,14 @@ class Carve:
     parts: list[tuple[int, int, int]]
 
 
-class Gaps:
+class ArenaFreeList:
     """Free list of ranges in a growing arena."""
 
     def __init__(self) -> None:
         self._free: list[tuple[int, int]] = []  # (offset, size), sorted by offset, never adjacent
         self.top = 0
 
-    def give(self, nbytes: int) -> int:
+    def allocate(self, nbytes: int) -> int:
         """Take the first gap that is large enough, or grow the arena. Return the offset."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
@@ -70,7 +70,7 @@ class Gaps:
         self.top = offset + size
         return offset
 
-    def take_back(self, offset: int, nbytes: int) -> None:
+    def release(self, offset: int, nbytes: int) -> None:
         """Return a range of bytes to the free list."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         k = bisect_left(self._free, (offset, size))
@@ -112,7 +112,7 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
         steps, found = _into_arena(steps, owner, {place: size[place] for place in inside}, places)
         first += found
         places += 1
-    return _memory_first(first + steps, slots), places
+    return _allocations_first(first + steps, slots), places
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
@@ -133,7 +133,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
                 for slot, p, offset in step.patches
             ]
         elif not isinstance(step, (tuple, int)):
-            carved.update(dict.fromkeys(p for p in _places_of(step) if owner[p] in offsets))
+            carved.update(dict.fromkeys(p for p in _slots_of(step) if owner[p] in offsets))
         rest.append(step)
     if carved:
         first.append(Carve(arena, [(p, offsets[owner[p]], size[owner[p]]) for p in carved]))
@@ -146,27 +146,27 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
     for place in owner:
         if place in pending:
             pending[place] += 1
-    gaps = Gaps()
+    gaps = ArenaFreeList()
     offsets: dict[int, int] = {}
     for step in steps:
         if isinstance(step, tuple) and step[0] in size:
-            offsets[step[0]] = gaps.give(step[1])
+            offsets[step[0]] = gaps.allocate(step[1])
         elif isinstance(step, int) and owner[step] in pending:
             pending[owner[step]] -= 1
             if not pending[owner[step]]:
-                gaps.take_back(offsets[owner[step]], size[owner[step]])
+                gaps.release(offsets[owner[step]], size[owner[step]])
     offsets[-1] = gaps.top
     return offsets
 
 
-def _places_of(step: Any) -> list[int]:
+def _slots_of(step: Any) -> list[int]:
     """Return the slots that a call or a copy uses."""
     if isinstance(step, Take):
         return [step.place, step.source]
     return [step.out, *(place for place, _, _ in step.operands)]
 
 
-def _memory_first(steps: list[Any], slots: int) -> list[Any]:
+def _allocations_first(steps: list[Any], slots: int) -> list[Any]:
     """Sort the steps: first allocations and reuse of earlier memory, then parts of buffers, then the others."""
 
     def rank(step: Any) -> int:

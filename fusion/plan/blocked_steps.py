@@ -140,7 +140,7 @@ class BlockedSteps(Group):
         """Number of blocks along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
-    def goes_on(self, axis: int) -> bool:
+    def continues_beyond(self, axis: int) -> bool:
         """Return whether a step whose values other kernels read has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
@@ -148,7 +148,9 @@ class BlockedSteps(Group):
 
     def beyond(self, step: Step, axis: int) -> int:
         """Return the number of points of a step beyond the last block. Return 0 if no step needs such points."""
-        return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.goes_on(axis) else 0
+        return (
+            max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.continues_beyond(axis) else 0
+        )
 
 
 def unflatten(flat: int, shape: Place) -> Place:
@@ -212,9 +214,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Return the updates that can run in place.
-
-    Each update is mapped to the value whose ring buffer it overwrites.
+    """Map each update that can run in place to the value whose ring buffer it overwrites.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.

@@ -173,7 +173,7 @@ class BodyBuilder:
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
 
-    # -- what a value needs, and the instruction that makes it ----------------------------------
+    # -- operands and instructions of values ----------------------------------------------------
 
     def _is_read(self, node: Expr) -> bool:
         return node in self.stored and node is not self.root and node not in self.spread
@@ -196,7 +196,7 @@ class BodyBuilder:
                 choices = self._choices(node, at)
                 return [choices] if isinstance(choices, tuple) else []
             case "reduce" if node in self.spread:
-                return [(node.operands[0], place) for place in _folded_places(node, at)]
+                return [(node.operands[0], place) for place in _reduced_coordinates(node, at)]
             case _:
                 return []
 
@@ -225,7 +225,7 @@ class BodyBuilder:
             case "empty":
                 return self._emit(Instruction("constant", constant(0, node.dtype)))
             case "reduce":
-                return self._fold(node, operands)
+                return self._unrolled_reduction(node, operands)
             case "leaf" | "scan" | "scatter" | "opaque":
                 raise AssertionError(f"{node.kind} is always materialized")
             case _:
@@ -238,7 +238,7 @@ class BodyBuilder:
             self.body.append(instruction)
         return number
 
-    def _fold(self, node: Expr, operands: tuple[int, ...]) -> int:
+    def _unrolled_reduction(self, node: Expr, operands: tuple[int, ...]) -> int:
         """Emit an unrolled reduction, in the order of a reduction loop."""
         kind = accumulator_dtype(node)
         total = self._emit(Instruction("constant", constant(identity_of(node.op, kind), kind)))
@@ -409,7 +409,7 @@ class BodyBuilder:
         cast = intern("map", "cast", (), (self._dtype(self.bounds(form)),), (), node.dtype)
         return self._emit(Instruction("map", cast, ZERO, (number,)))
 
-    # -- parts put together -----------------------------------------------------------------------------
+    # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
         """Return the operand that an update equals at `at`.
@@ -493,7 +493,7 @@ def accumulator_dtype(node: Expr) -> np.dtype:
     return widened(node.dtype)
 
 
-def _folded_places(node: Expr, at: Coordinates) -> list[Coordinates]:
+def _reduced_coordinates(node: Expr, at: Coordinates) -> list[Coordinates]:
     """Return the coordinates of the elements that are reduced to the element at `at`, in C order."""
     axes, keepdims = node.attrs
     shape = node.operands[0].shape

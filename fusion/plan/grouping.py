@@ -16,10 +16,10 @@ from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.index_map import Affine, disjoint
 from weft.fusion.plan.body import Loop, Role
 from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.nest import goes_across, make_nest
-from weft.fusion.plan.parts import chunk_length, fold_loops, order_alone, too_long
-from weft.fusion.plan.shifted_moments import with_own_centre
-from weft.fusion.plan.stored import base_of
+from weft.fusion.plan.reduction_splits import chunk_length, order_alone, reduction_loops, reread_rejection
+from weft.fusion.plan.shifted_moments import with_own_shift
 from weft.fusion.plan.task import Task
 
 MAX_INSTRUCTIONS = 400
@@ -66,7 +66,7 @@ class Grouping:
                 return
             if number in needs and why:
                 reason = why
-        new = self._around_centre(task, reason) if measured_in_parts(task, self.machine) else None
+        new = self._group_with_shift(task, reason) if is_split_moment(task, self.machine) else None
         if new is None:
             new = Group(len(self.groups), reason=reason)
             start_group(new, task)
@@ -76,13 +76,13 @@ class Grouping:
         self._append(new, task.node, reads)
         self._order(new, needs)
 
-    def _around_centre(self, task: Task, reason: str) -> Group | None:
+    def _group_with_shift(self, task: Task, reason: str) -> Group | None:
         """Return a new group for a shifted sum and a copy of the reduction that computes its shift.
 
         Return None if the two tasks cannot share a kernel.
         """
         group = Group(len(self.groups), reason=reason)
-        centre, own = with_own_centre(task)
+        centre, own = with_own_shift(task)
         start_group(group, centre)
         placed, _ = self._fit(own, group, True, needed_values(own))
         if placed is None:
@@ -118,7 +118,7 @@ class Grouping:
             followers = (self.groups[number] for number in self.followers[current.number])
             changed.extend(other for other in followers if added & ~other.before)
 
-    # -- whether a task fits a group --------------------------------------------------------
+    # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
         """Return the task as placed in `group`, or None and the reason why it does not fit."""
@@ -135,7 +135,7 @@ class Grouping:
             return None, "the kernel would grow too large"
         stored = group.made
         produced = [(node, index) for node, index in task.reads() if node in stored]
-        if measured_in_parts(task, self.machine):
+        if is_split_moment(task, self.machine):
             assert task.shifted is not None
             centre = task.shifted.centre
             if centre.node not in stored:
@@ -147,11 +147,13 @@ class Grouping:
             return None, "they have no common input"
         reason = ""
         for placed in self._placements(task, group, produced, stored):
-            trouble = "" if produced or walks_along(placed, group) else "they read memory with different strides"
-            trouble = trouble or self._settle(placed, group, stored)
+            trouble = (
+                "" if produced or has_same_access_order(placed, group) else "they read memory with different strides"
+            )
+            trouble = trouble or self._set_stage(placed, group, stored)
             trouble = trouble or changes_sums(placed, group, bool(produced), self.machine)
             if not trouble:
-                commit_loops(group, placed)
+                set_loop_roles(group, placed)
                 return placed, ""
             reason = reason or trouble
         return None, reason or "they have different loops"
@@ -172,7 +174,7 @@ class Grouping:
         def attempt(pairs: list[tuple[list[int], list[int]]], is_inner: bool) -> None:
             loops: dict[int, int] = {}
             for own, theirs in pairs:
-                if not _identify(own, theirs, task.loops, group.loops, hints, loops):
+                if not _pair_loops(own, theirs, task.loops, group.loops, hints, loops):
                     return
             found.append(Placed(task, loops, int(is_inner)))
 
@@ -187,14 +189,14 @@ class Grouping:
                 attempt([(own_outer, outer + inner)], True)
         return found
 
-    def _settle(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
+    def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
         """Set the stage of a task in the group.
 
         Return "" if that succeeds, otherwise the reason why no stage is possible.
         """
         ready = placed.stage
         reads = placed.task.reads()
-        if measured_in_parts(placed.task, self.machine):
+        if is_split_moment(placed.task, self.machine):
             assert placed.task.shifted is not None
             centre = placed.task.shifted.centre
             reads = [*reads, (centre.node, centre.target)]
@@ -215,9 +217,9 @@ class Grouping:
             if any(node is previous for node, _ in other.task.reads()):
                 ready = max(ready, other.stage)
         placed.stage = ready + ((ready ^ placed.stage) & 1)
-        measured = measured_in_parts(placed.task, self.machine) and placed.stage == 3
+        measured = is_split_moment(placed.task, self.machine) and placed.stage == 3
         if placed.stage > 1 and placed.inner and not measured:
-            trouble = too_long(group, placed.task, self.machine)
+            trouble = reread_rejection(group, placed.task, self.machine)
             if trouble:
                 return trouble
         if placed.stage != 1 and runs_along_shared_rows(group):
@@ -239,7 +241,7 @@ class Grouping:
             versions = [writer.task.node.operands[0]]
             while versions[-1] in made:
                 earlier = made[versions[-1]]
-                if not self._beside(earlier, writer, group):
+                if not self._writes_are_disjoint(earlier, writer, group):
                     return "it overwrites part of an earlier result"
                 versions.append(earlier.task.node.operands[0])
             for reader in everyone:
@@ -255,7 +257,7 @@ class Grouping:
                         return "one overwrites elements that the other reads at other indices"
         return ""
 
-    def _beside(self, earlier: Placed, later: Placed, group: Group) -> bool:
+    def _writes_are_disjoint(self, earlier: Placed, later: Placed, group: Group) -> bool:
         """Return whether two successive updates of the same memory write different elements."""
         if earlier.task.kind != "update" or not {earlier.task.node, later.task.node} <= self.in_place:
             return False
@@ -263,7 +265,7 @@ class Grouping:
         return disjoint(earlier.flat(earlier.task.target), later.flat(later.task.target), extents)
 
 
-def measured_in_parts(task: Task, machine: Machine) -> bool:
+def is_split_moment(task: Task, machine: Machine) -> bool:
     """Return whether a task is a shifted sum that is split into blocks.
 
     Such a task shares a kernel with the reduction that computes its shift.
@@ -284,7 +286,7 @@ def follows_scan(task: Task, group: Group) -> bool:
     return False
 
 
-def walks_along(placed: Placed, group: Group) -> bool:
+def has_same_access_order(placed: Placed, group: Group) -> bool:
     """Return whether the task and the group access the same memory in the same order.
 
     The later accesses then hit the cache.
@@ -309,11 +311,11 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
         return ""
     trial = Group(group.number, list(group.loops), [replace(p, loops=dict(p.loops)) for p in group.placed])
     own = replace(placed, loops=dict(placed.loops))
-    commit_loops(trial, own)
+    set_loop_roles(trial, own)
     trial.placed.append(own)
     nest = make_nest(trial)
     sums = [p for p in trial.placed if p.task.rounds()]
-    if any(fold_loops(p, nest) != order_alone(p.task, machine).loops for p in sums):
+    if any(reduction_loops(p, nest) != order_alone(p.task, machine).loops for p in sums):
         return "its sums would be added in another order"
     ways = [(p, order_alone(p.task, machine).across) for p in sums if p.task.kind == "reduce"]
     if machine.is_gpu:
@@ -333,7 +335,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
     return ""
 
 
-def commit_loops(group: Group, placed: Placed) -> None:
+def set_loop_roles(group: Group, placed: Placed) -> None:
     """Set the roles of the group's loops when its first reduction or scan is placed. Reduced loops become innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
@@ -367,7 +369,7 @@ def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed
     return hints
 
 
-def _identify(
+def _pair_loops(
     own: list[int],
     theirs: list[int],
     own_loops: list[Loop],

@@ -1,6 +1,4 @@
-"""Horizontal fusion.
-
-An evaluation also computes values that were not requested, if that costs almost nothing.
+"""Horizontal fusion: an evaluation also computes values that were not requested, if that costs almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values that extend the updates among them, and reductions
@@ -37,22 +35,22 @@ def schedule_versions(
     needed = set(order)
     outputs = list(dict.fromkeys([*roots, *(v for v in versions if v in needed and not is_draw(v))]))
     rest = [v for v in dict.fromkeys(versions) if v not in needed]
-    going_on = _going_on(rest, needed)
+    going_on = _continuing_versions(rest, needed)
     if going_on:
         outputs += going_on
         needed.update(topological(going_on))
         rest = _without(rest, going_on)
     found = _candidates(rest, needed)
     if found:
-        chosen = _joining(schedule([*outputs, *found], _without(rest, found)), needed, found)
+        chosen = _computed_in_needed_kernels(schedule([*outputs, *found], _without(rest, found)), needed, found)
         if chosen:
             together = schedule([*outputs, *chosen], _without(rest, chosen))
-            if not _alone(together, needed):
+            if not _computed_in_separate_kernels(together, needed):
                 return together
     return schedule(outputs, rest)
 
 
-def _going_on(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
+def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
     """Return the versions that depend on updates which the evaluation needs anyway.
 
     If these versions were evaluated later, the updated memory would have to be copied.
@@ -103,13 +101,13 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
     return found
 
 
-def _joining(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
+def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
     """Return the candidates that are computed only in kernels that are needed anyway."""
-    alone = _alone(trial, needed)
+    alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 
 
-def _alone(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
+def _computed_in_separate_kernels(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
     """Return the values that are computed by kernels without any of the `needed` values."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

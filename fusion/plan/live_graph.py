@@ -28,7 +28,7 @@ class LiveGraph:
     origins: dict[Expr, Expr] = field(default_factory=dict)
 
 
-def fold_of(node: Expr) -> Expr | None:
+def reduction_of(node: Expr) -> Expr | None:
     """Return the reduction that a node computes, possibly divided by a constant.
 
     Return None for other nodes.
@@ -56,7 +56,7 @@ def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Ex
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:
-        fold = fold_of(node) if node in results else None
+        fold = reduction_of(node) if node in results else None
         if fold is None or fold.operands[0] not in made:
             continue
         again[fold] = made[fold] if fold in made and fold not in results else _with_operands(fold, made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.codegen import Machine
 from weft.fusion.plan.row_column_reductions import merge_rows_and_columns
 from weft.fusion.plan.schedule import Schedule
-from weft.fusion.plan.time_steps import join_time_steps
+from weft.fusion.plan.time_steps import merge_time_steps
 
 
 def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
@@ -14,5 +14,5 @@ def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) 
     On a GPU, row and column reductions are merged only if kernels may be specialized for the sizes (`special`), because
     the register use of the merged kernel depends on the sizes.
     """
-    schedule = join_time_steps(schedule, machine)
+    schedule = merge_time_steps(schedule, machine)
     return merge_rows_and_columns(schedule, machine) if special or not machine.is_gpu else schedule

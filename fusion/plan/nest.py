@@ -43,11 +43,11 @@ def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
                 forms.append((p.flat(i.index), 1, 1))
         forms.append((p.flat(p.task.target), p.task.node.dtype.itemsize, 2))
         if p.task.node.op in ("argmin", "argmax"):
-            forms.append((fold_position(p), 1, 1))
+            forms.append((reduction_position(p), 1, 1))
     return forms
 
 
-def fold_position(placed: Placed) -> Affine:
+def reduction_position(placed: Placed) -> Affine:
     """Return the position of an element in its reduction, in C order, as an affine index over the group's loops."""
     terms = []
     step = 1
@@ -64,9 +64,9 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Order loops by memory stride, with the smallest stride innermost.
+    """Return the loop nest of a group, ordered by memory stride, with the smallest stride innermost.
 
-    Merge loops that every index traverses as one loop.
+    Loops that every index traverses as one loop are merged.
     """
     keys = range(len(group.loops))
     outer = [k for k in keys if group.loops[k].role == "parallel"]
@@ -126,7 +126,7 @@ def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
                 found.add(("iota", p.flat(i.index), 1))
         found.add((p.task.node, p.flat(p.task.target), p.task.node.dtype.itemsize))
         if p.task.node.op in ("argmin", "argmax"):
-            found.add(("position", fold_position(p), 1))
+            found.add(("position", reduction_position(p), 1))
     return found
 
 
@@ -140,13 +140,13 @@ def reduces_across(group: Group, nest: Nest) -> bool:
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
 
     def score(loop: int) -> int:
-        return sum(_worth(steps[loop]) for steps in reads if last in steps and loop in steps)
+        return sum(_stride_score(steps[loop]) for steps in reads if last in steps and loop in steps)
 
     own = max(0, score(last))
     return any(score(k) > own for k in range(len(nest.outer)))
 
 
-def _worth(step: int) -> int:
+def _stride_score(step: int) -> int:
     """Return the score of a stride for vector loads.
 
     It decreases from whole vectors over partial vectors to single elements.

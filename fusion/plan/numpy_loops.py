@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr, contiguous_strides, is_stream, is_window
+from weft.fusion.graph.expr import Expr, constant_value, contiguous_strides, is_stream, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 
@@ -86,7 +86,7 @@ def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
     boxes = _boxes(node) if node.size >= LEAST and len(node.shape) else None
     if boxes is None or not _is_copied(node, boxes):
         return None
-    if boxes[0].operands[0].kind == "constant" and (len(boxes) > 1 or _border(boxes[0]) is None):
+    if boxes[0].operands[0].kind == "constant" and (len(boxes) > 1 or _box_bounds(boxes[0]) is None):
         return None
     return tuple(box.operands[1] for box in boxes)
 
@@ -113,7 +113,7 @@ def _is_copied(node: Expr, boxes: list[Expr]) -> bool:
     return bool(LONG * runs <= node.size) and bool(node.dtype.itemsize == 1)
 
 
-def _border(box: Expr) -> tuple[tuple[int, int], ...] | None:
+def _box_bounds(box: Expr) -> tuple[tuple[int, int], ...] | None:
     """Return the bounds of a box along each axis of its target. Return None if the box has gaps or permuted axes."""
     shape, strides, offset = box.attrs
     if len(shape) != len(box.shape):
@@ -133,16 +133,11 @@ def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> No
         pairs.append((_window(out, shape, strides, offset), value))
     base = boxes[0].operands[0]
     if base.kind == "constant":
-        _fill_around(out, _border(boxes[0]), _value_of(base))
+        _fill_outside(out, _box_bounds(boxes[0]), constant_value(base))
     _copy(pairs, threads)
 
 
-def _value_of(node: Expr) -> Any:
-    """Return the value of a constant."""
-    return np.frombuffer(node.attrs[0], node.dtype)[0]
-
-
-def _fill_around(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: object) -> None:
+def _fill_outside(out: np.ndarray, border: tuple[tuple[int, int], ...] | None, value: object) -> None:
     assert border is not None
     before: tuple[slice, ...] = ()
     for begin, end in border:
@@ -186,16 +181,16 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
     axes = node.attrs[0]
     if len(axes) == len(value.shape):
         return (value,) if _in_order(value) else None
-    return (value,) if value.dtype.kind == "b" and len(axes) == 1 and _goes_along(value, axes[0]) else None
+    return (value,) if value.dtype.kind == "b" and len(axes) == 1 and _is_long_inner_axis(value, axes[0]) else None
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether the strides of a view decrease from the first to the last axis."""
+    """Return whether the magnitudes of a view's strides never increase from one axis to the next."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 
 
-def _goes_along(value: Expr, axis: int) -> bool:
+def _is_long_inner_axis(value: Expr, axis: int) -> bool:
     """Return whether an axis is long and has the smallest stride of all axes."""
     if value.shape[axis] < ROW:
         return False

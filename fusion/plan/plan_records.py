@@ -1,6 +1,4 @@
-"""Plan records.
-
-A record is a plan without sizes, expressions and memory, so that other graphs and processes can use it.
+"""Plan records: plans without sizes, expressions and memory, which other graphs and processes can use.
 
 In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other sizes and nodes of the
 form. A record can be written as text and read in another process. Invariant: a record names kernels by their digests

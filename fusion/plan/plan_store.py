@@ -66,7 +66,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
     return found
 
 
-def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
+def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
     """Add a record to the cache entry of a form. The record was created for a graph with these `nodes`."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None else None
@@ -84,21 +84,21 @@ def keep(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -
     cache.put(key, ObjectCode("plan", "", content, device.target.name, ()))
 
 
-def read_lost(form: Any, device: Device) -> float:
+def read_lost_seconds(form: Any, device: Device) -> float:
     """Return the seconds that earlier processes lost by interpreting a form without a plan."""
-    cache, key = _lost(form, device)
+    cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
 
 
-def note_lost(form: Any, device: Device, seconds: float) -> None:
+def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
     """Store the seconds lost by interpreting a form without a plan."""
-    cache, key = _lost(form, device)
+    cache, key = _entry_of_lost_seconds(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
 
 
-def _lost(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
+def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
     """Return the cache, or None, and the key under which it stores the seconds lost by interpreting a form."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
@@ -123,7 +123,7 @@ def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
 def is_nameable(form: Any) -> bool:
     """Return whether all parts of a form have names outside this process."""
     try:
-        _spell(form)
+        _key_text(form)
     except _NamelessError:
         return False
     return True
@@ -132,14 +132,14 @@ def is_nameable(form: Any) -> bool:
 def store_key(form: Any, device: Device) -> bytes | None:
     """Return the cache key of a form. Return None if a part of the form has no name outside this process."""
     try:
-        text = _spell(form)
+        text = _key_text(form)
     except _NamelessError:
         return None
-    return _place(device.name, device.target) + hashlib.sha256(text.encode()).digest()
+    return _key_prefix(device.name, device.target) + hashlib.sha256(text.encode()).digest()
 
 
 @lru_cache(maxsize=16)
-def _place(device: str, target: Target) -> bytes:
+def _key_prefix(device: str, target: Target) -> bytes:
     """Return the prefix of all keys for a device."""
     caches = [exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (not part of the target)
     return key_material(target, f"plans {planner_version()} {device} {caches} ")
@@ -155,7 +155,7 @@ _PLAIN = frozenset(
 )
 
 
-def _spell(form: Any) -> str:
+def _key_text(form: Any) -> str:
     """Return the key of a form as text that is equal in all processes.
 
     Raises _NamelessError if a part has no name.

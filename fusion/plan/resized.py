@@ -44,11 +44,11 @@ class Form:
 
     key: Any
     nodes: list[Expr]
-    spelling: Spelling
+    spelling: SizeEncoder
 
 
 @dataclass(slots=True)
-class Known:
+class FormPlans:
     """The plans of a form, whether its planning can be traced, and the number of its compiled kernels."""
 
     templates: list[PlanRecord] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Known:
     kernels: int = 0
 
 
-_known: OrderedDict[Any, Known] = OrderedDict()
+_known: OrderedDict[Any, FormPlans] = OrderedDict()
 # Forms that have no plans on disk. The set is bounded.
 _absent: set[Any] = set()
 _lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
@@ -65,7 +65,7 @@ _lock = threading.RLock()  # (reentrant: a finalizer may run in between, and eva
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
     """Return the form of a graph on a device."""
     nodes = topological([*graph.versions, *graph.origins.values()])
-    spell = Spelling()
+    spell = SizeEncoder()
     numbers: dict[Expr, int] = {}
     parts: list[Any] = []
     for node in nodes:
@@ -82,7 +82,7 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
     return Form((device, tuple(parts), tuple([numbers[v] for v in graph.versions]), origins, wanted), nodes, spell)
 
 
-class Spelling:
+class SizeEncoder:
     """Encoding of sizes in the key of a form.
 
     0, 1 and -1 stay, since planning treats them specially. Other sizes are replaced by consecutive codes. Offsets have
@@ -97,7 +97,7 @@ class Spelling:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the code of a size. It is negative for a negative size."""
+        """Return the code of a length or stride. A new value gets a new code, which has the sign of the value."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
@@ -147,10 +147,10 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 }
 
 
-class Remembering:
-    """The counterpart of `Spelling` that returns traced sizes instead of codes."""
+class SizeTracer:
+    """The counterpart of `SizeEncoder` that returns traced sizes instead of codes."""
 
-    def __init__(self, spelling: Spelling, trace: Trace) -> None:
+    def __init__(self, spelling: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in spelling.codes.items())
         self.sizes: dict[int, Any] = {value: trace.sizes[k] for value, k in codes if k >= 0}
         self.offsets = {key: trace.sizes[abs(code) - 2] for key, code in spelling.offsets.items()}
@@ -169,7 +169,7 @@ class Remembering:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a plan for a form, from memory or from disk. Return None if there is none.
+    """Return a plan for the graph of a `Form`, from memory or from disk. Return None if there is none.
 
     The disk is searched if the form is new to this process.
     """
@@ -181,7 +181,7 @@ def find(form: Form, device: Device) -> Plan | None:
                 _absent.clear()
             _absent.add(form.key)
             return None
-        known = _note_form(form, Known(stored))
+        known = _note_form(form, FormPlans(stored))
     for template in known.templates:
         plan = template.find(form.spelling.values, form.nodes)
         if plan is not None:
@@ -203,7 +203,7 @@ def is_first(form: Form) -> bool:
     return form.key not in _known
 
 
-def _note_form(form: Form, known: Known) -> Known:
+def _note_form(form: Form, known: FormPlans) -> FormPlans:
     with _lock:
         _known[form.key] = known
         if len(_known) > FORMS_LIMIT:
@@ -237,7 +237,7 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
         return known.traceable and sum(template.exact is None for template in known.templates) < VARIANTS
     if len(form.nodes) > NODES:
         return False
-    _note_form(form, Known())
+    _note_form(form, FormPlans())
     return at_once and len(form.nodes) <= AT_ONCE
 
 
@@ -247,7 +247,7 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
     Return None if planning uses a size in a way that cannot be traced.
     """
     trace = Trace(form.spelling.values)
-    sizes = Remembering(form.spelling, trace)
+    sizes = SizeTracer(form.spelling, trace)
     copies: dict[Expr, Expr] = {}
     for node in form.nodes:
         operands = tuple([copies[child] for child in node.operands])
@@ -291,10 +291,10 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
         if known is not None:  # (the longest forms are not kept)
             known.templates.append(record)
             del known.templates[: -2 * VARIANTS]
-    plan_store.keep(form.key, device, record, form.nodes)
+    plan_store.add_record(form.key, device, record, form.nodes)
 
 
 def give_up(form: Form) -> None:
     """Disable the tracing of sizes for a form."""
     with _lock:
-        _known.setdefault(form.key, Known()).traceable = False
+        _known.setdefault(form.key, FormPlans()).traceable = False

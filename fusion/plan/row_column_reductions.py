@@ -1,6 +1,4 @@
-"""Row-and-column reductions.
-
-Two reductions of the same elements share a kernel, which reads the elements only once.
+"""Row-and-column reductions: two reductions of the same elements in one kernel, which reads them only once.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
 have in separate kernels. A pair is therefore merged only if one of the reductions is split anyway, so that threads
@@ -21,7 +19,7 @@ from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, al
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
-from weft.fusion.plan.parts import chunk_length, order_alone
+from weft.fusion.plan.reduction_splits import chunk_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.traffic import bytes_read
 
@@ -69,7 +67,7 @@ class RowsAndColumns(Group):
     apart: int = 1
 
 
-# -- whether two groups cross -------------------------------------------------------------------
+# -- merging of two groups ----------------------------------------------------------------------
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
@@ -97,11 +95,9 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping of the second group's loops to the first group's loops.
+    """Return the mapping of the second group's loops to the first group's loops, or None if there is none.
 
-    It is found from a value that both groups access.
-
-    Return None if there is no such mapping.
+    The mapping is found from a value that both groups access.
     """
     if len(one.loops) != len(other.loops):
         return None
@@ -161,11 +157,14 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
         return None
     found.rows, found.columns, found.batch, found.position = rows, columns, batch, position
     found.down, found.along = down[0], along[0]
-    return found if (_cut_for_gpu(found, machine) if machine.is_gpu else _cut(found, machine)) else None
+    return found if (_split_for_gpu(found, machine) if machine.is_gpu else _split_both(found, machine)) else None
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether the group's accesses are contiguous along the rows, and not along the columns."""
+    """Return whether all accesses are contiguous or constant along the rows, and at most half are contiguous along columns.
+
+    At least one access must be contiguous along the rows. Accesses that are constant in both directions do not count.
+    """
     beside = below = 0
     for node, form in _forms(group, made=True):
         steps: dict[int, int] = {}
@@ -192,7 +191,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
     return nests if ways == [False, True] else None
 
 
-def _cut(found: RowsAndColumns, machine: Machine) -> bool:
+def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
     """Split rows and columns as in separate kernels. Return False if the merged kernel does not pay."""
     nests = _nests(found)
     if nests is None or not all(
@@ -212,7 +211,7 @@ def _cut(found: RowsAndColumns, machine: Machine) -> bool:
     return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
 
 
-def _cut_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
+def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
     """Split rows and columns for a GPU. Return False if the merged kernel does not pay.
 
     A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
@@ -272,7 +271,7 @@ def _is_straight(instruction: Instruction) -> bool:
     return row is None or row.body is None or row.straight
 
 
-# -- joining --------------------------------------------------------------------------------------
+# -- merging of schedules -------------------------------------------------------------------------
 
 
 def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
@@ -289,8 +288,12 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
         for before in reversed(waiting[-LOOK_BACK:]):
             first = groups[before]
             assert first is not None
-            where = _common_place(groups, masks, before, place)
-            made = None if where is None or not _shares(first, group, machine) else merge_pair(first, group, machine)
+            where = _launch_position(groups, masks, before, place)
+            made = (
+                None
+                if where is None or not _shares_enough_reads(first, group, machine)
+                else merge_pair(first, group, machine)
+            )
             if made is None or where is None:
                 continue
             masks[where] = masks[before] | masks[place]
@@ -308,11 +311,11 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     found = [group for group in groups if group is not None]
     for group in found:
         if isinstance(group, RowsAndColumns):
-            _settle(group, found, set(schedule.outputs))
+            _keep_in_registers(group, found, set(schedule.outputs))
     return finish_schedule(schedule.outputs, found, schedule.in_place)
 
 
-def _shares(one: Group, other: Group, machine: Machine) -> bool:
+def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
     """Return whether two groups share enough reads.
 
     Values that one group computes and the other reads count as shared.
@@ -324,7 +327,7 @@ def _shares(one: Group, other: Group, machine: Machine) -> bool:
     return common + sum(node.nbytes for node in other.read if node in one.made) >= machine.pair_bytes
 
 
-def _common_place(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
+def _launch_position(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
     """Return the launch position at which the merged kernel of two groups may run, or None."""
     first, second = groups[before], groups[place]
     assert first is not None
@@ -335,7 +338,7 @@ def _common_place(groups: list[Group | None], masks: list[int], before: int, pla
     return None if any(second.before & mask for _, mask in between) else before
 
 
-def _settle(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
+def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
     """Find the values that stay in registers in the merged kernel, and record them in both parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}

@@ -18,9 +18,9 @@ from weft.fusion.graph.index_map import Affine
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import Grouping
-from weft.fusion.plan.live_graph import fold_of
-from weft.fusion.plan.shifted_moments import centre_of
-from weft.fusion.plan.stored import base_of, choose_stored, find_short
+from weft.fusion.plan.live_graph import reduction_of
+from weft.fusion.plan.materialized_values import base_of, choose_materialized, find_short
+from weft.fusion.plan.shifted_moments import find_shifted_moment
 from weft.fusion.plan.task import Task, make_task
 
 
@@ -55,7 +55,7 @@ def make_schedule(
     `LiveGraph.origins`.
     """
     order = topological(outputs)
-    stored = choose_stored(order, outputs)
+    stored = choose_materialized(order, outputs)
     steps = _make_steps(order, stored, set(outputs), origins)
     kept_leaves = {n for n in topological(kept) if n.kind == "leaf"}
     sequence, in_place = _order(steps, set(outputs) | kept_leaves)
@@ -94,7 +94,7 @@ def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
         ending = {n for n in group.read - needed if n.kind == "leaf" and schedule.last_use[n] == position}
         reads = _reads_of(group, ending)
         for writer in group.placed:
-            if found := [taken for taken, places in reads.items() if _can_take(writer, group, taken, places)]:
+            if found := [taken for taken, places in reads.items() if _can_donate(writer, group, taken, places)]:
                 group.donors[writer.task.node] = found
 
 
@@ -113,7 +113,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     def find(node: Expr) -> Task | None:
         """Return the task of a value. The value may be a reduction or mean that an earlier evaluation computed."""
         node = origins.get(node, node)
-        fold = fold_of(node)
+        fold = reduction_of(node)
         if node not in tasks and fold is not None and fold.operands[0] in needed:
             tasks[node] = make_task(node, stored | {fold}, [])
         return tasks.get(node)
@@ -132,7 +132,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
             if same is not node and node not in lasting:
                 alias[node] = same
                 continue
-            task.shifted = centre_of(task, find)
+            task.shifted = find_shifted_moment(task, find)
         steps.extend((value, make_task(value, stored, []).renamed(alias)) for value in first)
         steps.append((node, task))
     return _without_unread(steps, short) if short else steps
@@ -179,7 +179,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
         if task is not None
         and task.kind in ("update", "scatter")
         and node.operands[0] not in precious
-        and task.in_order()
+        and task.can_run_in_place()
     }
     others = {number[node]: readers[node.operands[0]] - {number[node]} for node in in_place}
     sequence: list[tuple[Step, set[Expr]]] = []
@@ -192,10 +192,10 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield pairs (task number, flag) in topological order. The lowest number among ready tasks comes first.
+    """Yield each task's number, and whether it must start from a copy, in topological order, lowest numbers first.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
-    this case both versions are needed, and the flag is True: the task must start from a copy.
+    this case both versions are needed, and the task must start from a copy.
     """
     users: list[list[int]] = [[] for _ in needs]
     for k, wanted in enumerate(needs):
@@ -238,12 +238,15 @@ def _group(
             grouping.add(task, {grouping.home[w] for w in waits})
     for group in grouping.groups:
         if group.opaque is None:
-            group.private = _private(group, grouping, outputs)
+            group.private = _register_values(group, grouping, outputs)
     return grouping.groups
 
 
-def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
-    """Return the values that remain in registers, because no other kernel reads them."""
+def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
+    """Return the results of a group that remain in registers.
+
+    No other kernel reads them, and this kernel reads each element only at the point that computes it.
+    """
     made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}
     for p in group.placed:
@@ -261,14 +264,12 @@ def _private(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
 def _donate(group: Group, ending: set[Expr]) -> None:
     """Donate the memory of values in `ending` to results of a kernel.
 
-    The same iteration must read and write an element.
-
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """
     reads = _reads_of(group, ending)
     for writer in group.placed:
         for taken, places in reads.items():
-            if _can_take(writer, group, taken, places):
+            if _can_donate(writer, group, taken, places):
                 group.over[writer.task.node] = taken
                 del reads[taken]
                 break
@@ -290,11 +291,8 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
     return reads
 
 
-def _can_take(writer: Placed, group: Group, taken: Expr, places: Reads) -> bool:
-    """Return whether a result may use the memory of `taken`.
-
-    Each element must be read by the iteration that writes it.
-    """
+def _can_donate(writer: Placed, group: Group, taken: Expr, places: Reads) -> bool:
+    """Return whether a result may use the memory of `taken`: each element is read only by the iteration that writes it."""
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

@@ -22,19 +22,19 @@ from weft.fusion.plan.task import ShiftedMoment, Task
 EXPONENTIALS = ("exp", "exp2")
 
 
-def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
+def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
     """Return the shifted moment that `task` sums, or None for other tasks. `find` returns the task of a value."""
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]
-    distances = _distances(task)
+    distances = _differences(task)
     if not distances:
         return None
     function = "square" if result.node.op == "multiply" else result.node.op
     # the shift of exponentials is the value that is subtracted
     for side in (1, 0) if function == "square" else (1,):
         at = tuple(sorted({task.body[k].operands[side] for k in distances}))
-        found = [_finder(task, function, k, find) for k in at]
+        found = [_find_shift(task, function, k, find) for k in at]
         if found[0] is None or any(other != found[0] for other in found):
             continue
         centre, divisor = found[0]
@@ -44,7 +44,7 @@ def centre_of(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment 
     return None
 
 
-def _distances(task: Task) -> list[int]:
+def _differences(task: Task) -> list[int]:
     """Return the instructions that compute the differences whose squares or exponentials are summed.
 
     Return [] otherwise.
@@ -59,12 +59,14 @@ def _distances(task: Task) -> list[int]:
     return found if all(body[k].node.op == "subtract" for k in found) else []
 
 
-def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | None]) -> tuple[Task, Expr | None] | None:
+def _find_shift(
+    task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
+) -> tuple[Task, Expr | None] | None:
     """Return the reduction that gives instruction `at` its shift. If the shift is a mean, also return the divisor.
 
     Return None if the shift is neither a mean nor a maximum."""
     if function != "square":
-        centre = _fold_read(task, at, find)
+        centre = _reduction_read(task, at, find)
         return (centre, None) if centre is not None and centre.node.op == "maximum" else None
     home, instruction = task, task.body[at]
     if instruction.kind == "read":
@@ -79,14 +81,14 @@ def _finder(task: Task, function: str, at: int, find: Callable[[Expr], Task | No
     divisor, kind = home.body[below], task.node.dtype
     if divisor.kind != "constant" or any(dtype != kind for dtype in (*instruction.node.attrs, instruction.node.dtype)):
         return None
-    centre = _fold_read(home, total, find)
+    centre = _reduction_read(home, total, find)
     count = prod(loop.extent for loop in task.loops if loop.role == "reduce")
     if centre is None or centre.node.op != "add" or not is_number(divisor.node, count):
         return None
     return centre, divisor.node
 
 
-def _fold_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
+def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
     """Return the reduction that instruction `at` reads at the index of the sum's own result. Return None otherwise."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
@@ -145,7 +147,7 @@ class _Numbers:
         return made
 
 
-def with_own_centre(task: Task) -> tuple[Task, Task]:
+def with_own_shift(task: Task) -> tuple[Task, Task]:
     """Copy the task that computes the shift. Return the copy, and `task` with its shift taken from the copy.
 
     This is for a shift that is already in memory, or that another kernel computes.

@@ -63,16 +63,16 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
     return blocked.steps[blocked.homes[node][0]].lag if node in blocked.homes else 0
 
 
-def turn_of(blocked: BlockedSteps, node: Expr, number: int, distance: Place) -> int:
+def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: Place) -> int:
     """Return the number of iterations between the store of a row in a ring and its read by step `number`."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
 
-def turns_of(blocked: BlockedSteps) -> tuple[int, int]:
+def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
     """Return the first row, relative to the block, and the number of iterations in excess of the block's rows."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
-    spans += [(-low, high) for low, high in (_span(blocked, node, 0) for node in blocked.outside)]
+    spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
     return first, max(high for _, high in spans) - first
 
@@ -88,7 +88,7 @@ def plane_sizes(blocked: BlockedSteps) -> Place:
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 
-def ring_places(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
+def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
     """Return the offset of each ring in the shared-memory array of its dtype, and the length of each array."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
@@ -104,7 +104,7 @@ def ring_places(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, 
 
 def ring_bytes(blocked: BlockedSteps) -> int:
     """Return the bytes of shared memory that a block uses."""
-    return sum(count * dtype.itemsize for dtype, count in ring_places(blocked)[1].items())
+    return sum(count * dtype.itemsize for dtype, count in ring_offsets(blocked)[1].items())
 
 
 def threads_of(blocked: BlockedSteps) -> int:
@@ -117,7 +117,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
     """Choose lags, rings and blocks. Return False if no choice fits."""
-    if any(blocked.goes_on(axis) for axis in range(blocked.axes)):
+    if any(blocked.continues_beyond(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)
     blocked.owner = find_owners(blocked, once=True)
@@ -125,12 +125,12 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
     rows: dict[Expr, int] = {}
     for node, number, distance in ring_readers(blocked):
         owner = blocked.owner.get(node, node)
-        rows[owner] = max(rows.get(owner, 0), turn_of(blocked, node, number, distance) + 1)
+        rows[owner] = max(rows.get(owner, 0), ring_delay(blocked, node, number, distance) + 1)
     found: list[tuple[int, Place, Place, Place]] = []
     for tile in TILES[max(1, blocked.axes - 1)]:
         blocked.tile = tile
         blocked.rings = {node: (count, *tile) for node, count in rows.items()}
-        if ring_bytes(blocked) <= GPU.shared_bytes and _set_parts(blocked):
+        if ring_bytes(blocked) <= GPU.shared_bytes and _set_blocks(blocked):
             found.append((merged_cost(blocked), tile, blocked.margin, blocked.width))
     if not found:
         return False
@@ -145,13 +145,13 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Plac
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
             for node, offset in _offsets(statement):
-                distance = near(o - b for o, b in zip(offset, step.origin, strict=True))
+                distance = ring_offset(o - b for o, b in zip(offset, step.origin, strict=True))
                 if node not in blocked.homes and distance is not None:
                     found.setdefault(node, {})[number, distance] = None
     return {node: list(readers) for node, readers in found.items() if len(readers) > 1}
 
 
-def near(distance: Iterable[int]) -> Place | None:
+def ring_offset(distance: Iterable[int]) -> Place | None:
     """Return an offset as a tuple of ints. Return None if it is too large for a ring."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
@@ -185,13 +185,13 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
         step.lag = max(behind, default=0) if blocked.rows else 0
 
 
-def _span(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
+def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
     """Return how far below and above a block an outside value is needed along an axis."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
 
-def _set_parts(blocked: BlockedSteps) -> bool:
+def _set_blocks(blocked: BlockedSteps) -> bool:
     """Divide the work into blocks, given the tile. Return False if the halo leaves no room."""
     lengths, rows = blocked.steps[-1].last, blocked.rows
     size = min(node.dtype.itemsize for node in (*blocked.made, *blocked.rings))
@@ -199,7 +199,7 @@ def _set_parts(blocked: BlockedSteps) -> bool:
     for axis in range(rows, blocked.axes):
         points = blocked.tile[axis - rows]
         spans = [(s.low[axis], s.high[axis]) for s in blocked.steps] + [
-            _span(blocked, n, axis) for n in blocked.outside
+            _halo(blocked, n, axis) for n in blocked.outside
         ]
         low, high = (max(side) for side in zip(*spans, strict=True))
         ends = [*(s.last[axis] for s in blocked.steps), *(node.shape[axis] for node in blocked.outside)]
@@ -217,7 +217,7 @@ def _set_parts(blocked: BlockedSteps) -> bool:
     blocked.margin, blocked.width = tuple(margins), tuple(widths)
     if rows:
         tiles = prod(-(-n // w) for n, w in zip(lengths[1:], widths, strict=True))
-        band = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * turns_of(blocked)[1], 1)
+        band = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * iteration_range(blocked)[1], 1)
         blocked.width = (min(lengths[0], band), *widths)
     return True
 
@@ -236,7 +236,7 @@ def _reads(task: Task) -> int:
     return sum(SHARED_COST * size // 4 for size in found)
 
 
-def _together(arithmetic: int, moved: int) -> int:
+def _overlapped_cost(arithmetic: int, moved: int) -> int:
     """Return the cost of arithmetic and of memory accesses that overlap."""
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
@@ -253,16 +253,16 @@ def merged_cost(blocked: BlockedSteps) -> int:
         + 4 * len(blocked.outside)
     )
     shared = sum(_reads(task) for task in tasks) + writes
-    more = turns_of(blocked)[1] if blocked.rows else 0
+    more = iteration_range(blocked)[1] if blocked.rows else 0
     turns = prod(blocked.counts) * ((blocked.width[0] if blocked.rows else 1) + more)
-    done = turns * (prod(blocked.tile) * _together(arithmetic, shared) + GPU.block * TURN_COST)
+    done = turns * (prod(blocked.tile) * _overlapped_cost(arithmetic, shared) + GPU.block * TURN_COST)
     blocks = min(MOST_BLOCKS, GPU.all_shared_bytes // max(1, ring_bytes(blocked)))
     if blocks < FEW_BLOCKS:
         done = done * FEW_BLOCKS // max(1, blocks)
     read, written = traffic(blocked)
     covered = turns * prod(blocked.tile)
     moved = read * covered // max(1, prod(blocked.steps[-1].last)) + written
-    return _together(done, moved * BYTE_COST) + LAUNCH_COST
+    return _overlapped_cost(done, moved * BYTE_COST) + LAUNCH_COST
 
 
 def single_cost(group: Group) -> int:
@@ -271,4 +271,6 @@ def single_cost(group: Group) -> int:
     writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
     arithmetic = sum(_arithmetic(p.task) for p in group.placed)
     shared = sum(_reads(p.task) for p in group.placed) + writes
-    return _together(points * _together(arithmetic, shared), sum(traffic(group)) * BYTE_COST) + LAUNCH_COST
+    return (
+        _overlapped_cost(points * _overlapped_cost(arithmetic, shared), sum(traffic(group)) * BYTE_COST) + LAUNCH_COST
+    )

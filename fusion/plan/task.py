@@ -51,7 +51,7 @@ class Task:
     factors: tuple[int, ...] = ()
     shifted: ShiftedMoment | None = None
     window: Task | None = None  # rebuild: the update of the box alone
-    order: FoldOrder | None = None
+    order: ReductionOrder | None = None
 
     def __post_init__(self) -> None:
         everything = list(all_instructions(self.body))
@@ -77,7 +77,7 @@ class Task:
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 
-    def in_order(self) -> bool:
+    def can_run_in_place(self) -> bool:
         """Return whether the task can run in place, because it reads no element that it has already overwritten."""
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
@@ -105,7 +105,7 @@ class Task:
         )
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
-    def covered(self) -> tuple[int, int]:
+    def written_range(self) -> tuple[int, int]:
         """Return the range of flat indices that the task writes. It is empty if there are gaps."""
         if self.kind == "scatter":
             return 0, 0
@@ -119,7 +119,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class FoldOrder:
+class ReductionOrder:
     """The order of a task's reduction: its loops, its block length, and whether vector lanes compute different results.
 
     The block length is 0 if the reduction is not split. For lanes, see `goes_across` and `reduces_across` in `nest`.
@@ -327,7 +327,7 @@ def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
     loops, at, build, result = _compute(node, value, stored)
     target = combine(offset, tuple(zip(at, strides, strict=True)))
     task = Task(node, "update", loops, build.body, result, target)
-    if not task.in_order() and value not in stored:
+    if not task.can_run_in_place() and value not in stored:
         rebuilt = _rebuild_task(node, stored)
         if rebuilt is not None:
             rebuilt.window = task

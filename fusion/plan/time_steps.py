@@ -31,8 +31,8 @@ from weft.fusion.plan.blocked_steps import (
 )
 from weft.fusion.plan.body import Loop, all_instructions
 from weft.fusion.plan.group import Group
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.schedule import Schedule, finish_schedule
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
@@ -163,7 +163,7 @@ class Chain:
         return blocked
 
 
-# -- the parts that work is cut into -------------------------------------------------------------------
+# -- blocks --------------------------------------------------------------------------------------------
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
@@ -302,7 +302,7 @@ def _rings(blocked: BlockedSteps, step: Step) -> object:
     return step.origin, found
 
 
-# -- what it saves --------------------------------------------------------------------------------------
+# -- costs ----------------------------------------------------------------------------------------------
 
 
 def work_of(task: Task) -> int:
@@ -341,21 +341,21 @@ def single_cost(group: Group) -> int:
     return points * sum(work_of(p.task) for p in group.placed) + sum(traffic(group)) * BYTE_COST
 
 
-# -- joining --------------------------------------------------------------------------------------------
+# -- merging --------------------------------------------------------------------------------------------
 
 
-def join_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
+def merge_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
     """Return the schedule with chains of time steps merged for a machine."""
     if len(schedule.groups) < 2:
         return schedule
-    found = _Joiner(schedule, machine).run()
+    found = _ChainMerger(schedule, machine).run()
     if found is schedule.groups:
         return schedule
     in_place = schedule.in_place.difference(*(g.made for g in found if isinstance(g, BlockedSteps)))
     return finish_schedule(schedule.outputs, found, in_place)
 
 
-class _Joiner:
+class _ChainMerger:
     """Merging of successive groups of a schedule into chains."""
 
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
@@ -410,11 +410,11 @@ class _Joiner:
             self._close()
 
     def _close(self) -> None:
-        groups = self._join_members() if len(self.members) > 1 else [group for group, _ in self.members]
+        groups = self._merge_members() if len(self.members) > 1 else [group for group, _ in self.members]
         self.done += groups + self.late
         self.chain, self.members, self.late, self.mask, self.late_mask = Chain(), [], [], 0, 0
 
-    def _join_members(self) -> list[Group]:
+    def _merge_members(self) -> list[Group]:
         alone = [group for group, _ in self.members]
         if max(sum(traffic(group)) for group in alone) < self.machine.steps_bytes:
             return alone

@@ -14,9 +14,9 @@ from weft.fusion.graph.index_map import Affine
 from weft.fusion.graph.sizes import greatest, least
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
+from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import LARGE
-from weft.fusion.plan.stored import base_of
 from weft.fusion.plan.task import Task
 
 # Maximum bytes that a kernel takes by value: two kernels may be merged, and other parameters also need space.
@@ -51,7 +51,7 @@ def bytes_read(group: Group) -> dict[Expr, int]:
         if previous is None:
             continue
         if p.task.kind == "rebuild":
-            read[previous] = least(previous.nbytes, read.get(previous, 0) + beside_bytes(p.task))
+            read[previous] = least(previous.nbytes, read.get(previous, 0) + copied_bytes(p.task))
         elif isinstance(group, BlockedSteps) and previous not in own and previous.kind != "empty":
             read[previous] = previous.nbytes  # unchanged elements are copied too
     return read
@@ -93,13 +93,13 @@ def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
 def bytes_written(task: Task) -> int:
     """Return the bytes that a task writes."""
     loops = range(len(task.loops)) if task.kind == "scatter" else (loop for loop, _ in task.target[1])
-    beside = beside_bytes(task) if task.kind == "rebuild" else 0
+    beside = copied_bytes(task) if task.kind == "rebuild" else 0
     return prod(task.loops[k].extent for k in set(loops)) * task.node.dtype.itemsize + beside
 
 
-def beside_bytes(task: Task) -> int:
+def copied_bytes(task: Task) -> int:
     """Return the bytes of the previous version that a task has to copy if it does not run in place."""
-    start, stop = task.covered()
+    start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 
 

@@ -51,7 +51,7 @@ def _raise_again(unraisable: Any) -> None:
         _report(unraisable)
 
 
-def keep_apart() -> None:
+def install_collector_callbacks() -> None:
     """Install callbacks of the garbage collector. They prevent finalizers from recording in the interrupted epoch."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)

@@ -64,7 +64,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Fill the memory of a constant on the host, without a plan. Return whether `storage` is such a constant.
+    """Allocate a pending constant or uninitialized array on the CPU, without a plan. Return whether that was possible.
 
     Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
     memory.
@@ -127,7 +127,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             live, wanted = _live_and_wanted(epoch, storages, seen, others=not (elsewhere or aside))
             if not live or wanted == ():
                 if not elsewhere:
-                    _begin_anew(epoch)
+                    _begin_epoch(epoch)
                 return
             versions: list[Any] = [s.expr for s in live]
             if None in versions:  # a finalizer has just evaluated some of them
@@ -155,7 +155,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                     # a computed version keeps its name in expressions that are still pending
                     epoch.asides += 1
                 elif not elsewhere:
-                    _begin_anew(epoch)
+                    _begin_epoch(epoch)
 
             try:
                 run(epoch, versions, wanted, settle)
@@ -165,7 +165,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
             epoch.stage = stage
             del held
             if elsewhere:
-                epoch.let_go()
+                epoch.release_if_ended()
 
 
 def _live_and_wanted(
@@ -177,7 +177,7 @@ def _live_and_wanted(
     """
     if epoch.pending == storages and not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
         if len(storages) == 1:
-            _note_alone(epoch.first)
+            _note_evaluated_alone(epoch.first)
         return storages, None
     live = epoch.live(seen)
     if live == storages:
@@ -213,10 +213,10 @@ def _assign(
                 storage.epoch = storage.expr = None
         elif storage.buffer is None:
             left.append(storage)
-    return left if streams else _set_draws_apart(epoch, left)
+    return left if streams else _separate_draws(epoch, left)
 
 
-def _set_draws_apart(epoch: Epoch, left: list[Storage]) -> list[Storage]:
+def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
     """Move pending draws of random numbers to epochs of their own. Return the other storages.
 
     Programs often keep a name for random numbers that kernels have drawn. Their epoch would keep the memory of all that
@@ -227,14 +227,14 @@ def _set_draws_apart(epoch: Epoch, left: list[Storage]) -> list[Storage]:
         node = storage.expr
         if storage.epoch is epoch and node is not None and is_draw(node):
             own = Epoch(epoch.device)
-            storage.expr = _bound_again(node, epoch, own)
+            storage.expr = _rebound(node, epoch, own)
             storage.epoch = own
         elif storage.epoch is epoch:
             others.append(storage)
     return others
 
 
-def _bound_again(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
+def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
     """Return an expression of an epoch as an expression of another one. Its slots are bound there."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
@@ -249,7 +249,7 @@ def _bound_again(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a value can reuse unshared memory of an operand.
+    """Return whether a pending value can be computed in the memory of an operand that nothing else refers to.
 
     If the value were evaluated later, it would need a separate plan.
     """
@@ -264,7 +264,7 @@ def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
 _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
-def _note_alone(where: Location | None) -> None:
+def _note_evaluated_alone(where: Location | None) -> None:
     """Record the call site of a value that was evaluated without other pending values."""
     if where is not None:
         if len(ALONE) >= ALONE_LIMIT:
@@ -272,7 +272,7 @@ def _note_alone(where: Location | None) -> None:
         ALONE[id(where[0]), where[1]] = ALONE_CALLS
 
 
-def was_alone(where: Location) -> bool:
+def was_evaluated_alone(where: Location) -> bool:
     """Return whether the values of a call site were last evaluated without other pending values.
 
     The result expires after some calls, so that fusion is tried again.
@@ -293,14 +293,14 @@ def release_memory(storage: Storage) -> bool:
     if recording.held:
         return False
     if storage.epoch is not epoch and (last := storage.epoch) is not None:
-        return last.let_go()
+        return last.release_if_ended()
     if epoch is None or epoch.pending or not epoch.slots or epoch.stage != IDLE:
         return False
-    _begin_anew(epoch)
+    _begin_epoch(epoch)
     return True
 
 
-def _begin_anew(epoch: Epoch) -> None:
+def _begin_epoch(epoch: Epoch) -> None:
     """End `epoch` or release its slots, and begin a new epoch in this thread."""
     if epoch.pending:
         epoch.ended = True

@@ -1,4 +1,4 @@
-"""Detection of loops in the user's program. It uses the call sites to which recording returns.
+"""Detection of loops in the user's program, from the call sites of recorded operations.
 
 In: recorded operations, in order. Out: the head of the outermost loop among the operations, at which recording is cut.
 Invariant: the result depends only on the sequence of source lines. A program that records the same operations again

@@ -270,7 +270,7 @@ def _site_of(recorded: list[Expr | None]) -> Site | None:
 
 
 def _is_copy(node: Expr | None) -> bool:
-    """Return whether an expression copies an array in memory, in the same or another axis order."""
+    """Return whether an expression is an array in memory or a view of one, so that its evaluation only copies elements."""
     return node is not None and "leaf" in (node.kind, node.operands[0].kind if node.kind == "view" else "")
 
 
@@ -289,7 +289,7 @@ def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
     """Return whether a recording that has reached its limit should be cut at this call site."""
     if count >= epoch.look:
-        _look(epoch, count)
+        _choose_head(epoch, count)
     site = site_of(location)
     return (site in _heads or site == epoch.head) and is_visit(location, _expressions(epoch, -8))
 
@@ -302,7 +302,7 @@ def _find_short(epoch: Epoch, count: int) -> None:
                 epoch.head, epoch.soft = site, count
 
 
-def _look(epoch: Epoch, count: int) -> None:
+def _choose_head(epoch: Epoch, count: int) -> None:
     """Choose the loop head at which the recording will be cut.
 
     It is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited for two
@@ -379,9 +379,7 @@ def flush() -> None:
 
 
 def exclusive(storage: Storage) -> Buffer:
-    """Return the buffer of `storage` for a direct write. If other storages share the buffer, it is copied first.
-
-    Expressions recorded before the call keep their values.
+    """Return the buffer of `storage` for a direct write. Expressions recorded before the call keep their values.
 
     Pending work of this thread that uses the buffer is evaluated first. If another array or an exported view shares the
     memory, the storage gets a private copy. Memory that is shared with other code is returned as it is.

@@ -225,7 +225,7 @@ class Epoch:
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 
-    def let_go(self) -> bool:
+    def release_if_ended(self) -> bool:
         """Call `forget` if the epoch has ended and its pending values are not referenced.
 
         Return whether `forget` was called. It is not called during an evaluation of the epoch.

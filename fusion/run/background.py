@@ -55,7 +55,7 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 
 
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
-    """Return the graph that `_flatten` has flattened. Of source locations, only equality is preserved."""
+    """Return the graph that `_flatten` has flattened. Equal source locations stay equal, and lose their meaning."""
     nodes: list[Expr] = []
     for kind, op, operands, attrs, shape, dtype, place in rows:
         location = None if place is None else (restore.__code__, place)

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import KernelBuilder, Target, find_fold_lanes, kernel_digest, obtain_function, order_target
+from weft.codegen import KernelBuilder, Target, find_reduction_lanes, kernel_digest, obtain_function, order_target
 from weft.fusion.graph.expr import Expr, leaf, reduce_, view
 from weft.fusion.graph.reduction_order import Level, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
 from weft.fusion.plan.nest import all_forms, make_nest, order_loops
-from weft.fusion.plan.parts import chunk_length
+from weft.fusion.plan.reduction_splits import chunk_length
 from weft.fusion.plan.task import Task, make_task
-from weft.runtime import get_device, make_fold_ufunc
+from weft.runtime import get_device, make_reduction_ufunc
 
 
 def compile_map(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
@@ -42,7 +42,7 @@ def _kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
     return b.finish()
 
 
-def compile_fold(op: str, kind: np.dtype) -> Any:
+def compile_reduction(op: str, kind: np.dtype) -> Any:
     """Return a compiled reduction of contiguous rows, as a gufunc ``(n)->()``."""
     device = get_device("cpu")
     base = leaf(0, (100,), kind)
@@ -54,7 +54,7 @@ def compile_fold(op: str, kind: np.dtype) -> Any:
     places = {}
     for k, (what, value, _) in enumerate(lowered.bindings):
         places[value if what == "buffer" else what] = k
-    return make_fold_ufunc(
+    return make_reduction_ufunc(
         op, obtain_function(device, lowered.kernel), slots, (places[base], places[node], places["int"]), (kind, kind)
     )
 
@@ -89,7 +89,7 @@ def tree_of(task: Task, target: Target) -> Tree:
     levels = []
     lowered = lower_for(target, group, special=False)
     for kernel in lowered:
-        found = find_fold_lanes(kernel.kernel, target)
+        found = find_reduction_lanes(kernel.kernel, target)
         levels.append(Level() if found is None else Level(*found))
     extents = tuple(loop.extent for loop in nest.inner)
     chunk = chunk_length(group, nest, target.machine)

@@ -25,7 +25,7 @@ from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
 from weft.fusion.record.storage import OVERWRITING, Epoch
-from weft.fusion.run.host_calls import call_host, call_there, launch_drawing
+from weft.fusion.run.host_calls import call_host, call_launcher, launch_with_draws
 from weft.runtime import (
     Buffer,
     Device,
@@ -64,17 +64,17 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
     elif plan.patience:
         plan.patience -= 1
         if not plan.patience:
-            plan = _make_alone(key, epoch, versions, wanted) or plan
+            plan = _make_specialized(key, epoch, versions, wanted) or plan
     if not setting("verify"):
         execute(plan, epoch, settle)
         return
-    verdict = import_module("weft.fusion.run.judge").Verdict(epoch, versions, wanted)
+    verdict = import_module("weft.fusion.run.verification").Verification(epoch, versions, wanted)
 
-    def judged(plan: Plan, table: list[Any]) -> None:
+    def verified(plan: Plan, table: list[Any]) -> None:
         verdict.compare(plan, table)
         settle(plan, table)
 
-    execute(plan, epoch, judged)
+    execute(plan, epoch, verified)
     verdict.close(plan)
 
 
@@ -87,7 +87,7 @@ def _find_or_make(
     """
     loaded = sys.modules.get("weft.fusion.run.tiers")  # (it is loaded when something is first interpreted)
     if loaded is not None and setting("interpret") == "auto" and not setting("verify"):
-        if loaded.interpret_again(key, epoch, versions, settle):
+        if loaded.reinterpret(key, epoch, versions, settle):
             return None
     begin = perf_counter()
     device, slots = epoch.device, len(epoch.slots)
@@ -115,25 +115,25 @@ def _find_or_make(
             plan.patience = OFTEN
     except Exception as error:
         tiers = import_module("weft.fusion.run.tiers")
-        if not tiers.is_optimizers(error):
+        if not tiers.is_optimizer_failure(error):
             raise
-        tiers.rescue(error, key, graph, epoch, versions, wanted, settle)
+        tiers.interpret_after_failure(error, key, graph, epoch, versions, wanted, settle)
         return None
     STATISTICS.planning += perf_counter() - begin
     return _keep(key, versions, graph, plan)
 
 
-def _make_alone(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
+def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
     """Return a plan that is specialized for these sizes, or None if that does not pay."""
     graph = make_graph(versions, epoch.results)
     form = resized.find_form(epoch.device.name, graph, wanted)
-    make = import_module("weft.fusion.run.planning").make_alone
+    make = import_module("weft.fusion.run.planning").make_specialized
     plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)
     return None if plan is None else _keep(key, versions, graph, plan)
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Cache the plan of a graph, with the recorded versions as its outputs and with what its runs need."""
+    """Set the fields of a graph's plan that its runs need, and cache it with the recorded versions as its outputs."""
     plan.blank = [None] * (plan.places - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     place_of = dict(plan.outputs)
@@ -217,9 +217,9 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     for slot in plan.moved:
         table[slot] = in_memory(table[slot])
     if device.streaming:
-        _claim(table, device)
+        _wait_for_inputs(table, device)
     if plan.asks_more:
-        _fill(table, plan, epoch)
+        _fill_table(table, plan, epoch)
     program = plan.program
     if program is None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
@@ -246,7 +246,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                         donated.add(slot)
                         epoch.stage = OVERWRITING
                 else:
-                    _do(step, table, device)
+                    _run_step(step, table, device)
                 # no signal is handled between these two lines
                 at += 1
                 table[-1] = 0
@@ -282,8 +282,8 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
-def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the remaining table entries: scalars, completion counters and look-back descriptors."""
+def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
+    """Fill the remaining table entries: scalars, addresses of small arrays, completion counters, look-back descriptors."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
@@ -297,13 +297,13 @@ def _fill(table: list[Any], plan: Plan, epoch: Epoch) -> None:
         table[place] = pack_scalar(table[place])
 
 
-def _do(step: Step, table: list[Any], device: Device) -> None:
+def _run_step(step: Step, table: list[Any], device: Device) -> None:
     """Run a step, or the rest of a step that was interrupted.
 
     Kernels must not run twice. Other steps may run twice.
     """
     if isinstance(step, Batch):
-        _start(step, table, device)
+        _launch_batch(step, table, device)
     elif isinstance(step, KernelLaunch):
         if not table[-1]:
             table[-1] = 1
@@ -312,7 +312,7 @@ def _do(step: Step, table: list[Any], device: Device) -> None:
         table[step] = None
     elif isinstance(step, HostCall):
         if hasattr(step.node.attrs[0], "enqueue"):
-            call_there(step, table, device)
+            call_launcher(step, table, device)
         elif Listening.listeners:
             moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
             where = step.node.location
@@ -330,7 +330,7 @@ def _carve(step: Carve, table: list[Any], device: Device) -> None:
         table[place] = Buffer(device, start + offset, nbytes, whole)
 
 
-def _start(step: Batch, table: list[Any], device: Device) -> None:
+def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
     """Launch the kernels of a batch.
 
     They are launched one by one if there are listeners, or if launches are printed.
@@ -356,7 +356,7 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
         slots[slot] = table[place].address + offset
     for slot, place in step.scalars:
         slots[slot] = table[place]
-    run = device.launch if not step.streams else partial(launch_drawing, step.streams, table, device)
+    run = device.launch if not step.streams else partial(launch_with_draws, step.streams, table, device)
     if Listening.listeners:
         if step.note is None:
             step.note = step.describe()
@@ -367,7 +367,7 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
     STATISTICS.bytes += step.nbytes
 
 
-def _claim(table: list[Any], device: Device) -> None:
+def _wait_for_inputs(table: list[Any], device: Device) -> None:
     """Make the current stream wait for earlier work on the inputs of a plan, if the device has several streams."""
     for value in table:
         if isinstance(value, Buffer):

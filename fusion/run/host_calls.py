@@ -18,14 +18,14 @@ from weft.runtime import Device, Reader, fill_from_stream, launch_with_streams, 
 _WORD, _FLOAT = np.dtype(np.uint64), np.dtype(np.float64)
 
 
-def call_there(step: HostCall, table: list[Any], device: Device) -> None:
+def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
     """Call a function that launches kernels itself."""
     ((place, node, window),) = step.operands
     start = node.attrs[1] * node.dtype.itemsize if window else 0
     step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
 
 
-def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
+def _multiply_on_device(step: HostCall, table: list[Any], device: Device) -> bool:
     """Multiply matrices by the device's library. Return False if the device has no such library."""
     operands = []
     for place, node, window in step.operands:
@@ -35,7 +35,7 @@ def _multiply_there(step: HostCall, table: list[Any], device: Device) -> bool:
     return device.multiply(table[step.out], left, right, step.node.dtype)
 
 
-def launch_drawing(
+def launch_with_draws(
     streams: list[tuple[int, int, int]],
     table: list[Any],
     device: Device,
@@ -65,7 +65,7 @@ def launch_drawing(
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
     """Call a function on the host, or compute a matrix product on the device."""
     node = step.node
-    if node.op == "matmul" and not device.memory_on_host and _multiply_there(step, table, device):
+    if node.op == "matmul" and not device.memory_on_host and _multiply_on_device(step, table, device):
         return
     if runtime.is_gpu(device) and node.op != "matmul" and node.location is not None:
         moved = sum(child.nbytes for _, child, _ in step.operands) + node.nbytes

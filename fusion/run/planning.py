@@ -58,7 +58,7 @@ def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ..
     return plan
 
 
-def make_alone(
+def make_specialized(
     device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form
 ) -> Plan | None:
     """Return a plan that is specialized for these sizes.
@@ -218,7 +218,7 @@ class PlanWriter:
         owned = previous.kind != "leaf"
         if node not in self.schedule.in_place:
             size = node.dtype.itemsize
-            first, behind = (size * k for k in task.covered())
+            first, behind = (size * k for k in task.written_range())
             self.steps.append(Take(self.place(node), source, "fill", node.nbytes, (first, behind)))
             return
         self._take(node, "take" if owned else "take-if-unshared", source)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind, find_op, is_bfloat16, is_half
-from weft.fusion.run.expanded_rows import ExpandedRow, can_expand
+from weft.fusion.run.expanded_ops import ExpandedOp, can_expand
 from weft.fusion.run.reduce_arrays import NeedsKernelError, reduce_values
 
 Primitive = Callable[..., Any]
@@ -52,21 +52,21 @@ def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None
         NumPy has no such loop.
     """
     kind = dtype if dtype is not None else loop[-1]
-    found = _numpys(op, loop, kind)
+    found = _numpy_function(op, loop, kind)
     if found is not None:
         return found
     return _made.get((op, loop, kind)) or _expanded(op, loop, kind) or _compiled(op, loop, kind)
 
 
 @cache
-def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedRow | None:
-    if not can_expand(op, loop, dtype, _numpys):
+def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedOp | None:
+    if not can_expand(op, loop, dtype, _numpy_function):
         return None
-    return ExpandedRow(op, loop, dtype, _numpys, partial(_compiled, op, loop, dtype))
+    return ExpandedOp(op, loop, dtype, _numpy_function, partial(_compiled, op, loop, dtype))
 
 
 @cache
-def _numpys(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
+def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
     """Return NumPy's function for an op. Return None if its bits differ from those of a kernel."""
     if not uses_numpy(op, loop, dtype):
         return None
@@ -117,7 +117,7 @@ def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitiv
     return call
 
 
-# -- what NumPy does ----------------------------------------------------------------------------
+# -- NumPy's functions --------------------------------------------------------------------------
 
 
 def _casts_alike(own: np.dtype, dtype: np.dtype) -> bool:

@@ -27,7 +27,7 @@ from weft.codegen import (
     widened,
 )
 from weft.fusion.graph.reduction_order import CHUNK, SHORT, Level, Tree, plain_tree
-from weft.fusion.run.expanded_rows import BY_NUMPY
+from weft.fusion.run.expanded_ops import BY_NUMPY
 
 # Number of sums of packed rows after which a compiled loop pays.
 OFTEN = 32
@@ -79,7 +79,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
             raise NeedsKernelError
         kind = widened(dtype)
         typed = values if values.dtype == kind else values.astype(kind)
-        found = _fast(op, typed, axes, kind) if values.flags.c_contiguous else None
+        found = _reduce_compiled(op, typed, axes, kind) if values.flags.c_contiguous else None
         if found is None:
             found = fold(op, typed, _tree_for(op, values, axes, kind))
         if kind != dtype:
@@ -88,7 +88,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
     return found if found.shape == shape else found.reshape(shape)
 
 
-# -- where the order changes nothing ------------------------------------------------------------
+# -- reductions whose order does not affect the result ------------------------------------------
 
 
 def _reduce_exactly(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -123,7 +123,7 @@ def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtyp
     return function(values.transpose(*kept, *axes).reshape(*shape, -1), axis=-1).astype(dtype, copy=False)
 
 
-# -- where it does ------------------------------------------------------------------------------
+# -- reductions whose order affects the result --------------------------------------------------
 
 
 @cache
@@ -139,10 +139,10 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
         if found is not None:
             return found
     key = op, kind, values.shape, values.strides, axes
-    return known_tree(key, lambda: compiler().tree_of_array(op, values, axes, kind))
+    return memoized_tree(key, lambda: compiler().tree_of_array(op, values, axes, kind))
 
 
-def known_tree(key: object, find: Callable[[], Tree]) -> Tree:
+def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
     """Return the order for a key from the cache. If it is not cached, call `find` and cache the result."""
     known = _trees.get(key)
     if known is None:
@@ -164,26 +164,26 @@ def fold(op: str, values: np.ndarray, tree: Tree) -> Any:
     else:
         values = values.reshape(rows, *tree.extents)
     if tree.chunk:
-        values = _fold_chunks(row, values, tree)
-        found = fold_rows(row, values, tree.last)
+        values = _reduce_blocks(row, values, tree)
+        found = reduce_rows(row, values, tree.last)
     else:
-        found = fold_rows(row, values, tree.first)
+        found = reduce_rows(row, values, tree.first)
     return found.reshape(shape)[()]
 
 
-def _fold_chunks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
+def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
     """Return the partial result of each block of the outermost reduction loop, as an array ``(rows, blocks)``."""
     rows, extent, *rest = values.shape
     whole = extent // tree.chunk
     parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)
-    found = fold_rows(row, parts, tree.first).reshape(rows, whole)
+    found = reduce_rows(row, parts, tree.first).reshape(rows, whole)
     if whole * tree.chunk < extent:
-        left = fold_rows(row, values[:, whole * tree.chunk :], tree.first)
+        left = reduce_rows(row, values[:, whole * tree.chunk :], tree.first)
         found = np.concatenate([found, left[:, None]], axis=1)
     return found
 
 
-def fold_rows(row: np.ufunc, values: np.ndarray, level: Level) -> Any:
+def reduce_rows(row: np.ufunc, values: np.ndarray, level: Level) -> Any:
     """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
@@ -218,7 +218,7 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
         vectors = row.reduce(np.ascontiguousarray(vectors), axis=1)
     left = values[:, whole:]
     if level.masked and whole < extent:
-        vectors = _left_in_lanes(row, vectors, left)
+        vectors = _combine_remainder(row, vectors, left)
     if vectors is not None:
         while vectors.shape[1] > 1:
             half = vectors.shape[1] // 2
@@ -230,7 +230,7 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
     return _in_order(row, vectors.reshape(rows, -1))
 
 
-def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
+def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
     """Combine the remaining elements with the first lanes. There are fewer of these elements than lanes.
 
     The other lanes keep their values, initially the identity.
@@ -251,7 +251,7 @@ def _left_in_lanes(row: Any, vectors: Any, left: Any) -> Any:
 # -- compiled loops -----------------------------------------------------------------------------
 
 
-def _fast(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
+def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
     """Reduce contiguous rows with a compiled loop. Return None for other rows, and in the first calls for each op."""
     ndim = values.ndim
     if len(axes) == ndim:
@@ -268,7 +268,7 @@ def _fast(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) ->
         if count <= OFTEN:
             return None
         form = f"the compilation of reductions by {op} of {kind}"
-        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_fold(op, kind))
+        loop = runtime.try_compiling(form, BY_NUMPY, lambda: compiler().compile_reduction(op, kind))
         if loop is None:
             _counts[key] = -sys.maxsize
             return None

@@ -106,7 +106,7 @@ def find_costs(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, float
         return None, 0.0
     if not found.price:
         found.key = form.key
-        found.lost = found.noted = plan_store.read_lost(form.key, epoch.device)
+        found.lost = found.noted = plan_store.read_lost_seconds(form.key, epoch.device)
     operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
     different = {
         (node.kind, node.op, node.dtype, node.shape, *(each.kind for each in node.operands)) for node in operations
@@ -154,14 +154,14 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph if that is possible, and cheaper so far than compiling.
+    """Interpret a graph if that is possible, and if interpreting its form has so far cost less than compiling it would.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
     begin = thread_time()  # (time that other programs of a busy machine take is not lost by interpretation)
     alike = kind.key, tuple(kind.spelling.codes)  # (with all lengths)
     found = _programs.get(alike)
-    if found is not None and found[0] is not None and _goes_on(found[1]):
+    if found is not None and found[0] is not None and _keeps_interpreting(found[1]):
         moved = found[0].moved(kind.nodes)
         _keep_program(key, moved, found[1])
         if _interpret(key, moved, found[1], epoch, versions, settle, begin):
@@ -220,20 +220,24 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: resized.Form) -> bool:
-    """Return whether a graph, or a graph that differs only in its slots, was interpreted or planned before."""
+    """Return whether interpretation was tried for a graph, or for one of the same form and array lengths."""
     return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
 
 
-def interpret_again(key: object, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
+def reinterpret(key: object, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:
     """Interpret a graph that was interpreted before, unless compilation is now cheaper.
 
     Return whether the graph was interpreted.
     """
     found = _programs.get(key)
-    return found is not None and _goes_on(found[1]) and _interpret(key, *found, epoch, versions, settle, thread_time())
+    return (
+        found is not None
+        and _keeps_interpreting(found[1])
+        and _interpret(key, *found, epoch, versions, settle, thread_time())
+    )
 
 
-def _goes_on(form: FormCost) -> bool:
+def _keeps_interpreting(form: FormCost) -> bool:
     """Return whether the graphs of a form should still be interpreted."""
     if setting("debug") or setting("dump"):
         return False
@@ -270,7 +274,7 @@ def _interpret(
         runtime.prepare()  # (the second process takes as long to start as this process takes to lose the other half)
     _Rate.start, _Rate.second = max(0.0, _Rate.start - lost), max(0.0, _Rate.second - lost)
     if form.key is not None and form.lost > form.noted + NOTED * form.price:
-        plan_store.note_lost(form.key, epoch.device, form.lost)
+        plan_store.note_lost_seconds(form.key, epoch.device, form.lost)
         form.noted = form.lost
     return True
 
@@ -297,15 +301,15 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
     settle(Interpreted(program, versions), made)
 
 
-# -- the net ------------------------------------------------------------------------------------
+# -- failures of the optimizer ------------------------------------------------------------------
 
 
-def is_optimizers(error: Exception) -> bool:
+def is_optimizer_failure(error: Exception) -> bool:
     """Return whether an error is a failure of the optimizer. Interpretation can replace the plan in this case."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
-def rescue(
+def interpret_after_failure(
     error: Exception,
     key: object,
     graph: LiveGraph,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from weft.runtime.cpu.loader import link_symbols
-from weft.runtime.cpu.native import TYPE, lasting, native_object, python_function, words_with_code
+from weft.runtime.cpu.native import TYPE, immortal, native_object, python_function, words_with_code
 from weft.runtime.llvm_files import read_llvm
 
 _NAME, _TABLE_NAME = "weft_get_buffer", "weft_buffers"
@@ -48,7 +48,7 @@ def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int)
         return
     code = native_object(_NAME, _text(slots), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
-    lasting((memory, kind, home))
+    immortal((memory, kind, home))
     place = ctypes.c_void_p.from_address(ctypes.c_int64.from_address(id(kind) + _AS_BUFFER).value)
     functions = map(python_function, _FUNCTIONS)
     _TABLE[:] = [id(kind), id(home), id(True), counter, *functions, place.value or 0]  # type: ignore[assignment]

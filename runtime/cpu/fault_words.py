@@ -30,7 +30,7 @@ def stop(record: int, error: BaseException) -> None:
     words[STOP] = 1
 
 
-def look_soon(record: int) -> None:
+def request_poll(record: int) -> None:
     """Make a running kernel check for signals at its next interrupt poll."""
     shared = ctypes.c_int64.from_address(record + 8 * SHARED).value
     if shared:

@@ -30,7 +30,7 @@ from weft.runtime.cpu.free_list_code import (
     keep_text,
     take_text,
 )
-from weft.runtime.cpu.native import Builtin, check_objects, lasting, obtain_native, python_function
+from weft.runtime.cpu.native import Builtin, check_objects, immortal, obtain_native, python_function
 from weft.runtime.cpu.slots import slots_of
 from weft.runtime.device import Buffer, Requests
 from weft.runtime.failures import try_compiling
@@ -50,7 +50,7 @@ class Counted:
     """
 
     def __init__(self, most_kept: int) -> None:
-        self.counts = lasting(array("q", bytes(8 * COUNTS)))
+        self.counts = immortal(array("q", bytes(8 * COUNTS)))
         self.counts[MOST] = most_kept
 
     @property
@@ -118,15 +118,15 @@ class FreeLists:
         named = [at[name] for name in ("unwritten", "origin", "nbytes", "_owner")]
         head = [_address(pool.counts), 0, id(self._kind), id(None), base.__weakrefoffset__, *named]
         words = [*head, len(expected), len(offsets), *map(python_function, FUNCTIONS), *expects, *offsets]
-        self._store = lasting(array("q", words))
+        self._store = immortal(array("q", words))
         self._lock = threading.RLock()
         self._of: dict[int, int] = {}  # size of buffers -> address of their free list
-        self._closed = _address(lasting(array("q", [0, 0, _address(self._store)])))
+        self._closed = _address(immortal(array("q", [0, 0, _address(self._store)])))
 
     def _free_list(self, size: int) -> int:
         found = self._of.get(size)
         if found is None:
-            found = _address(lasting(array("q", [0, size, _address(self._store)])))
+            found = _address(immortal(array("q", [0, size, _address(self._store)])))
             found = self._of.setdefault(size, found)
         return found
 
@@ -177,7 +177,7 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
     return try_compiling("native code for free lists", instead, lambda: FreeLists(base, pool, expected))
 
 
-def provide(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
+def allocate_for_plan(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
     """Allocate the buffers of a plan one by one. After several runs, prepare the requests for the free lists.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
@@ -225,13 +225,13 @@ class _Spec(ctypes.Structure):
 @cache
 def native_kind(base: type) -> Any:
     """Return a subclass of `base` for reusable buffers. Its deallocator is native code."""
-    keep = lasting(obtain_native(KEEP, keep_text(base.__basicsize__)))
+    keep = immortal(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
-    spec = lasting(_Spec(name, base.__basicsize__ + 8, 0, _NO_INSTANCES, slots))
+    spec = immortal(_Spec(name, base.__basicsize__ + 8, 0, _NO_INSTANCES, slots))
     make: Callable[..., Any] = _python.PyType_FromSpecWithBases
     make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object)  # type: ignore[attr-defined]
-    return lasting(make(ctypes.addressof(spec), (base,)))
+    return immortal(make(ctypes.addressof(spec), (base,)))
 
 
 _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.faults import FaultRecord
-from weft.runtime.cpu.free_lists import provide
+from weft.runtime.cpu.free_lists import allocate_for_plan
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
 from weft.runtime.cpu.host_launches import HostLaunches, divide, elements_of, launch, runner
 from weft.runtime.cpu.host_memory import HostBuffer, Pool, size_class
@@ -59,7 +59,7 @@ class CpuDevice(SynchronousDevice):
         """Allocate the buffers of `requests`, and store them in the table."""
         call = requests.call
         if call is None or call(requests.address, table):
-            provide(self, table, requests, lambda nbytes: size_class(nbytes or 1))
+            allocate_for_plan(self, table, requests, lambda nbytes: size_class(nbytes or 1))
 
     def completion_counter(self) -> Buffer:
         """Return the completion counter of the calling thread.

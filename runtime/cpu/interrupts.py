@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from weft.runtime.cpu.fault_words import END, KEY, NEXT, RAISED, SHARED, STOP
 from weft.runtime.cpu.loader import ENTRY, link_symbols
-from weft.runtime.cpu.native import lasting, native_object, python_function
+from weft.runtime.cpu.native import immortal, native_object, python_function
 from weft.runtime.failures import try_compiling
 from weft.runtime.llvm_files import read_llvm
 
@@ -70,8 +70,8 @@ def guard() -> Guard | None:
         return None
     memory, (entry, asked, tick) = linked
     words = array("q", (threading.main_thread().ident or 0, 0, key.value))
-    lasting(memory)
-    lasting(words)
+    immortal(memory)
+    immortal(words)
     return Guard(ENTRY(entry), entry, asked, tick, words.buffer_info()[0])
 
 

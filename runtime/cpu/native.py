@@ -179,7 +179,7 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
     if better is None:
         return
     old, new = obtain_native(entry, text).address, _load(better)
-    lasting(new.memory)
+    immortal(new.memory)
     for words in words_with_code:
         words[words == old] = new.address
 
@@ -273,7 +273,7 @@ class Builtin:
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
         words_with_code.extend((self._words(), np.frombuffer(memoryview(self._method), np.int64)))
-        lasting(self)  # holders of the function may call it, even if another thread has created a second builtin
+        immortal(self)  # holders of the function may call it, even if another thread has created a second builtin
 
     def exchange(self, old: object, new: object) -> None:
         """Replace an object that the native function uses."""
@@ -299,7 +299,7 @@ def python_function(name: str) -> int:
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
-def lasting(thing: _T) -> _T:
+def immortal(thing: _T) -> _T:
     """Keep an object alive forever, since native code refers to it without a reference count. Return the object."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.loader import link_symbols
-from weft.runtime.cpu.native import HEADER, TYPE, Builtin, lasting, native_object, python_function, words_with_code
+from weft.runtime.cpu.native import HEADER, TYPE, Builtin, immortal, native_object, python_function, words_with_code
 from weft.runtime.llvm_files import read_llvm
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
@@ -64,7 +64,7 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
         If native code cannot be compiled.
     """
     _find_operator()  # (this may fail, but nothing has been changed yet)
-    _TABLE[0], _TABLE[_FIRST - 1] = id(kind), id(lasting(delete))
+    _TABLE[0], _TABLE[_FIRST - 1] = id(kind), id(immortal(delete))
     for name, method in methods.items():
         reflected = f"__r{name[2:]}"
         if name.startswith("__r") and f"__{name[3:]}" in methods:  # (handled together with the operator)
@@ -104,7 +104,7 @@ def _find_operator() -> Callable[[int], int]:
     """Return a native function that maps the number of an operator to the address of its code."""
     code = native_object(_NAME, _text(), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
-    lasting(memory)
+    immortal(memory)
     _TABLE[1 : _FIRST - 1] = [ctypes.c_int64(python_function(name)) for name in _FUNCTIONS.values()]
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)  # type: ignore[return-value]
 

@@ -141,7 +141,7 @@ class Workers:
             if self._count < parts - 1 and self._count < MOST_PARTS - 1:
                 self._grow(min(parts, MOST_PARTS) - 1)
             if (here := processor()) != self._avoided:
-                self._keep_off(here)
+                self._move_workers_away(here)
         except BaseException:
             self._lock.release()
             raise
@@ -174,7 +174,7 @@ class Workers:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
-    def _keep_off(self, here: int) -> None:
+    def _move_workers_away(self, here: int) -> None:
         """Move the workers away from the processor `here`, on which the thread that starts jobs runs.
 
         On some virtual machines, a worker that wakes there starts milliseconds late.
@@ -199,7 +199,7 @@ def _code() -> _Code:
         outside[symbol] = ctypes.cast(getattr(libc, symbol), ctypes.c_void_p).value or 0
     names = (pool_code.RUN, pool_code.THREAD, pool_code.COPY, pool_code.PAUSE)
     memory, (run, thread, copy, pause) = link_symbols(pool_code.object_code().code, outside, names)
-    _keep_for_ever(memory)
+    _make_immortal(memory)
     return _Code(_RUN(run), run, thread, Entry(ENTRY(copy), copy), _PAUSE(pause))
 
 
@@ -218,7 +218,7 @@ def _fresh_memory() -> int:
     """Allocate the memory of a pool without threads, and return its address."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
-    _keep_for_ever(raw)
+    _make_immortal(raw)
     address = -(-ctypes.addressof(raw) // pool_code.LINE) * pool_code.LINE
     libc = ctypes.CDLL(None)
     libc.pthread_mutex_init(ctypes.c_void_p(address + pool_code.MUTEX), None)
@@ -242,7 +242,7 @@ def _count_turns() -> int:
     return max(MEASURED, min(MOST_TURNS, round(LOOKING / min(times) * MEASURED)))
 
 
-def _keep_for_ever(what: object) -> None:
+def _make_immortal(what: object) -> None:
     """Keep an object alive even at exit, since workers may use it while the interpreter shuts down."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from weft.runtime.cpu.fault_words import look_soon, stop
+from weft.runtime.cpu.fault_words import request_poll, stop
 
 
 def print_line(told: int, values: int) -> None:
@@ -52,7 +52,7 @@ def _print(told: int, values: int, record: int | None) -> None:
         stop(record, error)
     finally:
         if record:
-            look_soon(record)
+            request_poll(record)
 
 
 # lives as long as the process: loaded code calls it

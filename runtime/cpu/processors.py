@@ -17,7 +17,7 @@ from typing import Any
 MOST_MOVED = 16
 
 
-def keep_off(here: int, threads: Sequence[int]) -> None:
+def move_away(here: int, threads: Sequence[int]) -> None:
     """Move threads away from the processor `here`.
 
     The threads, given by their system thread IDs, run on the remaining processors of this process. If there are more

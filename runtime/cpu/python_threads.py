@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
-from weft.runtime.cpu.processors import keep_off, processor
+from weft.runtime.cpu.processors import move_away, processor
 
 # Minimum number of bytes per call for which a thread pays: waking a thread costs about as much as moving a fifth of
 # this.
@@ -98,7 +98,7 @@ class _Workers:
             return  # the interpreter is shutting down, or there is no memory: the caller runs all calls
         if (found := (processor(), len(self._numbers))) != self._avoided:
             self._avoided = found
-            keep_off(found[0], self._numbers)
+            move_away(found[0], self._numbers)
         for _ in range(threads):
             self._jobs.put(job)
 

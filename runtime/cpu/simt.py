@@ -59,5 +59,5 @@ class SimtDevice(CpuDevice):
         if not function.trace:
             self.launch_grid(function, grid, block, 0, slots)
             return
-        with Registered.judge(function) as reader, tracing(function.trace, reader):
+        with Registered.launch_checker(function) as reader, tracing(function.trace, reader):
             self.launch_grid(function, grid, block, 0, slots)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.loader import HostFunction
-from weft.runtime.cpu.native import HEADER, Text, check_objects, lasting, obtain_native
+from weft.runtime.cpu.native import HEADER, Text, check_objects, immortal, obtain_native
 from weft.runtime.errors import CompileError
 
 # Words of an elementwise loop's data: its entry, the number of operands, then the binary logarithms of their item
@@ -65,7 +65,7 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
     return _make(name, _loop("weft_map_loop"), data, dtypes, (entry,))
 
 
-def make_fold_ufunc(
+def make_reduction_ufunc(
     name: str, entry: HostFunction, slots: Sequence[int], places: tuple[int, int, int], dtypes: Sequence[np.dtype]
 ) -> Any:
     """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows by a compiled kernel.
@@ -87,7 +87,7 @@ def _make(
     text = name.encode()
     given: list[Any] = [functions, pointers, types, 1, len(dtypes) - 1, 1, _NONE, text, text, 0]
     made = function(*given, signature.encode()) if signature else function(*given)
-    lasting((functions, pointers, types, text, data, kept, made))  # (the ufunc keeps no references to them)
+    immortal((functions, pointers, types, text, data, kept, made))  # (the ufunc keeps no references to them)
     return made
 
 
@@ -127,7 +127,7 @@ def _interface(place: int) -> Any:
 
 @cache
 def _loop(entry: str) -> int:
-    return obtain_native(entry, _map_text(entry) if entry == "weft_map_loop" else _fold_text(entry)).address
+    return obtain_native(entry, _map_text(entry) if entry == "weft_map_loop" else _reduction_text(entry)).address
 
 
 def _begin(t: Text, entry: str, slots: int) -> None:
@@ -249,7 +249,7 @@ def _copy(
     t.do(f"br label %{behind}")
 
 
-def _fold_text(entry: str) -> str:
+def _reduction_text(entry: str) -> str:
     """Return the LLVM text of the inner loop of a reduction, which calls the kernel once per row."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)

@@ -17,7 +17,7 @@ from weft.runtime.cuda.fourier import Fourier
 from weft.runtime.cuda.launcher import CudaLauncher, CudaLaunches
 from weft.runtime.cuda.linker import newest_ptx
 from weft.runtime.cuda.modules import CudaFunction, Modules
-from weft.runtime.cuda.peers import befriend, copy_from_peer
+from weft.runtime.cuda.peers import copy_from_peer, enable_peer_access
 from weft.runtime.cuda.ranges import Ranges
 from weft.runtime.cuda.records import Triple
 from weft.runtime.cuda.solver import Solver
@@ -138,7 +138,7 @@ class CudaDevice(GpuServices):
         A large copy does not wait for earlier work in the device's own stream.
         """
         if values.nbytes >= ASIDE and self._order.current.is_main and not Listening.listeners:
-            block = self.memory.allocate_beside(values.nbytes)
+            block = self.memory.allocate_for_upload(values.nbytes)
             try:
                 self._staging.upload(block.address, np.ascontiguousarray(values), self._order.beside)
             finally:
@@ -173,7 +173,7 @@ class CudaDevice(GpuServices):
         own = self.allocate(buffer.nbytes)
         if buffer.nbytes:
             source.claim(buffer)
-            befriend(self._driver, source._driver)
+            enable_peer_access(self._driver, source._driver)
             copy_from_peer(self._order, own.address, source._order, buffer.address, buffer.nbytes)
         return own
 

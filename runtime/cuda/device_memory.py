@@ -19,7 +19,7 @@ from typing import Any
 
 from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.free_list_code import KEPT, MADE
-from weft.runtime.cpu.free_lists import Counted, FreeLists, make_free_lists, provide
+from weft.runtime.cpu.free_lists import Counted, FreeLists, allocate_for_plan, make_free_lists
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, Requests
@@ -118,7 +118,7 @@ class CrossedList:
         """
         found = self._blocks.get(size, [])
         for k, (address, users) in enumerate(found):
-            if all(stream.comes_behind(number, turn) for number, turn in users.items()):
+            if all(stream.waits_for(number, turn) for number, turn in users.items()):
                 del found[k]
                 return address, size
         return None
@@ -267,7 +267,7 @@ class MemoryPool(Counted):
         """Allocate the buffers of `requests`, and store them in the table."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
-            provide(self.device, table, requests, _listed_class)
+            allocate_for_plan(self.device, table, requests, _listed_class)
 
     def obtain_free_lists(self) -> FreeLists | None:
         """Return the free lists of the pool's buffers, or None if they cannot be created."""
@@ -278,7 +278,7 @@ class MemoryPool(Counted):
                 self.free_lists = self.free_lists or found
         return self.free_lists
 
-    def allocate_beside(self, nbytes: int) -> PoolBlock:
+    def allocate_for_upload(self, nbytes: int) -> PoolBlock:
         """Return a block for an upload in the copy stream, to be used in the device's own stream afterwards.
 
         If the end of the block's previous use was recorded, the copy stream waits only for this use, and not for later

@@ -65,7 +65,7 @@ class CudaGraph:
             self._driver.quietly("cuGraphDestroy", self._graph)
 
 
-def pays(starts: Sequence[Start]) -> bool:
+def is_faster(starts: Sequence[Start]) -> bool:
     """Return whether a CUDA graph of these launches is faster than single launches."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph would copy arguments that are passed by value in each run, even if they have not changed)
@@ -73,7 +73,7 @@ def pays(starts: Sequence[Start]) -> bool:
     return len(starts) >= LEAST and small and plain
 
 
-def consider(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> bool:
+def make_graph_if_due(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> bool:
     """Create a CUDA graph for a launch record that has run often enough.
 
     Return whether to call this function again after the next run.

@@ -44,7 +44,7 @@ class CudaLaunches:
         # records that are not running: two threads may run the launches at the same time
         self._spare: list[LaunchRecord] = []
         self._last = starts[-1].doing()
-        self._asks = graphs.pays(starts)
+        self._asks = graphs.is_faster(starts)
 
     def run(self, table: list[Any], stream: CudaStream | None = None) -> None:
         """Launch the kernels with the buffers in a table.
@@ -71,7 +71,7 @@ class CudaLaunches:
         driver.doing = self._last
         if self._asks:
             record.runs += 1
-            self._asks = graphs.consider(driver, record, self.starts)
+            self._asks = graphs.make_graph_if_due(driver, record, self.starts)
         self._spare.append(record)
 
     def _failed(self, record: LaunchRecord, code: int, table: list[Any], stream: CudaStream | None) -> None:
@@ -123,7 +123,7 @@ class CudaLauncher:
         """
         found: CudaLaunches | None = function.prepared.get((grid, block, shared_bytes))
         if found is None:
-            function.allow(shared_bytes)
+            function.raise_shared_limit(shared_bytes)
             if len(function.prepared) >= RECORDS_LIMIT:
                 function.prepared.clear()
             numbers = [(k, k) for k in range(count)]

@@ -72,7 +72,7 @@ class CudaFunction:
         self.by_value = tuple(k for k, kind in enumerate(code.parameters) if kind.startswith("value"))
         self.prepared: dict[Any, Any] = {}
 
-    def allow(self, shared_bytes: int) -> None:
+    def raise_shared_limit(self, shared_bytes: int) -> None:
         """Raise the kernel's limit of dynamic shared memory to `shared_bytes` if it is lower.
 
         By default, a block has 48 KiB, including its static arrays.

@@ -18,7 +18,7 @@ ALREADY_ENABLED = 704
 _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
 
-def befriend(reader: Driver, owner: Driver) -> None:
+def enable_peer_access(reader: Driver, owner: Driver) -> None:
     """Give a GPU direct access to the memory of another GPU, if the machine supports it.
 
     Otherwise, copies between the two GPUs use the host.

@@ -30,7 +30,7 @@ WORTH = 1 << 20  # minimum number of bytes for several threads
 
 
 @cache
-def _hands() -> ThreadPoolExecutor | None:
+def _copy_threads() -> ThreadPoolExecutor | None:
     count = min(HANDS, (os.cpu_count() or 1) - 1)
     from concurrent.futures import ThreadPoolExecutor  # loaded with the first large transfer
 
@@ -39,7 +39,7 @@ def _hands() -> ThreadPoolExecutor | None:
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
     """Copy host memory. Several threads share a large copy."""
-    hands = _hands() if nbytes >= WORTH else None
+    hands = _copy_threads() if nbytes >= WORTH else None
     if hands is None:
         ctypes.memmove(to, source, nbytes)
         return

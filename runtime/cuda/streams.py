@@ -145,13 +145,13 @@ class CudaStream:
 
     def follow(self, other: CudaStream) -> None:
         """Make later work in this stream wait for all current work of `other`."""
-        if other is not self and not self.comes_behind(other.number, other.turn):
+        if other is not self and not self.waits_for(other.number, other.turn):
             self.wait(other.mark())
             self._seen[other.number] = other.turn
             for number, turn in other._seen.items():  # the work for which the other stream has waited
                 self._seen[number] = max(turn, self._seen.get(number, 0))
 
-    def comes_behind(self, number: int, turn: int) -> bool:
+    def waits_for(self, number: int, turn: int) -> bool:
         """Return whether later work in this stream waits for work number `turn` of the stream `number`."""
         return number == self.number or self._seen.get(number, 0) >= turn
 

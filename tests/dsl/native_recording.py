@@ -27,9 +27,9 @@ def recording_in_native_code() -> Iterator[None]:
     try:
         with (
             mock.patch.object(native_operators, "INSTALLED", {}),
-            mock.patch.object(native_immediate, "quicken", lambda: None),
+            mock.patch.object(native_immediate, "install_native_code", lambda: None),
         ):
-            native_operators.quicken_all()
+            native_operators.install_native_code()
             yield
     finally:
         OWN.replace(functions)

@@ -21,7 +21,7 @@ from weft.codegen import OPS, find_op
 from weft.dsl.arrays.array import expr_of, record, start
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate import native_immediate
-from weft.dsl.immediate.at_call import MISSED, attempt, way_of
+from weft.dsl.immediate.at_call import MISSED, attempt, implementation_of
 from weft.dsl.immediate.host_values import is_free
 from weft.fusion import current_epoch, recording, uncut
 from weft.runtime import IMMEDIATE as LIMIT
@@ -149,7 +149,7 @@ def test_errors_are_numpys() -> None:
 def test_the_limit_is_a_setting() -> None:
     x = wf.asarray(np.arange(6.0))
     with override(immediate=3):
-        assert LIMIT[0] == 3 and attempt(way_of(find_op("add")), (x, x)) is MISSED
+        assert LIMIT[0] == 3 and attempt(implementation_of(find_op("add")), (x, x)) is MISSED
         assert (x + x)._home is None
     assert (x + x)._home is not None
 

@@ -30,9 +30,9 @@ def _tiers(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_are_found_by_the_call_site(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     anew: list[str] = []
-    real = call_sites.apply_anew
-    monkeypatch.setattr(call_sites, "apply_anew", lambda op, *rest: anew.append(op) or real(op, *rest))
-    monkeypatch.setattr("weft.dsl.arrays.operators.apply_anew", call_sites.apply_anew)
+    real = call_sites.record_and_memoize
+    monkeypatch.setattr(call_sites, "record_and_memoize", lambda op, *rest: anew.append(op) or real(op, *rest))
+    monkeypatch.setattr("weft.dsl.arrays.operators.record_and_memoize", call_sites.record_and_memoize)
     host, row = np.arange(6000.0).reshape(2000, 3), np.arange(3.0)
     large = wf.asarray(host)
     for _ in range(6):
@@ -68,7 +68,10 @@ def test_repeated_elements_are_kept_once() -> None:
     guests = [np.broadcast_to(v, x.shape) for v in (values, values[0], rng.random((90, 1)), rng.random((70, 1, 3)))]
     a = wf.asarray(x)
     for guest in guests:
-        assert call_sites.hold(guest).shape == x.shape and prod(call_sites.hold(guest)._storage.shape) <= 210
+        assert (
+            call_sites.copy_operand(guest).shape == x.shape
+            and prod(call_sites.copy_operand(guest)._storage.shape) <= 210
+        )
         sums = a + guest, guest - a
         assert np.array_equal(sums[0], x + guest) and np.array_equal(sums[1], guest - x)
     late = a * guests[0]

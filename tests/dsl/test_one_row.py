@@ -16,7 +16,7 @@ def test_a_new_row_computes_fuses_and_reaches_every_target() -> None:
         return b.op("add", b.op("multiply", x, x), x)  # type: ignore[attr-defined]
 
     row = OpDef("dummy_op", 1, "x*x + x.", loops=("f->f", "d->d"), reference=lambda x: x * x + x, expand=expand)
-    table.add_row(row)
+    table.add_op(row)
     try:
         dummy = UFunc(row)
         values = np.linspace(-2, 2, 41)
@@ -33,5 +33,5 @@ def test_a_new_row_computes_fuses_and_reaches_every_target() -> None:
 
 def test_names_are_taken_once() -> None:
     with pytest.raises(ValueError, match="stands in the table already"):
-        table.add_row(OpDef("asin", 1, "", loops=("f->f",)))
+        table.add_op(OpDef("asin", 1, "", loops=("f->f",)))
     assert "asin" not in OPS

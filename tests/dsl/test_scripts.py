@@ -22,7 +22,7 @@ import weft as wf
 from weft.dsl.arrays.array import Array
 from weft.dsl.script import native_script, script_function, script_namespace
 from weft.dsl.script.redirect import load_program
-from weft.dsl.script.script_function import ScriptFunction, choose, is_few, quicken
+from weft.dsl.script.script_function import ScriptFunction, choose, install_native_code, is_few
 from weft.dsl.script.script_namespace import script_module
 from weft.runtime import override
 
@@ -37,9 +37,9 @@ def xp(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(script_namespace, "is_program", lambda frame: "__name__" not in frame.f_globals)
     if request.param == "python":
         monkeypatch.setattr(script_function, "_native", [])
-        monkeypatch.setattr(script_function, "quicken_after", lambda calls: None)
+        monkeypatch.setattr(script_function, "install_native_after", lambda calls: None)
     else:
-        quicken()
+        install_native_code()
     yield script_module("numpy")
     script_module.cache_clear()
 

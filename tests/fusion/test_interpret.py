@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from tests.fusion.run.test_primitives import same_bits
 from tests.fuzz import graphs, layouts, programs, rows
-from weft.fusion.run import judge, reduce_arrays, tiers
+from weft.fusion.run import reduce_arrays, tiers, verification
 from weft.fusion.run.interpret import maps, reductions
 from weft.runtime import override
 
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.cpu
 
 @pytest.fixture(autouse=True)
 def _compared() -> Any:
-    before = judge.JudgeCounts.compared
+    before = verification.VerificationCounts.compared
     with override(verify=True):
         yield
-    assert judge.JudgeCounts.compared > before
+    assert verification.VerificationCounts.compared > before
 
 
 @pytest.mark.parametrize("seed", [5000, 5010, *(pytest.param(k, marks=pytest.mark.slow) for k in (5020, 5030))])
@@ -83,13 +83,13 @@ def test_an_order_is_found_once_for_the_windows_of_a_loop() -> None:
 
     def checked(key: Any, find: Callable[[], Any]) -> Any:
         known = key in reduce_arrays._trees
-        tree = reduce_arrays.known_tree(key, find)
+        tree = reduce_arrays.memoized_tree(key, find)
         assert tree == find()
         found.append(known)
         return tree
 
     with (
-        mock.patch.object(reductions, "known_tree", checked),
+        mock.patch.object(reductions, "memoized_tree", checked),
         mock.patch.object(reduce_arrays, "_trees", OrderedDict()),
     ):
         with override(interpret="always", verify=False):
@@ -249,7 +249,7 @@ def test_sums_have_one_order_whatever_else_the_same_plan_computes(program: Calla
 
 def test_sums_of_pairs_ask_no_planner_for_their_order() -> None:
     with (
-        mock.patch("weft.fusion.run.interpret.reductions.known_tree", side_effect=AssertionError),
+        mock.patch("weft.fusion.run.interpret.reductions.memoized_tree", side_effect=AssertionError),
         override(interpret="always"),
     ):
         x = values(2, 8, 16)

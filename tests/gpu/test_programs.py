@@ -11,7 +11,7 @@ import pytest
 
 import weft as wf
 from tests.fuzz import layouts, programs, rows
-from weft.fusion.run import judge
+from weft.fusion.run import verification
 from weft.runtime import OutOfMemoryError, VerificationError, default_device, override
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")]
@@ -43,15 +43,15 @@ def test_random_rows_and_layouts(module: Any, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(60, 72, 4))
 def test_plans_agree_with_interpreted_programs(seed: int) -> None:
-    before = judge.JudgeCounts.compared
+    before = verification.VerificationCounts.compared
     with override(verify=True):
         for k in range(seed, seed + 4):
             assert programs.check(k, device="cuda:0") == ""
-    assert judge.JudgeCounts.compared > before
+    assert verification.VerificationCounts.compared > before
     x = wf.asarray(RANDOM.standard_normal(N))
     with (
         override(verify=True, strict=False),
-        mock.patch.object(judge, "GPU_UNITS", 0),
+        mock.patch.object(verification, "GPU_UNITS", 0),
         pytest.raises(VerificationError),
     ):
         wf.evaluate(wf.exp(x) * wf.sin(x))

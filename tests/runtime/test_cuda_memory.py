@@ -357,7 +357,7 @@ def test_there_and_back(size: int) -> None:
 @pytest.mark.parametrize("size", [1, staging.WORTH - 1, staging.WORTH, 3 * staging.WORTH + 5])
 def test_hands_copy_everything(monkeypatch: pytest.MonkeyPatch, hands: int | None, size: int) -> None:
     with ThreadPoolExecutor(hands or 1) as pool:
-        monkeypatch.setattr(staging, "_hands", lambda: pool if hands else None)
+        monkeypatch.setattr(staging, "_copy_threads", lambda: pool if hands else None)
         source = np.random.default_rng(size).integers(0, 255, size).astype(np.uint8)
         to = np.zeros(size + 2, np.uint8)
         staging.copy_on_host(to.ctypes.data + 1, source.ctypes.data, size)

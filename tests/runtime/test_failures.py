@@ -14,7 +14,7 @@ import pytest
 import weft as wf
 from weft.dsl.arrays import masks
 from weft.fusion.run import reduce_arrays
-from weft.fusion.run.expanded_rows import ExpandedRow
+from weft.fusion.run.expanded_ops import ExpandedOp
 from weft.runtime import CompileError, failures, override, try_compiling
 from weft.runtime.cpu import host_launches, interrupts
 from weft.runtime.cpu.free_lists import make_free_lists
@@ -36,7 +36,7 @@ def nothing_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 def expand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute an op by its expansion for longer than its compilation takes."""
     kind = np.dtype(np.float64)
-    row = ExpandedRow("square", (kind,), kind, lambda op, loop, dtype: np.square, fail)
+    row = ExpandedOp("square", (kind,), kind, lambda op, loop, dtype: np.square, fail)
     monkeypatch.setattr(row, "_spent", 1e9)
     assert row(np.arange(3.0)).tolist() == [0, 1, 4]
 
@@ -47,7 +47,7 @@ def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = np.dtype(np.float64)
     monkeypatch.setattr(reduce_arrays, "_loops", {})
     monkeypatch.setattr(reduce_arrays, "_counts", {("add", kind.char): reduce_arrays.OFTEN})
-    assert reduce_arrays._fast("add", np.ones((4, 100)), (1,), kind) is None
+    assert reduce_arrays._reduce_compiled("add", np.ones((4, 100)), (1,), kind) is None
 
 
 def select(monkeypatch: pytest.MonkeyPatch) -> None:

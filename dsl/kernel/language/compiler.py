@@ -23,7 +23,7 @@ from weft.dsl.kernel.language.kernel_errors import (
     Place,
 )
 from weft.dsl.kernel.language.known import can_fold, fold
-from weft.dsl.kernel.language.numba_types import has_floats, numba_operands, turns_double
+from weft.dsl.kernel.language.numba_types import has_floats, numba_operands, promotes_to_double
 from weft.dsl.kernel.language.source import Source
 from weft.dsl.kernel.language.values import (
     BOOL,
@@ -305,7 +305,7 @@ class Compiler(Variables):
         if self.numba and not any(isinstance(k, np.dtype) and is_bfloat16(k) for k in kinds):
             own = [number_kind(kind_of(n)) if isinstance(n, Constant) else n for n in numbers]  # type: ignore[arg-type]
             kinds = numba_operands(row, dtypes := tuple(n.dtype for n in own))  # type: ignore[union-attr]
-            if not self.doubles and turns_double(dtypes):
+            if not self.doubles and promotes_to_double(dtypes):
                 self.doubles.append(self.place)
         try:
             dtypes, result = resolve_dtypes(row, kinds)

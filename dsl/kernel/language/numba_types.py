@@ -57,7 +57,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
     return kinds
 
 
-def turns_double(kinds: Iterable[np.dtype]) -> bool:
+def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:
     """Return whether promotion with the other dtypes converts a float32 to float64."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE

@@ -189,13 +189,13 @@ def _element_dtype(kind: Any) -> np.dtype:
 _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
-def loses_nothing(given: Descriptor, wanted: Descriptor) -> bool:
+def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
     """Return whether arguments with the descriptor `given` can be converted to `wanted` without loss."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return bool(np.can_cast(dtype, target, "safe"))
         case ("tuple", _, _, parts), ("tuple", _, _, wants):
-            return can_pass(given, wanted) and all(map(loses_nothing, parts, wants))
+            return can_pass(given, wanted) and all(map(is_lossless, parts, wants))
     return can_pass(given, wanted)
 
 

@@ -219,7 +219,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         Raises KernelTypeError if the kernel was compiled ahead of time for other types.
         """
         if not self._compiling:
-            descriptors = self._ahead(descriptors)
+            descriptors = self._find_compiled(descriptors)
         key = (descriptors, index, target.kind, "sanitized" if sanitized else setting("checked"))
         if key in self._by_block:
             key = (*key, block)  # type: ignore[assignment]
@@ -240,12 +240,12 @@ class KernelDispatcher(KernelFunction, Inspection):
             self._found[key] = found
         return found
 
-    def _ahead(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the descriptors of a compiled signature to which arguments with these descriptors can be converted."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
-        for fits in (args.loses_nothing, args.can_pass):
+        for fits in (args.is_lossless, args.can_pass):
             for signature in known:
                 if all(fits(given, wanted) for given, wanted in zip(descriptors, signature, strict=True)):
                     return signature

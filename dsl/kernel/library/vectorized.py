@@ -21,7 +21,7 @@ from weft.codegen import (
     Kernel,
     OpDef,
     Operation,
-    add_function_row,
+    add_user_op,
     dtype_kind,
     find_op,
     flatten_branches,
@@ -236,7 +236,7 @@ class VectorFunction(DeviceFunction):
         given = body.results[k].char  # type: ignore[union-attr]
         inside = Kernel("row", [], body.body, INDEX).walk()
         cost = sum(find_op(o.opcode).cost for o in inside if o.opcode not in STRUCTURAL)
-        return add_function_row(
+        return add_user_op(
             OpDef(
                 name,
                 self.nin,

@@ -62,11 +62,11 @@ def _same_for_all(fold: Callable[[list[Any]], Any]) -> Callable[[dict[int, Any]]
 
 def _block_vote(path: str, fold: Callable[[list[bool]], int]) -> Action:
     folded = _same_for_all(fold)
-    return lambda thread, predicate: thread.meet("block", path, bool(predicate), folded)
+    return lambda thread, predicate: thread.synchronize("block", path, bool(predicate), folded)
 
 
 def _barrier(path: str, scope: Scope) -> Action:
-    return lambda thread: thread.meet(scope, path, None, _same_for_all(lambda _: None))
+    return lambda thread: thread.synchronize(scope, path, None, _same_for_all(lambda _: None))
 
 
 def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, fold: Callable[..., Any]) -> Any:
@@ -75,7 +75,7 @@ def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, fold:
         raise KernelError(
             f"cuda.{path}: lane {thread.lane} calls it, but its mask {lanes:#010x} does not name that lane"
         )
-    return thread.meet("warp", path, value, fold, lanes)
+    return thread.synchronize("warp", path, value, fold, lanes)
 
 
 def _syncwarp(thread: RunningThread, mask: int = FULL_MASK) -> None:
@@ -318,7 +318,7 @@ ACTIONS: Mapping[str, Action] = {
     "ballot_sync": lambda thread, mask, predicate: _warp_meet(thread, "ballot_sync", mask, bool(predicate), _ballot),
     "match_any_sync": _match_any,
     "match_all_sync": _match_all,
-    "activemask": lambda thread: thread.meet(
+    "activemask": lambda thread: thread.synchronize(
         "active", "activemask", None, lambda brought: dict.fromkeys(brought, _lanes(brought))
     ),
     "lanemask_lt": lambda thread: _lanes(range(thread.lane)),
@@ -351,7 +351,7 @@ ACTIONS: Mapping[str, Action] = {
     "cbrt": _float_function(np.cbrt),
     "rsqrt": _float_function(_rsqrt),
     "selp": lambda thread, a, b, c: b if a else c,
-    "nanosleep": lambda thread, ns: thread.nap(),
+    "nanosleep": lambda thread, ns: thread.yield_to_others(),
     "clock": lambda thread: time.perf_counter_ns() & 0x7FFFFFFF,
     "clock64": lambda thread: time.perf_counter_ns(),
     **dict.fromkeys(("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), lambda thread, array, i: array[i]),

@@ -147,7 +147,7 @@ class RunningThread:
             NAMES[path].bind(arguments, {})  # if the arguments do not fit, this raises a clearer error
             raise
 
-    def meet(self, scope: Scope, path: str, value: object, fold: Fold, lanes: int = 0) -> Any:
+    def synchronize(self, scope: Scope, path: str, value: object, fold: Fold, lanes: int = 0) -> Any:
         """Wait at a synchronization point, and return this thread's result of `fold` on the values of all threads."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
@@ -157,7 +157,7 @@ class RunningThread:
         self.stack.suspend(self)
         return self.answer
 
-    def nap(self) -> None:
+    def yield_to_others(self) -> None:
         """Suspend this thread until other threads have run."""
         self.launch.sleepers.append(self)
         assert self.stack is not None

@@ -167,7 +167,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
     return known is not None and (known.get(other, -1) >= clock or known.get(other.block, -1) > epoch)
 
 
-def together(parts: Sequence[Known | None]) -> Known | None:
+def join_clocks(parts: Sequence[Known | None]) -> Known | None:
     """Return the union of vector clocks, with the latest time of each thread."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
@@ -232,7 +232,7 @@ class Detector:
                 continue
             address = row[2]
             if address % site.align:
-                self.tell("misaligned", site, thread, row)
+                self.report("misaligned", site, thread, row)
                 block.stopped = True
                 continue
             access = thread.seen.get(site)
@@ -246,7 +246,7 @@ class Detector:
             elif site.space == "shared":
                 memory = block.shared
             else:
-                self.use_own(thread, site, row)
+                self.use_local(thread, site, row)
                 continue
             for place in (address,) if site.size == unit else range(address, address + site.size, unit):
                 held = memory.get(place)
@@ -255,7 +255,7 @@ class Detector:
                     if site.kind is READ and memory is block.shared:
                         block.fresh[place] = site, thread, row
                 elif held is not access:
-                    self.meet(memory, place, held, access, row)
+                    self.analyse_repeated(memory, place, held, access, row)
 
     def enter(self, number: int) -> BlockState:
         """Return the state of the block with this number, which becomes the current block."""
@@ -274,14 +274,16 @@ class Detector:
         for block in list(self.blocks.values()) if self.at_once else [self.block]:
             self.block = block
             if stuck:
-                self.tell_stuck()
+                self.report_stuck()
             self.leave()
-        self.tell_fresh(self.fresh)
+        self.report_uninitialized(self.fresh)
         return self.findings
 
     # -- accesses ---------------------------------------------------------------------------------
 
-    def meet(self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row) -> None:
+    def analyse_repeated(
+        self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row
+    ) -> None:
         """Analyse an access to an address that was accessed before, or an atomic operation."""
         now, site, _ = access
         thread = now[0]
@@ -306,25 +308,25 @@ class Detector:
                 cell.reads.pop(thread, None)
                 thread.block.guesses.pop((place, thread), None)
             if cell.released is not None:
-                thread.known = together((thread.known, cell.released))
+                thread.known = join_clocks((thread.known, cell.released))
             if thread.released is not None:
-                cell.released = together((cell.released, thread.released))
+                cell.released = join_clocks((cell.released, thread.released))
         other = cell.conflict(access)
         if other is not None and site.kind is READ and other[1].kind is ATOMIC:
             thread.block.guesses.setdefault((place, thread), (site, row, other))
         elif other is not None:
-            self.tell("race", site, thread, row, other)
+            self.report("race", site, thread, row, other)
             (self.fresh if memory is self.memory else self.block.fresh).pop(place, None)
             cell.writes.clear()
             cell.reads.clear()
             cell.atomics.clear()
         cell.add(access)
 
-    def use_own(self, thread: ThreadState, site: Site, row: Row) -> None:
+    def use_local(self, thread: ThreadState, site: Site, row: Row) -> None:
         """Analyse an access to thread-local memory."""
         places = range(row[2], row[2] + site.size, self.unit)
         if site.kind is not WRITE and not thread.written.issuperset(places):
-            self.tell("uninitialized", site, thread, row)
+            self.report("uninitialized", site, thread, row)
         thread.written.update(places)
 
     def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
@@ -346,7 +348,7 @@ class Detector:
         block = thread.block
         match site.kind:
             case SiteKind.OUTSIDE:
-                self.tell("out of bounds", site, thread, row)
+                self.report("out of bounds", site, thread, row)
                 block.stopped = True
             case SiteKind.FENCE:
                 thread.released = {**(thread.known or {}), thread: thread.clock, block: thread.epoch}
@@ -374,7 +376,7 @@ class Detector:
         """Release a thread's group from a synchronization point. Its members then share one vector clock."""
         assert thread.group is not None
         key, group = thread.group
-        known = together([one.known for one in group])
+        known = join_clocks([one.known for one in group])
         if key is SiteKind.GRID:
             self.meeting = []
             known = None  # all earlier operations are ordered before the barrier
@@ -403,7 +405,7 @@ class Detector:
         first, other = block.barriers[turn]
         if first is not site and not block.stopped:
             block.stopped = True
-            self.tell("divergent barrier", site, thread, row, (other.now, first, None))
+            self.report("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
         """Report the errors that are known only at the end of the current block."""
@@ -411,31 +413,31 @@ class Detector:
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:
                 block.stopped = True
-                self.tell("divergent barrier", site, thread, ())
+                self.report("divergent barrier", site, thread, ())
         for (_, reader), (site, row, access) in block.guesses.items():
-            self.tell("race", site, reader, row, access)
-        self.tell_fresh(block.fresh)
+            self.report("race", site, reader, row, access)
+        self.report_uninitialized(block.fresh)
         for one in block.threads:
             if one is not None:
                 one.forget()
         block.threads = []
 
-    def tell_stuck(self) -> None:
+    def report_stuck(self) -> None:
         """Report the threads of the current block that wait for other threads of their warp without end."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True
-                self.tell("divergent barrier", key[0], group[0], ())
+                self.report("divergent barrier", key[0], group[0], ())
 
     # -- findings ---------------------------------------------------------------------------------
 
-    def tell_fresh(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
+    def report_uninitialized(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
         """Report the reads of uninitialized memory that are recorded in `fresh`."""
         for site, thread, row in fresh.values():
-            self.tell("uninitialized", site, thread, row)
+            self.report("uninitialized", site, thread, row)
         fresh.clear()
 
-    def tell(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
+    def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
         """Record a finding, at most once for each pair of sites."""
         key = kind, site, other and other[1]
         self.counts[key] += 1

@@ -37,7 +37,7 @@ Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class SecondAccess:
     """The second access of a race: its thread, kind and source location.
 
     Attributes
@@ -88,7 +88,7 @@ class Report:
     block: Triple
     thread: Triple
     access: str
-    other: Party | None
+    other: SecondAccess | None
     count: int
     place: Place
 
@@ -265,7 +265,7 @@ def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Re
     other = None
     if finding.other is not None:
         place = finding.other.place
-        other = Party(
+        other = SecondAccess(
             place.file,
             place.line,
             _triple(finding.other_block, grid),

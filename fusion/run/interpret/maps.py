@@ -44,7 +44,7 @@ class Cluster(NamedTuple):
 
     Attributes
     ----------
-    operations : tuple of Operation
+    operations : tuple of PrimitiveCall
     registers : int
     shape : tuple of int
     casts : tuple of (int, callable)
@@ -58,9 +58,9 @@ class Cluster(NamedTuple):
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that only elementwise values of the same shape use.
+    """Return the elementwise values that a single cluster of elementwise values of the same shape uses.
 
-    These values are computed block by block, without a separate array.
+    They are computed in this cluster block by block, without a separate array.
     """
     root: dict[Expr, Expr] = {}
     found: set[Expr] = set()

@@ -92,9 +92,9 @@ class Orders:
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """The values that a plan would materialize, and the reductions that it may unroll."""
         if self._rules is None:
-            rules = import_module("weft.fusion.plan.stored")  # (loads the code generator)
+            rules = import_module("weft.fusion.plan.materialized_values")  # (loads the code generator)
             short = rules.find_short(self._order, set(self._outputs))
-            self._rules = rules.choose_stored(self._order, self._outputs), short
+            self._rules = rules.choose_materialized(self._order, self._outputs), short
         return self._rules
 
 

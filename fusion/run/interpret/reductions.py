@@ -16,7 +16,7 @@ from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topo
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
 from weft.fusion.run.primitives import primitive
-from weft.fusion.run.reduce_arrays import NeedsKernelError, compiler, fold, known_tree, reduce_values
+from weft.fusion.run.reduce_arrays import NeedsKernelError, compiler, fold, memoized_tree, reduce_values
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
@@ -35,7 +35,7 @@ def rounds(node: Expr) -> bool:
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether the need for a kernel may become known only while a node is computed."""
+    """Return whether the computation of a node may raise NeedsKernelError because of the values of its operand."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
@@ -54,7 +54,7 @@ def choose_order(node: Expr, orders: Orders) -> Any:
     if not is_regular(operand, node.attrs[0]):
         stored, short = orders.stored()
         key = _outline(node, stored, short)
-        tree = known_tree(key, lambda: compiler().find_tree(node, stored - {node}, short, orders.target))
+        tree = memoized_tree(key, lambda: compiler().find_tree(node, stored - {node}, short, orders.target))
     if may_be_shifted(node, orders.origins) and _is_cut(operand, node, tree):
         raise NeedsKernelError
     return tree

@@ -15,7 +15,7 @@ from weft.codegen import host_has_masks
 from weft.fusion.graph.expr import Expr, is_number
 from weft.fusion.graph.reduction_order import Tree, plain_tree
 from weft.fusion.run.interpret.reductions import is_regular
-from weft.fusion.run.reduce_arrays import fold_rows
+from weft.fusion.run.reduce_arrays import reduce_rows
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
@@ -75,16 +75,16 @@ def _sum_of_squares(array: np.ndarray, tree: Tree) -> Any:
         parts.append(array[whole:].reshape(1, -1))
     columns = []
     for part in parts:
-        total = fold_rows(np.add, part, tree.first)
+        total = reduce_rows(np.add, part, tree.first)
         own = total / number(part.shape[1])
         away = part - own[:, None]
-        distances = fold_rows(np.add, away, tree.first)
-        squares = fold_rows(np.add, np.multiply(away, away, out=away), tree.first)
+        distances = reduce_rows(np.add, away, tree.first)
+        squares = reduce_rows(np.add, np.multiply(away, away, out=away), tree.first)
         columns.append((total, own, distances, squares, np.full(len(part), part.shape[1], array.dtype)))
     totals, owns, distances, squares, counts = (np.concatenate(column) for column in zip(*columns, strict=True))
 
     def combined(sums: Any) -> Any:
-        return fold_rows(np.add, sums.reshape(1, -1), tree.last)[0]
+        return reduce_rows(np.add, sums.reshape(1, -1), tree.last)[0]
 
     # (from here on as in `shifted_moments.shift_sums` and `total_of_squares`)
     away = owns - combined(totals) / number(array.size)

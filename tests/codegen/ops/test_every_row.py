@@ -209,7 +209,7 @@ def test_every_row_is_its_reference(row: OpDef, way: str) -> None:
 def one_more(row: OpDef) -> Iterator[OpDef]:
     """Within the ``with`` block, add an op to the op table."""
     try:
-        yield table.add_row(row)
+        yield table.add_op(row)
     finally:
         del OPS[row.name], table._ALIASES[row.name]
 

@@ -22,13 +22,13 @@ for _ in range(40):
 
 def test_a_cell_run_again_is_recorded_by_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
     anew: list[str] = []
-    real: Callable[..., Any] = call_sites.apply_anew
+    real: Callable[..., Any] = call_sites.record_and_memoize
 
     def counted(op: str, *arguments: Any) -> Any:
         anew.append(op)
         return real(op, *arguments)
 
-    monkeypatch.setattr(call_sites, "apply_anew", counted)
+    monkeypatch.setattr(call_sites, "record_and_memoize", counted)
     counts, found = [], []
     for _ in range(3):
         names = {"wf": wf, "x": wf.ones(5), "y": wf.arange(5.0)}
@@ -78,7 +78,7 @@ def test_each_call_of_a_function_has_its_own_line() -> None:
 
 def test_operators_in_functions_of_weft_are_recorded_by_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
     anew: list[str] = []
-    real: Callable[..., Any] = call_sites.apply_anew
+    real: Callable[..., Any] = call_sites.record_and_memoize
 
     def counted(op: str, *arguments: Any) -> Any:
         anew.append(op)
@@ -86,8 +86,8 @@ def test_operators_in_functions_of_weft_are_recorded_by_look_up(monkeypatch: pyt
 
     x = wf.asarray(np.random.default_rng(0).random((300, 300)))
     found = []
-    monkeypatch.setattr(call_sites, "apply_anew", counted)
-    monkeypatch.setattr(operators, "apply_anew", counted)
+    monkeypatch.setattr(call_sites, "record_and_memoize", counted)
+    monkeypatch.setattr(operators, "record_and_memoize", counted)
     for k in range(6):
         anew.clear()
         found.append(np.asarray(wf.gradient(x, float(k + 1))[0]))

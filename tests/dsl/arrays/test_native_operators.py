@@ -18,7 +18,7 @@ import weft as wf
 from tests.dsl.native_recording import recording_in_native_code
 from weft.dsl.arrays import call_sites, native_operators
 from weft.dsl.arrays.array import Array, Scalar
-from weft.dsl.arrays.native_operators import quicken_all
+from weft.dsl.arrays.native_operators import install_native_code
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
 from weft.fusion import ALONE, INTERNED, Epoch, Storage, end_recording, recording, reset_statistics, statistics
@@ -33,7 +33,7 @@ def _for_these_tests_alone() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:
-    quicken_all()
+    install_native_code()
     with wf.device("cpu"):
         yield
 
@@ -189,7 +189,7 @@ def test_public_functions_are_found_again(name: str, monkeypatch: pytest.MonkeyP
     x, y = wf.asarray(a), wf.asarray(b)
     pending = x + 0, y + 0
     python: list[bool] = []
-    monkeypatch.setattr("weft.dsl.arrays.memoized.note_found", lambda: python.append(True))
+    monkeypatch.setattr("weft.dsl.arrays.memoized.count_hit", lambda: python.append(True))
     for given in ((x, y), pending):
         python.clear()
         results = [function(wf, *given) for _ in range(3)]
@@ -212,7 +212,7 @@ def test_functions_of_large_arrays_in_memory_are_found_again(
     x, y = wf.asarray(a) + 0, wf.asarray(b) + 0
     wf.evaluate(x, y)
     python: list[bool] = []
-    monkeypatch.setattr("weft.dsl.arrays.memoized.note_found", lambda: python.append(True))
+    monkeypatch.setattr("weft.dsl.arrays.memoized.count_hit", lambda: python.append(True))
     ALONE.clear()
     with override(immediate=1 << 14):
         results = [function(wf, x, y) for _ in range(3)]
@@ -370,9 +370,9 @@ def test_operators_stay_where_native_code_cannot_be_made(monkeypatch: pytest.Mon
     function.records = "add", 0, 0
     monkeypatch.setattr(Array, "__add__", function)
     with override(strict=False), pytest.warns(wf.OptimizerWarning, match="no compiler"):
-        quicken_all()
+        install_native_code()
     with override(strict=True), pytest.raises(CompileError, match="no compiler"):
-        quicken_all()
+        install_native_code()
     assert wf.asarray(np.arange(3)) + 1 == "in Python"
 
 

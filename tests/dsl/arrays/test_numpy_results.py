@@ -10,7 +10,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.arrays.numpy_results import adopt_result
-from weft.dsl.immediate.native_immediate import quicken
+from weft.dsl.immediate.native_immediate import install_native_code
 from weft.runtime import get_device
 
 IMMEDIATE = 1 << 14
@@ -30,7 +30,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("place", ["cpu", "simt"])
 @pytest.mark.parametrize("name", CALLS)
 def test_strides(name: str, place: str) -> None:
-    quicken()  # (native code calls NumPy for functions that Python would record)
+    install_native_code()  # (native code calls NumPy for functions that Python would record)
     theirs = CALLS[name](np, CUBE[:, ::2].swapaxes(0, 1))
     with wf.device(place):
         ours = CALLS[name](wf, wf.array(CUBE)[:, ::2].swapaxes(0, 1))

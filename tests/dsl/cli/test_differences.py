@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft.dsl.cli.differences import Judge, scale_of
+from weft.dsl.cli.differences import ResultComparison, scale_of
 
-JUDGE = Judge({}, "", 10.0)
+JUDGE = ResultComparison({}, "", 10.0)
 
 
-def _verdict(wanted: object, found: object, judge: Judge = JUDGE) -> tuple[str, bool]:
+def _verdict(wanted: object, found: object, judge: ResultComparison = JUDGE) -> tuple[str, bool]:
     ((_, verdict, good),) = judge.arrays({"x": np.asarray(wanted)}, {"x": np.asarray(found)})
     return verdict, good
 
@@ -18,7 +18,7 @@ def _verdict(wanted: object, found: object, judge: Judge = JUDGE) -> tuple[str, 
 def test_a_residual_is_judged_by_the_programs_values() -> None:
     assert _verdict(3.1e-14, 1.7e-14)[1]
     assert _verdict([3e-14, -1e-14], [1e-14, 2e-14])[1]
-    assert not _verdict(3.1e-14, 1.7e-14, Judge({}, "", 1e-6))[1]
+    assert not _verdict(3.1e-14, 1.7e-14, ResultComparison({}, "", 1e-6))[1]
     assert not _verdict(3.1e-6, 1.7e-6)[1] and not _verdict([1.0, 2.0], [1.0, 2.1])[1]
 
 
@@ -37,7 +37,7 @@ def test_not_a_number_and_infinity_are_differences() -> None:
 
 
 def test_what_differs_under_numpy_is_not_judged() -> None:
-    judge = Judge({"x": np.asarray(5.0)}, "took 5 s\nsum 1\n", 1.0)
+    judge = ResultComparison({"x": np.asarray(5.0)}, "took 5 s\nsum 1\n", 1.0)
     assert _verdict(4.0, 6.0, judge)[1]
     rows = judge.printed("took 4 s\nsum 1\n", "took 3 s\nsum 2\n", signs=False)
     assert [good for _, _, good in rows] == [True, True, False]

@@ -16,7 +16,7 @@ import weft
 from weft.dsl.cli import compare, main
 from weft.dsl.cli.main_program import MainProgram
 from weft.dsl.script.redirect import isolated
-from weft.fusion.run import judge
+from weft.fusion.run import verification
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 SMALL = {
@@ -160,10 +160,10 @@ def test_reports(capsys: pytest.CaptureFixture[str]) -> None:
 def test_verify_compares_plans_with_what_is_interpreted(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import numpy as np\nx = np.arange(300_000.0) * 3 - 7\nprint(np.exp(-x / 1e5).sum())\n")
-    before = judge.JudgeCounts.compared
+    before = verification.VerificationCounts.compared
     with isolated(tmp_path, to_weft=True):
         assert main(["run", "--verify", str(script)]) == 0
-    assert judge.JudgeCounts.compared > before
+    assert verification.VerificationCounts.compared > before
 
 
 def test_explain_prints_the_plans_of_a_program_that_runs_once(tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ def is_program(frame: FrameType) -> bool:
 
 @pytest.fixture(autouse=True)
 def redirected() -> Iterator[None]:
-    native_immediate.quicken()
-    callers.expect(is_program)
+    native_immediate.install_native_code()
+    callers.set_program_test(is_program)
     yield
-    callers.expect(None)
+    callers.set_program_test(None)
 
 
 def function(file: str, expression: str) -> Callable[[Any, Any], Any]:
@@ -143,7 +143,7 @@ def test_without_a_program_and_without_tier_zero_all_arrays_are_wefts() -> None:
     add, norm = (function(LIBRARY, text) for text in ("x + y", "np.linalg.norm(x, axis=0)"))
     with override(immediate=0):
         assert isinstance(add(x, y), Array)
-    callers.expect(None)
+    callers.set_program_test(None)
     assert isinstance(add(x, y), Array) and isinstance(norm(x, y), Array)
 
 
@@ -174,9 +174,9 @@ def test_errors_of_the_decision_reach_the_caller() -> None:
         raise KeyboardInterrupt
 
     x = wf.asarray(arrays()[0])
-    callers.expect(fail)
+    callers.set_program_test(fail)
     for expression in ("x + y", "x + y[0]", "np.linalg.norm(x)"):
         with pytest.raises(KeyboardInterrupt):
             function(LIBRARY, expression)(x, x)
-    callers.expect(None)
+    callers.set_program_test(None)
     assert isinstance(copy.copy(x), Array)

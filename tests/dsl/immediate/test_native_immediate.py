@@ -28,7 +28,7 @@ def test_native_code_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     native_immediate._install()
     assert not hasattr(vars(wf.Array)["__add__"], "__code__")
     monkeypatch.setattr(native_immediate, "_install", None)
-    native_immediate.quicken()  # (installed only once)
+    native_immediate.install_native_code()  # (installed only once)
 
 
 def test_values_that_a_mask_takes_are_set_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_an_operand_more_is_written_to() -> None:
 
 
 def test_destinations_with_a_name_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    native_immediate.quicken()
+    native_immediate.install_native_code()
     x, target = wf.asarray(values("d")), wf.asarray(np.zeros(24))
     python: list[Any] = []
     monkeypatch.setattr(immediate, "_note", lambda: python.append(1))
@@ -261,7 +261,7 @@ def test_destinations_with_a_name_in_native_code(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or"])
 def test_folds_by_ufuncs_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    native_immediate.quicken()
+    native_immediate.install_native_code()
     given = values("q").reshape(4, 6)
     x, ours, theirs = wf.asarray(given), getattr(wf, name), getattr(np, name)
     python: list[Any] = []
@@ -294,10 +294,10 @@ def test_native_code_that_cannot_be_compiled_is_told_of_once(strict: bool, monke
             if strict
             else pytest.warns(wf.OptimizerWarning, match="no room")
         ):
-            native_immediate.quicken()
+            native_immediate.install_native_code()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            native_immediate.quicken()
+            native_immediate.install_native_code()
 
 
 class Foreign:
@@ -398,7 +398,9 @@ def test_what_is_called_where_work_is_not_small_is_exchanged() -> None:
     def other(self: Any) -> None:
         calls.append("second")
 
-    made = native_immediate.make_immediate(native_immediate.Mode.CALL, native_immediate.plainly(np.ndarray.sum), total)
+    made = native_immediate.make_immediate(
+        native_immediate.Mode.CALL, native_immediate.numpy_implementation(np.ndarray.sum), total
+    )
     small, large = wf.asarray(np.ones(3)), wf.asarray(np.ones(100_000))
     made.call(large)
     made.exchange(total, other)

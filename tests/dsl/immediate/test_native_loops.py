@@ -262,9 +262,9 @@ def test_the_loops_are_called() -> None:
     def refuse(*given: Any) -> Any:
         raise AssertionError
 
-    behind = native_immediate.make_immediate(Mode.CALL, native_immediate.plainly(len), refuse)
+    behind = native_immediate.make_immediate(Mode.CALL, native_immediate.numpy_implementation(len), refuse)
     x = wf.asarray(np.arange(3.0))
-    table = native_immediate.way_of(native_immediate.find_op("add")).table
+    table = native_immediate.implementation_of(native_immediate.find_op("add")).table
     add = native_loops.put_loops_first(behind, Mode.CALL, table).call
     assert type(behind) is Builtin and python_function("Py_IncRef")
     assert add(x, x).tolist() == [0, 2, 4]

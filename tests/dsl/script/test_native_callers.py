@@ -33,7 +33,7 @@ import numpy as np
 from weft.dsl.script import script_function
 sys.path.append(sys.argv[1])
 import library
-script_function.quicken()
+script_function.install_native_code()
 for _ in range(3):
     x = np.arange(3000.0)
     import numpy, numpy.linalg as linalg
@@ -77,9 +77,9 @@ def test_the_program_and_libraries_get_their_own_numpy(tmp_path: Path) -> None:
 @pytest.fixture
 def library() -> Any:
     """Return the global names of a module that counts as a library."""
-    callers.expect(lambda frame: frame.f_globals is globals())
+    callers.set_program_test(lambda frame: frame.f_globals is globals())
     yield types.ModuleType("library").__dict__ | {"__file__": "library.py", "np": np, "answer": None}
-    callers.expect(None)
+    callers.set_program_test(None)
 
 
 def test_unknown_modules_are_left_to_python(library: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ def test_unknown_modules_are_left_to_python(library: dict[str, Any]) -> None:
     for _ in range(2):
         np.testing.assert_array_equal(eval("np.add(x, x)", library, {"x": x}), [0, 2, 4])  # (now the module is known)
     assert library["sees"](x) is np.ndarray and len(asked) == 1
-    callers.expect(None)
+    callers.set_program_test(None)
     assert library["sees"](x) is np.ndarray and len(asked) == 2
 
 
@@ -107,7 +107,7 @@ def test_a_module_that_imports_numpy_before_weft_uses_weft(tmp_path: Path) -> No
     (tmp_path / "inside").mkdir()
     script = tmp_path / "inside" / "script.py"
     script.write_text(
-        "import sys\nimport numpy as np\nfrom weft.dsl.script import script_function\nscript_function.quicken()\n"
+        "import sys\nimport numpy as np\nfrom weft.dsl.script import script_function\nscript_function.install_native_code()\n"
         "sys.path.append(sys.argv[1])\nimport user\nprint(type(user.double(np.arange(3000.0))).__name__)\n"
     )
     command = [sys.executable, "-m", "weft", "run", str(script), str(outside)]
@@ -131,7 +131,7 @@ def test_imports_stay_in_python_where_nothing_compiles(monkeypatch: pytest.Monke
 def test_native_code_is_not_installed_while_a_module_is_imported(tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text(
         "from weft.dsl.script import redirect, script_function\n"
-        "asked = []\nscript_function.quicken_after = asked.append\n"
+        "asked = []\nscript_function.install_native_after = asked.append\n"
         f"for _ in range({redirect.BETWEEN}):\n    import json\n"
         "inside = len(asked)\n"
     )
@@ -152,9 +152,9 @@ def test_native_code_is_not_installed_twice_by_an_import_within_the_installation
 
     def install() -> None:
         installed.append(1)
-        native_immediate.quicken()
+        native_immediate.install_native_code()
 
     monkeypatch.setattr(native_immediate, "INSTALLED", {})
     monkeypatch.setattr(native_immediate, "_install", install)
-    native_immediate.quicken()
+    native_immediate.install_native_code()
     assert installed == [1]

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.plan.arena import ALIGNMENT, Carve, Gaps, Take, arrange_memory
+from weft.fusion.plan.arena import ALIGNMENT, ArenaFreeList, Carve, Take, arrange_memory
 from weft.runtime import Buffer, OutOfMemoryError, get_device
 
 
 def test_gaps_are_joined_and_used_again() -> None:
-    gaps = Gaps()
-    at = [gaps.give(1000) for _ in range(4)]
+    gaps = ArenaFreeList()
+    at = [gaps.allocate(1000) for _ in range(4)]
     assert at == [0, 1024, 2048, 3072] and gaps.top == 4096
-    gaps.take_back(at[1], 1000)
-    gaps.take_back(at[0], 1000)
-    assert gaps.give(2048) == 0
-    gaps.take_back(at[3], 1000)
-    assert gaps.give(3000) == 3072, "what lies at the end grows"
+    gaps.release(at[1], 1000)
+    gaps.release(at[0], 1000)
+    assert gaps.allocate(2048) == 0
+    gaps.release(at[3], 1000)
+    assert gaps.allocate(3000) == 3072, "what lies at the end grows"
     assert gaps.top == 3072 + 3072
 
 

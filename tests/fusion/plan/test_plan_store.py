@@ -143,10 +143,10 @@ def test_nothing_stale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
                 if part == "code_version":
                     patch.setattr("weft.codegen.obtain.code_version", lambda: "another one")
                     plan_store.planner_version.cache_clear()
-                plan_store._place.cache_clear()
+                plan_store._key_prefix.cache_clear()
                 found, made, read = counts(lambda: np.array(chain(*arrays())))
             plan_store.planner_version.cache_clear()
-            plan_store._place.cache_clear()
+            plan_store._key_prefix.cache_clear()
             assert (made, read) == (1, 0), part
             assert found.tobytes() == first.tobytes()
     with override(threads=3), wf.device("cpu"):

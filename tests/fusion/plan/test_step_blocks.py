@@ -142,7 +142,7 @@ def test_threads_do_not_get_in_each_others_way(
 
 @pytest.mark.parametrize("fault", ["no barrier", "too early", "too narrow"])
 def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = step_blocks.set_lags, step_blocks._set_parts
+    real = step_blocks.set_lags, step_blocks._set_blocks
 
     def hasty(blocked: Any, apart: int) -> None:
         real[0](blocked, apart)
@@ -159,7 +159,7 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
     elif fault == "too early":
         monkeypatch.setattr(step_blocks, "set_lags", hasty)
     else:
-        monkeypatch.setattr(step_blocks, "_set_parts", narrow)
+        monkeypatch.setattr(step_blocks, "_set_blocks", narrow)
 
     def halves(u: Any) -> Any:  # a separate kernel, since cached kernels were compiled without the fault
         for _ in range(2):

@@ -87,7 +87,7 @@ def relaxed(m: ModuleType, steps: int) -> Any:
 
 @pytest.mark.parametrize("program", [lattice_boltzmann, life, relaxed])
 def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) -> None:
-    native_immediate.quicken()  # (otherwise native code would replace Python code during a run)
+    native_immediate.install_native_code()  # (otherwise native code would replace Python code during a run)
     with wf.device("cpu"):
         expected = program(np, 25)
         plans = []
@@ -114,7 +114,7 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_plans_of_interpreted_programs_do_not_move_the_cuts(lengths: list[int]) -> None:
     """Test that an interpreted program is cut at the same operations after it is compiled."""
-    native_immediate.quicken()
+    native_immediate.install_native_code()
     with wf.device("cpu"):
         runs = []
         for how in ("always", "always", "always", "never", "never"):

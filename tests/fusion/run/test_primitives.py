@@ -15,8 +15,8 @@ import weft.runtime as runtime
 from weft.codegen import OPS, NoLoopError, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import expr_of, record
 from weft.fusion import cast, map_
-from weft.fusion.run import expanded_rows, primitives
-from weft.fusion.run.expanded_rows import ExpandedRow
+from weft.fusion.run import expanded_ops, primitives
+from weft.fusion.run.expanded_ops import ExpandedOp
 from weft.fusion.run.primitives import is_ready, primitive, uses_numpy
 from weft.fusion.run.stored_loops import find_loop, obtain_loop
 from weft.runtime import Request
@@ -98,7 +98,7 @@ def test_a_primitive_has_the_bits_of_a_plan(name: str) -> None:
         for operands, loop, dtype, array in made:
             expected = np.asarray(array)
             row = primitive(name, loop, dtype)
-            for form in (row, row.compiled()) if isinstance(row, ExpandedRow) else (row,):
+            for form in (row, row.compiled()) if isinstance(row, ExpandedOp) else (row,):
                 check_row(form, operands, expected, loop)
 
 
@@ -202,11 +202,11 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
         made.append(1)
         return np.maximum
 
-    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpys, compile_it)
+    row = ExpandedOp("maximum", (kind,) * 2, kind, primitives._numpy_function, compile_it)
     x = values(kind, 1)
     assert same_bits(row(x, x[3]), row(x, np.full_like(x, x[3]))) and not made
-    monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
-    monkeypatch.setattr(expanded_rows, "compile_price", lambda: 1e-9)
+    monkeypatch.setattr(expanded_ops, "REQUEST", 0.0)
+    monkeypatch.setattr(expanded_ops, "compile_price", lambda: 1e-9)
     assert same_bits(row(x, x), x) and same_bits(row(x, x), x) and len(made) == 1
     assert is_ready("maximum", (kind,) * 2, kind) and primitives._expanded("exp", (kind,), kind) is None
 
@@ -219,8 +219,10 @@ def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch
         return Request(b"", then)
 
     monkeypatch.setattr(runtime, "submit", submit, raising=False)
-    monkeypatch.setattr(expanded_rows, "REQUEST", 0.0)
-    row = ExpandedRow("maximum", (kind,) * 2, kind, primitives._numpys, lambda: find_loop("maximum", (kind,) * 2, kind))
+    monkeypatch.setattr(expanded_ops, "REQUEST", 0.0)
+    row = ExpandedOp(
+        "maximum", (kind,) * 2, kind, primitives._numpy_function, lambda: find_loop("maximum", (kind,) * 2, kind)
+    )
     x = values(kind, 1)
     for _ in range(3):
         assert same_bits(row(x, x), x) and row._made is None

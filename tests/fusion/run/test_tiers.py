@@ -23,7 +23,7 @@ from weft.codegen.llvm import host
 from weft.fusion.lower import kernels
 from weft.fusion.lower import lowering as lower
 from weft.fusion.plan import horizontal_fusion, merge_groups, resized, schedule
-from weft.fusion.run import expanded_rows, planning, tiers
+from weft.fusion.run import expanded_ops, planning, tiers
 from weft.runtime import override
 
 pytestmark = pytest.mark.cpu
@@ -181,7 +181,7 @@ def test_loops_that_pay_and_cannot_be_compiled_are_done_without() -> None:
     with (
         override(strict=False, cache=False, immediate=16384),
         broken,
-        mock.patch.object(expanded_rows, "compile_price", lambda: 0.0),
+        mock.patch.object(expanded_ops, "compile_price", lambda: 0.0),
     ):
         with (
             mock.patch.dict("weft.fusion.run.reduce_arrays._loops", clear=True),

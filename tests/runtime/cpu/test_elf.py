@@ -232,12 +232,12 @@ def test_better_code_takes_the_place_of_what_was_made_quickly(tmp_path: Path) ->
     code = """
 import time
 import numpy as np, weft as wf
-from weft.dsl.immediate.native_immediate import INSTALLED, quicken
+from weft.dsl.immediate.native_immediate import INSTALLED, install_native_code
 from weft.runtime import background, waiting
 from weft.runtime.cpu import native
 exchange, background.exchange = background.exchange, lambda: None  # (no request is sent yet)
 x = wf.asarray(np.arange(4.0))
-quicken()
+install_native_code()
 def work():
     for _ in range(1500):
         x[1:3] += 1

@@ -169,9 +169,9 @@ def test_workers_keep_off_the_processor_of_whoever_starts_jobs() -> None:
         pool = Workers()
         pool._grow(1)
         (worker,) = (int(name) for name in set(os.listdir("/proc/self/task")) - before)
-        pool._keep_off(here)
+        pool._move_workers_away(here)
         assert os.sched_getaffinity(worker) == {max(mine)}
-        pool._keep_off(max(mine))
+        pool._move_workers_away(max(mine))
         assert os.sched_getaffinity(worker) == {here}
         assert _indices(pool, 100, 2) == list(range(100))
     finally:

@@ -120,11 +120,11 @@ def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
     return np.where(x == x, found, dtype.type(0))
 
 
-def _look_again(_: None) -> None:
+def _forget_expansions(_: None) -> None:
     codegen.read_description_again()  # (the second process may have described this machine)
 
 
-class ExpandedRow:
+class ExpandedOp:
     """An op that is computed by its expansion until its loop is compiled.
 
     Parameters
@@ -176,7 +176,7 @@ class ExpandedRow:
         if self._request is None:
             row = self._op, self._loop, self._dtype
             store = "weft.fusion.run.stored_loops.store_loop"
-            self._request = runtime.submit(store, row, _look_again, urgent=True) or ()
+            self._request = runtime.submit(store, row, _forget_expansions, urgent=True) or ()
         # (the second process may be slow to answer on a busy machine)
         due = self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
         if due and runtime.try_compiling(self._form, BY_NUMPY, self.compiled) is None:

@@ -35,7 +35,7 @@ SMALL_RESULT = 1 << 18
 REDUCED_AGAIN = 4
 
 
-def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
+def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
     """Return the values to materialize. `order` contains all needed nodes, operands first."""
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
@@ -53,11 +53,11 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
         reads[node] = _bound_reads(node, stored, parts, inlined, reads)
         members = frozenset({node}).union(*(inlined[c] for c in node.operands if c not in stored and c in inlined))
         if node not in stored and (len(members) > INLINE_LIMIT or _worth_storing(node, members, maps.get(node, set()))):
-            _store(node, stored, parts, inlined)
+            _materialize(node, stored, parts, inlined)
         if node not in stored:
             choices[node] = _count_branches(node, stored, parts, choices)
             if choices[node].get(node, 0) > BRANCHES_LIMIT:
-                _store(node, stored, parts, inlined)
+                _materialize(node, stored, parts, inlined)
         inlined[node] = frozenset() if node in stored else members
     return stored
 
@@ -65,9 +65,9 @@ def choose_stored(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Return the number of branches of each outermost selection that is inlined in a value.
+    """Map each outermost selection that is inlined in a value to its number of branches.
 
-    The branches of nested selections are included.
+    The number includes the branches of selections that are inlined in this selection.
     """
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
@@ -93,10 +93,10 @@ def _bound_reads(
         inside = [c for c in node.operands if c not in stored and len(reads.get(c, ())) > 1]
         if not inside:
             return found
-        _store(max(inside, key=lambda c: len(reads[c])), stored, parts, inlined)
+        _materialize(max(inside, key=lambda c: len(reads[c])), stored, parts, inlined)
 
 
-def _store(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
+def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
     """Materialize a value and the versions that it updates."""
     stored.add(node)
     while node in parts:
@@ -136,7 +136,11 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
                 fresh[node] = count + 1
     parts: set[Expr] = set()
     for node in reversed(order):
-        if node not in fresh or node in handed or (node in outputs and not _in_one_go(node, fresh[node], users)):
+        if (
+            node not in fresh
+            or node in handed
+            or (node in outputs and not _is_written_by_one_kernel(node, fresh[node], users))
+        ):
             continue
         written = [u for u in users.get(node, ()) if u.kind in ("update", "scatter") and u.operands[0] is node]
         if all(u in parts for u in written):
@@ -148,7 +152,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
     return parts
 
 
-def _in_one_go(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
+def _is_written_by_one_kernel(update: Expr, count: int, users: dict[Expr, list[Expr]]) -> bool:
     """Return whether one kernel should write the result that is assembled from `count` boxes."""
     base, written, in_order = update, 0, True
     for _ in range(count):
@@ -208,7 +212,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements of a read that changes the shape. Return 0 for other reads."""
+    """Return the number of elements that a view, a gather or a broadcast reads. Return 0 for other uses of a value."""
     if not isinstance(way, tuple) or not way:
         return 0
     shape = way[0] if isinstance(way[0], tuple) else way

@@ -12,7 +12,7 @@ from weft.codegen import Machine
 from weft.fusion.graph.reduction_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
 from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
-from weft.fusion.plan.task import FoldOrder, Task
+from weft.fusion.plan.task import ReductionOrder, Task
 
 # Reading a row again pays while the row is cached, and while there are enough rows to keep the machine busy. Rows
 # across memory (columns) are cached only if they are short.
@@ -36,7 +36,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
         return 0
     inside = prod(loop.extent for loop in nest.inner[1:])
     if inside == 1 and goes_across(group, nest):
-        length = _band_length(nest.inner[0].extent, rows, machine)
+        length = _rows_per_block(nest.inner[0].extent, rows, machine)
         if length or machine.is_gpu:
             return length
     size = row_size(group)
@@ -45,7 +45,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
     return max(1, CHUNK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
 
 
-def order_alone(task: Task, machine: Machine) -> FoldOrder:
+def order_alone(task: Task, machine: Machine) -> ReductionOrder:
     """Return the order in which a kernel with only this task reduces. All groups keep this order."""
     if task.order is None:
         alone = Group(0)
@@ -53,18 +53,18 @@ def order_alone(task: Task, machine: Machine) -> FoldOrder:
         nest = make_nest(alone)
         chunk = chunk_length(alone, nest, machine)
         across = goes_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
-        task.order = FoldOrder(fold_loops(alone.placed[0], nest), chunk, across)
+        task.order = ReductionOrder(reduction_loops(alone.placed[0], nest), chunk, across)
     return task.order
 
 
-def fold_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
+def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
     """Return the extents of a nest's reduction loops, and the positions of the task's reduction loops among them."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
 
 
-def _band_length(extent: int, columns: int, machine: Machine) -> int:
+def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
     """Return the number of rows that a CPU thread or a GPU block processes in a column reduction.
 
     Return 0 if the reduction is not split.
@@ -78,7 +78,7 @@ def _band_length(extent: int, columns: int, machine: Machine) -> int:
     return 0 if few or blocks >= machine.blocks or extent < 2 * length else length
 
 
-def too_long(group: Group, task: Task, machine: Machine) -> str:
+def reread_rejection(group: Group, task: Task, machine: Machine) -> str:
     """Return the reason why the group must not read its rows again for a task, or "" if it may read them.
 
     On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
@@ -91,7 +91,7 @@ def too_long(group: Group, task: Task, machine: Machine) -> str:
     along, across = row_bytes(group)
     whole = task.kind == "reduce" and rows * length * (along + across) <= ROW_BYTES
     if across > along and not whole:
-        if _band_length(length, rows, machine) if machine.is_gpu else length > SHORT_COLUMN:
+        if _rows_per_block(length, rows, machine) if machine.is_gpu else length > SHORT_COLUMN:
             return "it needs the complete reduction before it reads the columns again"
     if length > LONG_ROW or (not machine.is_gpu and length * (along + across) > ROW_BYTES):
         return "it needs the complete reduction, and the row does not fit in the cache"

@@ -1,6 +1,6 @@
 """Verification of plans (setting ``verify``). Each program is also interpreted, and the bits are compared.
 
-In: an evaluation that is about to run. Out: a `Verdict`, which compares the results after the plan has run.
+In: an evaluation that is about to run. Out: a `Verification`, which compares the results after the plan has run.
 Invariant: interpretation runs first and overwrites nothing, so that both runs start with the same values.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 import weft.runtime as runtime  # (its names load when they are used)
 from weft.codegen import dtype_kind, is_bfloat16
-from weft.fusion.explain.reports import describe, describe_place
+from weft.fusion.explain.reports import describe, describe_location
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import make_graph
 from weft.fusion.plan.steps import Batch, KernelLaunch, Plan
@@ -26,14 +26,14 @@ from weft.runtime import Buffer, Device, VerificationError, counted, setting
 GPU_UNITS = 1000
 
 
-class JudgeCounts:
+class VerificationCounts:
     """Counters of the evaluations that were compared, and of the evaluations that only a plan can compute."""
 
     compared = 0
     skipped = 0
 
 
-class Verdict:
+class Verification:
     """The interpreted results of an evaluation."""
 
     def __init__(self, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> None:
@@ -49,9 +49,9 @@ class Verdict:
             program.tail = len(program.steps)
             table = interpret(program, epoch)
         except NeedsKernelError:
-            JudgeCounts.skipped += 1
+            VerificationCounts.skipped += 1
             return
-        JudgeCounts.compared += 1
+        VerificationCounts.compared += 1
         self.found = {k: table[place] for k, place in enumerate(program.handed) if place >= 0}
         if setting("dump"):
             self.inputs = _inputs(graph.versions, epoch)
@@ -76,7 +76,7 @@ class Verdict:
         version = self.versions[k]
         text = "\n".join(
             [
-                f"result {k} of {len(self.versions)}, {version.dtype}{list(version.shape)}{describe_place(version)}: {where}",
+                f"result {k} of {len(self.versions)}, {version.dtype}{list(version.shape)}{describe_location(version)}: {where}",
                 "",
                 describe(self.graph.versions),
                 "",
@@ -86,7 +86,7 @@ class Verdict:
         path = runtime.write_report("difference", text)
         saved = _save(self.inputs, path)
         raise VerificationError(
-            f"a compiled plan and the same program interpreted differ: {where}{describe_place(version)}; "
+            f"a compiled plan and the same program interpreted differ: {where}{describe_location(version)}; "
             f"the plan is in {path or 'no file: the cache folder cannot be written'}"
             f"{saved}. Set WEFT_INTERPRET=always to go on without plans"
         )
