@@ -66,7 +66,7 @@ class DiskCache:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = self.folder.stat()
         except OSError as error:
-            warn_user(f"no disk cache: {self.folder}: {error}; {REMEDY}", CacheWarning)
+            warn_user(f"no disk cache: {self.folder}: {error.strerror}; {REMEDY}", CacheWarning)
             return False
         if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
             warn_user(

@@ -185,3 +185,59 @@ def test_float64_is_rounded_to_float16_once(device: str, how: str) -> None:
     with override(interpret=how), np.errstate(over="ignore"):
         found = np.asarray(wf.asarray(x, device=device).astype(np.float16))
         np.testing.assert_array_equal(found.view(np.uint16), x.astype(np.float16).view(np.uint16))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [3, 3.0])
+def test_a_cube_is_computed_by_products(dtype: type, exponent: float) -> None:
+    rng = np.random.default_rng(5)
+    limits = np.finfo(dtype)
+    edges = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        limits.max,
+        -limits.max,
+        limits.tiny,
+        limits.smallest_subnormal,
+    ]
+    magnitudes = 10.0 ** rng.uniform(np.log10(limits.tiny) / 3, np.log10(limits.max) / 3, 40_000)
+    values = np.array([*edges, *magnitudes, *-magnitudes], dtype)
+    cubes = wf.asarray(values) ** exponent
+    assert "square" in str(wf.explain(cubes)) and "power" not in str(wf.explain(cubes))
+    with np.errstate(all="ignore"):
+        exact = values.astype(np.longdouble) ** 3
+        expected = exact.astype(dtype)
+    found = np.asarray(cubes)
+    in_place = wf.asarray(values)
+    in_place **= exponent
+    np.testing.assert_array_equal(in_place, found)
+    np.testing.assert_array_equal(found[: len(edges)], expected[: len(edges)])
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[numbers]), np.signbit(expected[numbers]))
+    finite = np.isfinite(expected) & (np.abs(expected) >= limits.tiny)
+    errors = np.abs(found[finite] - exact[finite]) / np.spacing(np.abs(expected[finite]))
+    assert errors.max() < 2
+
+
+def test_exponents_may_alternate_at_one_line() -> None:
+    values = np.linspace(0.5, 2, 40_000)
+    x = wf.asarray(values)
+    for exponent in [4, 3, 2, 3, 5, 3, 3.0, 4.0, 1, 3, 0, 3]:
+        np.testing.assert_allclose(x**exponent, values**exponent, rtol=1e-14)
+
+
+@pytest.mark.parametrize("exponent", [3, 3.0])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_cubes_of_small_arrays_have_the_same_bits(exponent: float, kind: type) -> None:
+    a = np.random.default_rng(5).standard_normal(1000).astype(kind)
+    wanted = (wf.asarray(a) ** exponent).numpy().tobytes()
+    with override(immediate=1 << 14):
+        assert np.asarray(wf.asarray(a) ** exponent).tobytes() == wanted
+        x = wf.asarray(a.copy())
+        x **= exponent
+        assert np.asarray(x).tobytes() == wanted
