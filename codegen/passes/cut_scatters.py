@@ -80,7 +80,7 @@ class _Scatter:
         return cls(loop, ahead, writes, kept) if work >= LEAST_WORK and kept else None
 
     def reads_only(self, pointers: set[Value]) -> bool:
-        """Return whether all loads that precede the scattered write use these pointers."""
+        """Return whether all loads before the scattered write are from these pointers."""
         return all(o.operands[0] in pointers for o in self.ahead if o.opcode == "load")
 
 

@@ -100,7 +100,7 @@ def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether quotients of this constant and a float16 number are never extreme."""
+    """Return whether quotients of this constant and a float16 number neither overflow nor underflow in float32."""
     return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 
@@ -176,7 +176,9 @@ class _Writer:
         return self.choose(good, lambda: found, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """Return a/b for float16 values, 16-bit integers or moderate constants. The quotient is never extreme.
+        """Return a/b in float32 for float16 values, 16-bit integers or constants of moderate size.
+
+        The quotient can neither overflow nor underflow.
 
         If the short path fails (infinities, NaN, division by 0, signed zeros), the rough quotient is right.
         """

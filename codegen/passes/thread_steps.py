@@ -155,7 +155,7 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of a sum in which at least one operand has no constant stride."""
+    """Return the stride of the sum of two indices with the strides `x` and `y`, of which at most one is constant."""
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]

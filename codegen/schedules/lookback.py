@@ -264,7 +264,7 @@ class _TileWriter:
 
 
 class _Descriptors:
-    """The look-back descriptors of a scan. Each word consists of 32 bits of a value and a tag."""
+    """The look-back descriptors of a scan, as words of 64 bits: a tag, and 32 bits of a value."""
 
     def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, fold: ScanOp) -> None:
         self.w = w

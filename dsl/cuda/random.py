@@ -89,7 +89,7 @@ def uint64_to_unit_float64(x: Any) -> Any:
 
 @device
 def uint64_to_unit_float32(x: Any) -> Any:
-    """Convert a uint64 to a float32 in the interval [0, 1]. It is rounded from a float64."""
+    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1), and round that to a float32 in [0, 1]."""
     return np.float32(np.float64(x >> 11) * _UNIT)
 
 

@@ -132,7 +132,7 @@ def _count(rows: Array) -> Any:
 
 
 def _at(rows: Array, places: Any) -> Array:
-    """Return the elements of each row at indices. Indices outside of the row are clipped."""
+    """Return the elements of each row at the indices `places`. Indices outside of the row are clipped."""
     inside = np.clip(places, 0, rows.shape[-1] - 1).astype(np.int64)
     if isinstance(inside, Array):
         kept = rows.shape[:-1]

@@ -331,9 +331,9 @@ class BlockWriter(BlockedStepsWriter):
             self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
     def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the ring index of an element.
+        """Return the index of an element in the ring buffer of a value.
 
-        The element is `beside` elements from this point and was stored `behind` iterations ago.
+        The element is `beside` elements after this point, and was stored `behind` iterations ago.
         """
         b, (rows, *_) = self.builder, self.blocked.rings[node]
         total: Value | None = None

@@ -80,9 +80,9 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the versions that contain a reduction and read only needed values, which are much larger than the result.
+    """Return the array versions that are reduced from needed values that are much larger than the result.
 
-    Each version is mapped to the nodes that have to be computed in addition.
+    They read no other values. Each version is mapped to the nodes that have to be computed in addition.
     """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
@@ -102,7 +102,7 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that are computed only in kernels that are needed anyway."""
+    """Return the candidates that need no kernel of their own: the schedule computes them in kernels of needed values."""
     alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 

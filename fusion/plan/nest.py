@@ -30,7 +30,7 @@ class Nest:
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return all flat indices in a group, each with the element size and a weight.
+    """Return all flat indices in a group, each with the size of its elements and its weight in the choice of loops.
 
     Writes have twice the weight of reads.
     """

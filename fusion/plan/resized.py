@@ -97,14 +97,14 @@ class SizeEncoder:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the code of a length or stride. A new value gets a new code, which has the sign of the value."""
+        """Return the number that encodes a length or stride. A new value gets a new number, with the sign of the value."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the code of the offset of a view with these strides. The code of 0 is 0."""
+        """Return the number that encodes the offset of a view with these strides. It is 0 for the offset 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))

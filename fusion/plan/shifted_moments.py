@@ -96,7 +96,10 @@ def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) ->
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether `centre` reduces the values of the instructions `values`, with the loops and dtype of the sum."""
+    """Return whether `centre` reduces the same values as the sum `task`, over the same loops and in the same dtype.
+
+    `values` are the sum's instructions that compute these values.
+    """
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False
     numbers = _Numbers()

@@ -45,7 +45,10 @@ def _sum(series: tuple[float, ...], u: float) -> Any:
 
 
 def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """Return the functions P and Q of the asymptotic expansion at x >= 8, multiplied by sqrt(2 / (pi*x))."""
+    """Return P and Q of the asymptotic expansion of a Bessel function at x >= 8, multiplied by sqrt(2 / (pi*x)).
+
+    `p` and `q` are the coefficients of the polynomials that approximate P and Q.
+    """
     w = 8 / x
     u = 2 * (w * w) - 1
     size = np.sqrt(TWO_OVER_PI / x)

@@ -194,7 +194,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
 
 
 def _modules(code: CodeType) -> set[str]:
-    """Return the global names whose attributes are called as functions of a module, not as methods of an object."""
+    """Return the global names that the code uses as modules, as `math` in the call ``math.sqrt(x)``."""
     rows = decode(code)
     found: set[str] = set()
     for first, second, third, fourth in zip(rows, rows[1:], rows[2:], rows[3:], strict=False):
