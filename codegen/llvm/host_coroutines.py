@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation, Pointer, program_order
 from weft.codegen.llvm import host_scheduler as scheduler
 from weft.codegen.llvm.emit import Emitter, Item, scalar_type
 from weft.codegen.llvm.host_exchange import (
@@ -22,7 +22,7 @@ from weft.codegen.llvm.host_exchange import (
     to_accumulator,
     to_bits,
 )
-from weft.codegen.llvm.host_grid import AXES, GridDialect, finish, range_loop, walk
+from weft.codegen.llvm.host_grid import AXES, GridDialect, finish, range_loop
 from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.target import Target
 
@@ -261,7 +261,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     emitter.do("call void @llvm.coro.end(ptr %handle, i1 false, token none)")
     emitter.close_function("ret ptr %handle")
     finish(emitter, dialect)
-    cooperative = any(o.opcode == "grid_barrier" for o in walk(kernel.body))
+    cooperative = any(o.opcode == "grid_barrier" for o in program_order(kernel.body.operations))
     poison = target.schedule is not None
     emitter.globals.append(scheduler.RECORD_TYPE)
     emitter.lines += [
@@ -315,7 +315,7 @@ def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
     """Allocate the local memory of a thread, and set variables with one element to zero at the start of each block."""
-    for operation in walk(kernel.body):
+    for operation in program_order(kernel.body.operations):
         if operation.opcode != "local":
             continue
         emitter.local(operation)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Operation, Pointer, Value, program_order
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_text import NoPolls
 from weft.codegen.llvm.host_atomics import emit_atomic, emit_compare_and_swap
@@ -126,7 +126,9 @@ class GridDialect(HostDialect):
 
     def declare_context(self, emitter: Emitter) -> None:
         """Pass thread indices and shared memory to all functions of the kernel if any function uses them."""
-        if not any(o.opcode in _ASKS for function in emitter.kernel.functions for o in walk(function.body)):
+        if not any(
+            o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
+        ):
             return
         kind = scalar_type(emitter.kernel.index_dtype)
         emitter.context = [(kind, self.numbers[key]) for key in NUMBERS]
@@ -199,14 +201,6 @@ class GridDialect(HostDialect):
         if lanes:
             return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
-
-
-def walk(body: Block) -> Iterator[Operation]:
-    """Yield all operations of a block and its regions in program order."""
-    for operation in body.operations:
-        yield operation
-        for region in operation.regions:
-            yield from walk(region)
 
 
 def element(operation: Operation) -> tuple[str, int]:

@@ -184,7 +184,7 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable is only loaded and stored, and each load is in the loop or between `value_of_first_thread` and it."""
+        """Return whether a variable is only loaded and stored, and each load is in the loop or between `first` and it."""
         around = set(inside)
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:

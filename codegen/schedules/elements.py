@@ -12,7 +12,7 @@ from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.lanes import LaneWriter, lanes_of
-from weft.codegen.schedules.nest import Nest, has_loops, pressure
+from weft.codegen.schedules.nest import Nest, has_regions, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -97,7 +97,7 @@ def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
     """Return the decision for these sizes. Return None for kernels without loops, or with loops in their items."""
-    if has_loops(nest.item) or not nest.levels:
+    if has_regions(nest.item) or not nest.levels:
         return None
     lanes, vectors = vector_lanes(kernel, nest)
     if lanes == 1:
@@ -124,7 +124,7 @@ def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
     per tile, by division, and its columns by addition.
     """
     w = ThreadWriter(kernel, nest, GPU.block)
-    columns = COLUMNS if COLUMNS * pressure(nest.operations) <= GPU.registers and not has_loops(nest.item) else 1
+    columns = COLUMNS if COLUMNS * pressure(nest.operations) <= GPU.registers and not has_regions(nest.item) else 1
     *outer, last = nest.levels
     extents = w.extents()
     rows, length = w.product(extents[:-1]), extents[-1]
@@ -195,7 +195,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
     The number is 1 if whole vectors would move less than half of the bytes: adjacent threads then access adjacent
     elements.
     """
-    if len(nest.levels) != 1 or has_loops(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):
+    if len(nest.levels) != 1 or has_regions(nest.item) or any(has_control_flow(o) for o in program_order(nest.item)):
         return 1, ()
     index = nest.levels[0].index
     lanes = max(2, lanes_of(nest.item, index))

@@ -98,7 +98,7 @@ def has_stores(operations: Iterable[Operation]) -> bool:
     return any(o.opcode in ("store", "atomic") for o in program_order(operations))
 
 
-def has_loops(operations: Iterable[Operation]) -> bool:
+def has_regions(operations: Iterable[Operation]) -> bool:
     """Return whether any of these operations has a region, such as a loop or a branch."""
     return any(o.regions for o in operations)
 

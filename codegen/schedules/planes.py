@@ -23,7 +23,7 @@ from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.elements import along_row, pays
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
-from weft.codegen.schedules.nest import Nest, has_loops, pressure
+from weft.codegen.schedules.nest import Nest, has_regions, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -47,7 +47,7 @@ class RowPlanes(Decision):
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowPlanes | None:
     """Return the decision for these sizes, or None if another schedule is better."""
-    if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.operations):
+    if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return None
     operations = _operations(nest)
     index = nest.levels[-1].index

@@ -25,7 +25,7 @@ from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import AnySizesDecision
 from weft.codegen.schedules.nest import (
     Nest,
-    has_loops,
+    has_regions,
     has_stores,
     is_spread,
     prefers_columns,
@@ -271,7 +271,7 @@ def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Seque
 
 def _unrolls(operations: Sequence[Operation]) -> bool:
     """Return whether several iterations of a loop can be interleaved and fit into the registers."""
-    return not has_loops(operations) and not has_stores(operations) and UNROLL * pressure(operations) <= REGISTERS
+    return not has_regions(operations) and not has_stores(operations) and UNROLL * pressure(operations) <= REGISTERS
 
 
 def _unrolled(

@@ -25,7 +25,7 @@ from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import rounds
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot, lanes_of
-from weft.codegen.schedules.nest import Nest, has_loops, is_spread, reduction_chain
+from weft.codegen.schedules.nest import Nest, has_regions, is_spread, reduction_chain
 from weft.codegen.schedules.reductions import by_halves, combine_all, identities, shuffled, split_item
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -96,7 +96,7 @@ def find_row(nest: Nest) -> RowNest | None:
         return None
     for loop in loops:
         inside = list(program_order(loop.regions[0].operations))
-        if len(reduction_chain(loop)) > 1 or has_loops(inside) or any(has_control_flow(o) for o in inside):
+        if len(reduction_chain(loop)) > 1 or has_regions(inside) or any(has_control_flow(o) for o in inside):
             return None
         if any(o.opcode == "atomic" for o in inside) or _stores_carried(loop):
             return None

@@ -23,7 +23,7 @@ from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
-from weft.codegen.schedules.nest import Nest, has_loops, prefers_columns
+from weft.codegen.schedules.nest import Nest, has_regions, prefers_columns
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
@@ -76,7 +76,7 @@ def find_scan(nest: Nest) -> Scan | None:
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
     *body, end = loop.regions[0].operations
-    if has_loops(head) or any((o.regions or has_control_flow(o)) and not chooses(o) for o in body):
+    if has_regions(head) or any((o.regions or has_control_flow(o)) and not chooses(o) for o in body):
         return None
     if any(o.opcode in ("store", "atomic") for o in head) or any(o.opcode == "atomic" for o in body):
         return None

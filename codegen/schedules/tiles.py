@@ -18,7 +18,7 @@ from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.known_multiples import aligned_vectors
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.lanes import LaneWriter, Slot
-from weft.codegen.schedules.nest import Nest, has_loops, pressure
+from weft.codegen.schedules.nest import Nest, has_regions, pressure
 from weft.codegen.schedules.rows import REGISTER_AIMS
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
@@ -40,7 +40,7 @@ class TransposedLoads:
 
 def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
     """Return the transposed loads of read-only operands, together with the two loops. Return None if there are none."""
-    if len(nest.levels) < 2 or has_loops(nest.item) or any(has_control_flow(o) for o in nest.item):
+    if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
     operations = [o for o in (*nest.levels[-1].before, *nest.item) if o.opcode != "yield"]
@@ -74,7 +74,7 @@ class TransposedTiles(Decision):
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
     """Return the decision for these sizes, or None if the schedule does not fit.
 
-    Without ``multiples``, tiles are accessed element by element.
+    Tiles are accessed element by element if vectors are not aligned, or do not fit into the registers.
     """
     crossing = find_transposed_loads(kernel, nest)
     if crossing is None:

@@ -113,4 +113,4 @@ def _of_all(node: Expr, test: Expr, shape: tuple[int, ...]) -> Expr | None:
     return made[node]
 
 
-__all__ = ["SPARSE", "elements_of", "assign_selection", "select_later"]
+__all__ = ["SPARSE", "assign_selection", "elements_of", "select_later"]

@@ -49,7 +49,7 @@ from weft.runtime import (
 
 NAME = "weft_loop"
 _STRIDES = DATA + 24
-_TABLE = ITEMS + 8 * 5  # offset of a `Implementation`'s table
+_TABLE = ITEMS + 8 * 5  # offset of an `Implementation`'s table
 _ALIGNED = 0x100  # bit of an array's flags
 _NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the function table of NumPy's C API
 _FUNCTIONS = (

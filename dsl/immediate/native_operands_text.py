@@ -205,7 +205,7 @@ class OperandText(ObjectText):
         t = self._t
         values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
         self._is_some(values, f"{name}.has", "give.up")
-        self._is_some(home, f"{name}.adopt_new", f"{name}.stored")
+        self._is_some(home, f"{name}.has_home", f"{name}.stored")
         t.do(f"br label %{name}.valid")
         t.label(f"{name}.stored")
         storage = self._field(thing, "Array._storage")
@@ -228,7 +228,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.still")
         t.do(f"br label %{name}.valid")
         t.label(f"{name}.valid")
-        home = t.new(f"phi ptr [ {home}, %{name}.adopt_new ], [ {device}, %{name}.still ]")
+        home = t.new(f"phi ptr [ {home}, %{name}.has_home ], [ {device}, %{name}.still ]")
         before = t.load(self._home, 0, "ptr")
         unknown = t.new(f"icmp eq ptr {before}, null")
         same = t.new(f"icmp eq ptr {before}, {home}")

@@ -69,7 +69,7 @@ class KernelNote:
 
     @property
     def headline(self) -> str:
-        """Return the kind of the step, together with its loops."""
+        """The title of the step, followed by the loops of a kernel."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
@@ -326,7 +326,10 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Return the description of a kernel that draws streams itself, given the descriptions of the separate draws."""
+    """Add the formulas and calls of the streams that a kernel draws itself to the description of the kernel.
+
+    `drawn` contains the descriptions of the calls.
+    """
     calls = [(node, drawn[node]) for node in inputs_of(group) if node in drawn]
     if not calls:
         return note

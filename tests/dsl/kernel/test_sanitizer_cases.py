@@ -13,7 +13,7 @@ import weft
 import weft as wf
 from weft import cuda, float64, int32
 from weft.dsl.arrays.array import wrap
-from weft.dsl.arrays.foreign_memory import over
+from weft.dsl.arrays.foreign_memory import storage_over
 from weft.runtime import CpuDevice
 
 pytestmark = pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")
@@ -386,7 +386,9 @@ def test_complex_numbers():
 def test_arrays_of_another_device():
     """Test that the sanitizer copies arrays of another device to the CPU and back."""
     other = CpuDevice()
-    source, target = (wrap(*over(other, other.upload(v), v.dtype, (4,), (8,))) for v in (np.arange(4.0), np.zeros(4)))
+    source, target = (
+        wrap(*storage_over(other, other.upload(v), v.dtype, (4,), (8,))) for v in (np.arange(4.0), np.zeros(4))
+    )
 
     def double(pair, out):
         i = cuda.grid(1)
