@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -38,6 +41,9 @@ def load(spec: Mapping[str, Any]) -> Subject:
     else:
         subject = numpy_subject(load_module(path).main, [], results)
     run = subject.call
+    folder = tempfile.TemporaryDirectory()  # (for the files that packages write where they run)
+    os.chdir(folder.name)
+    weakref.finalize(subject, folder.cleanup)
 
     def call(arguments: list[Any]) -> None:
         printed.seek(printed.truncate(0))
