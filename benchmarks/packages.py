@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -28,6 +31,8 @@ SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 def load(spec: Mapping[str, Any]) -> Subject:
     """Load a program for NumPy or for weft. Weft's redirection of imports lasts until the process ends."""
     path, printed = FOLDER / f"{spec['name']}.py", io.StringIO()
+    folder = tempfile.TemporaryDirectory()  # (for the files that packages write where they run)
+    os.chdir(folder.name)
 
     def results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
         return {"printed": np.array(printed.getvalue())}
@@ -38,6 +43,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
     else:
         subject = numpy_subject(load_module(path).main, [], results)
     run = subject.call
+    weakref.finalize(subject, folder.cleanup)
 
     def call(arguments: list[Any]) -> None:
         printed.seek(printed.truncate(0))

@@ -20,11 +20,12 @@ _find_lazy = lazy_names(
     globals(),
     {
         "weft.dsl.dask_chunks": "register_chunks",
-        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_replace "
-        "register_shards register_vector_space",
+        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_from_numpy "
+        "register_namespace register_replace register_shards register_vector_space",
     },
 )
 _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
+    "array_api_compat.common._helpers": "register_namespace",
     "autograd.numpy.numpy_boxes": "register_box",
     "autograd.numpy.numpy_vspaces": "register_vector_space",
     "bottleneck": "register_replace",
@@ -32,6 +33,9 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "einops._backends": "register_backend",
     "jax._src.abstract_arrays": "register_abstract_arrays",
     "jax._src.interpreters.pxla": "register_shards",
+    "scipy._lib.array_api_compat.common._helpers": "register_namespace",
+    "sklearn.externals.array_api_compat.common._helpers": "register_namespace",
+    "torch": "register_from_numpy",
     "torch.utils.data._utils.collate": "register_collate",
 }
 

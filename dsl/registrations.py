@@ -1,10 +1,11 @@
-"""Functions that register weft arrays with einops, torch, autograd and JAX. `dsl.import_hooks` calls them.
+"""Functions that register weft arrays with einops, torch, autograd, JAX and array-api-compat. `dsl.import_hooks` calls them.
 
 Invariant: a package whose table has moved is left as it is, so that another version of it fails as with any unknown type.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
@@ -117,3 +118,37 @@ def register_replace(module: ModuleType) -> None:
         return a
 
     module.replace = replace_in_place  # type: ignore[attr-defined]
+
+
+def register_from_numpy(module: ModuleType) -> None:
+    """Let `torch.from_numpy` share the memory of weft arrays. Its C code accepts no other type than NumPy's arrays."""
+    from_numpy = getattr(module, "from_numpy", None)
+    if from_numpy is None:
+        return
+
+    @wraps(from_numpy)
+    def from_array(ndarray: Any) -> Any:
+        return from_numpy(np.asarray(ndarray) if isinstance(ndarray, Array) else ndarray)
+
+    module.from_numpy = from_array  # type: ignore[attr-defined]
+
+
+def register_namespace(module: ModuleType) -> None:
+    """Let array-api-compat, and its copies in SciPy and scikit-learn, find weft's namespace for weft and NumPy arrays.
+
+    The copies raise an error for arrays of two libraries. Weft's functions accept NumPy arrays.
+    """
+    find = getattr(module, "array_namespace", None)
+    if find is None:
+        return
+
+    @wraps(find)
+    def array_namespace(*xs: Any, **options: Any) -> Any:
+        if any(isinstance(x, Array) for x in xs):
+            xs = tuple([x for x in xs if not isinstance(x, (np.ndarray, np.generic))])
+        return find(*xs, **options)
+
+    for each in [module, *sys.modules.values()]:  # (other modules may have imported the function, under either name)
+        for name in ("array_namespace", "get_namespace"):
+            if getattr(each, "__dict__", {}).get(name) is find:
+                setattr(each, name, array_namespace)

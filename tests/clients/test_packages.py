@@ -35,7 +35,7 @@ def run(path: Path, cache: Path, *options: str) -> subprocess.CompletedProcess[s
     """Run a program in a child process. `options` are Python's options, before the path of the program."""
     own = {"PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(cache), "WEFT_DEVICE": "cpu", "MPLBACKEND": "Agg"}
     command = [sys.executable, *options, str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own})
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own}, cwd=cache)
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ def test_torch_reads_and_writes_the_arrays_memory(n: int, convert: str) -> None:
     x = pending(n)
     # `torch.asarray` reads any buffer that is not NumPy's as bytes of its default dtype
     options = {"dtype": torch.float64} if convert == "asarray" else {}
-    tensor = getattr(torch, convert)(np.asarray(x) if convert == "from_numpy" else x, **options)
+    tensor = getattr(torch, convert)(x, **options)
     assert tensor.data_ptr() == address(x)
     assert tensor.tolist() == list(range(1, n + 1))
     tensor[0] = 77.0

@@ -95,6 +95,52 @@ def test_bottleneck_replaces_in_place(order: str, device: str, tmp_path: Path) -
     assert run(code, tmp_path, device) == expected + "works in place so input must be an array, not (e.g.) a list\n"
 
 
+# a function that accepts arrays of one library only, under two names, as array-api-compat's does
+NAMESPACE = """
+import numpy
+def array_namespace(*xs, api_version=None):
+    found = {numpy if type(x) is numpy.ndarray else x.__array_namespace__() for x in xs}
+    if len(found) > 1:
+        raise TypeError("Multiple namespaces for array inputs")
+    return found.pop()
+get_namespace = array_namespace
+"""
+
+
+@pytest.mark.parametrize("order", ["import weft, array_api_compat as c", "import array_api_compat as c, weft"])
+def test_arrays_beside_numpys_have_wefts_namespace(order: str, tmp_path: Path) -> None:
+    (tmp_path / "array_api_compat" / "common").mkdir(parents=True)
+    (tmp_path / "array_api_compat" / "common" / "_helpers.py").write_text(NAMESPACE)
+    for folder, source in (("common", "._helpers"), ("", ".common")):
+        text = f"from {source} import array_namespace, get_namespace\n"
+        (tmp_path / "array_api_compat" / folder / "__init__.py").write_text(text)
+    code = (
+        f"{order}; import numpy as np\nx, y = weft.ones(3), np.ones(3)\n"
+        "for find in (c.array_namespace, c.get_namespace, c.common.array_namespace):\n"
+        "    print(*(each.__name__ for each in (find(x, y), find(y, x), find(x), find(y, y, api_version=None))))\n"
+    )
+    assert run(code, tmp_path) == 3 * "weft weft weft numpy\n"
+
+
+FROM_NUMPY = """
+import numpy
+def from_numpy(x):
+    if not isinstance(x, numpy.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(x).__name__})")
+    return x
+"""
+
+
+@pytest.mark.parametrize("order", ["import weft, torch", "import torch, weft"])
+def test_torch_makes_tensors_from_wefts_arrays(order: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(FROM_NUMPY)
+    code = (
+        f"{order}\nx = weft.arange(3.0); shared = torch.from_numpy(x); shared[0] = 7.0; print(x)\n"
+        "try: torch.from_numpy([1.0])\nexcept TypeError as error: print(error)\n"
+    )
+    assert run(code, tmp_path) == "[7. 1. 2.]\nexpected np.ndarray (got list)\n"
+
+
 def test_pytest_hides_wefts_frames(tmp_path: Path) -> None:
     (tmp_path / "test_shapes.py").write_text(
         "import weft as wf\ndef test_shapes():\n    wf.ones(3) + wf.ones(4)\n"

@@ -115,6 +115,20 @@ def test_a_module_that_imports_numpy_before_weft_uses_weft(tmp_path: Path) -> No
     assert done.stdout == "Array\n", done.stderr
 
 
+def test_dot_leaves_foreign_operands_to_numpy_before_and_after_native_code(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nfrom weft.dsl.script import script_function\n"
+        "x, masked = np.arange(3000.0), np.ma.array(np.ones(3000), mask=[True, False] * 1500)\n"
+        "for _ in range(2):\n"
+        "    print(*(type(each).__name__ for each in (x, np.dot(x, masked), x.dot(masked))))\n"
+        "    script_function.quicken()\n"
+    )
+    command = [sys.executable, "-m", "weft", "run", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == 2 * "Array float64 float64\n", done.stderr
+
+
 def test_imports_stay_in_python_where_nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> Any:
         raise CompileError("no compiler")
