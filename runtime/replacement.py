@@ -1,21 +1,22 @@
 """Rules for when native code replaces Python functions.
 
 In: the number of calls that Python has executed. Out: whether native code should replace the functions now. Invariant:
-code that is not on disk is compiled in this process only once the calls have taken about as long.
+code that is not on disk is compiled in this process, whose calls then wait, only if no second process compiles it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from weft.runtime.background import Request, submit
+from weft.runtime.background import Request, prepare, submit
 from weft.runtime.cpu.native import is_kept
 from weft.runtime.errors import CompileError
 from weft.runtime.failures import report_failure
 
-# Number of calls after which a second process compiles code that is not on disk, and after which this process compiles
-# it. A call takes 3 us longer in Python, and the compilation takes 100 ms. Functions ask once in `BETWEEN` calls.
-REQUESTED, COMPILED = 1_000, 30_000
+# Number of calls after which a second process compiles code that is not on disk, after which it starts at once, or this
+# process compiles it if there is no other, and after which this process no longer waits for the second one. A call
+# takes 3 us longer in Python, and the compilation takes 100 ms. Functions ask once in `BETWEEN` calls.
+REQUESTED, COMPILED, PATIENCE = 1_000, 30_000, 600_000
 
 
 class Replacement:
@@ -36,6 +37,7 @@ class Replacement:
         self._install, self._text, self._enough = install, text, enough
         self._kept: bool | None = None
         self._request: Request | None = None
+        self._hurried = False  # whether the second process was asked to start at once
         self._over = False  # whether it was due before
 
     def is_due(self, calls: int) -> bool:
@@ -54,5 +56,9 @@ class Replacement:
                     report_failure("native code for functions", "they stay in Python, which is slower", error)
                     return False
                 self._kept = self._request.state != "lost"
-        self._over = calls >= (self._enough if self._kept else COMPILED)
+            elif calls >= COMPILED and not self._hurried:
+                self._hurried = True
+                prepare()
+        waits = self._request is not None and self._request.state == "waiting"
+        self._over = calls >= (self._enough if self._kept else PATIENCE if waits else COMPILED)
         return self._over

@@ -10,8 +10,10 @@ from __future__ import annotations
 import operator
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature, signature
+from math import inf
+from time import perf_counter
 from types import BuiltinFunctionType, FunctionType, NoneType
 from typing import Any
 
@@ -53,7 +55,7 @@ def make_immediate(
     Parameters
     ----------
     mode : Mode
-    way : Way or None
+    way : Implementation or None
         The implementation of the op, or None if the arguments determine it.
     slow : callable
         The equivalent Python function.
@@ -106,27 +108,38 @@ _failed: list[Exception] = []
 
 
 _replacement = Replacement(f"{__name__}.install_native_code", immediate_text, 4_000)
+# Seconds that a call may be delayed by the installation, which takes 20 ms: the next calls continue it.
+SLICE = 0.003
+_under_way: list[Iterator[None]] = []
 
 
 def install_native_after(calls: int) -> None:
     """Install native code for small operations once the number of calls in Python is large enough."""
-    if _replacement.is_due(calls):
-        install_native_code()
+    if _under_way or _replacement.is_due(calls):
+        install_native_code(SLICE)
 
 
-def install_native_code() -> None:
-    """Install native code for small operations.
+def install_native_code(seconds: float = inf) -> None:
+    """Install native code for small operations. After `seconds`, the rest is left to later calls.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
-    if INSTALLED or _failed:
+    if (INSTALLED and not _under_way) or _failed:
         return
     if not _installing.acquire(blocking=False):
         return  # (another thread installs it, or this one, which has just imported a module)
     try:
-        if not INSTALLED:
-            _install()
+        if not _under_way:
+            if INSTALLED:
+                return
+            _under_way.append(_install_steps())
+        end = perf_counter() + seconds
+        for _ in _under_way[0]:
+            if perf_counter() > end:
+                return
+        _under_way.clear()
     except Exception as error:  # (Python needs no new memory)
+        _under_way.clear()
         _failed.append(error)
         report_failure("native code for small operations", "they stay in Python, which is slower", error)
     finally:
@@ -182,43 +195,49 @@ def _install_reductions() -> None:
         scripts.replace_own(new)
 
 
-def _add_all(add: Callable[..., None]) -> None:
-    """Call ``add(class, name, mode, way, table)`` for each operator, method and call that has native code."""
+def _replaced() -> Iterator[tuple[Any, ...]]:
+    """Yield class, name, mode, way and table of each operator, method and call that has native code."""
     for row in OPS.values():
         name = row.dunder
         if not name:
             continue
         if name == "pow":  # (Python has a single object for the integer 2)
-            add(Array, "__pow__", Mode.SQUARE, implementation_of(find_op("square")))
+            yield Array, "__pow__", Mode.SQUARE, implementation_of(find_op("square"))
             continue
         way = implementation_of(row, getattr(operator, f"__{name}__"))
         if way.op is None:
             continue
-        add(Array, f"__{name}__", Mode.CALL, way)
+        yield Array, f"__{name}__", Mode.CALL, way
         if f"__r{name}__" in vars(Array):
-            add(Array, f"__r{name}__", Mode.REFLECTED, way)
+            yield Array, f"__r{name}__", Mode.REFLECTED, way
             written = implementation_of(row, getattr(operator, f"__i{name}__"))
-            add(
+            yield (
                 Array,
                 f"__i{name}__",
                 Mode.IN_PLACE,
                 Implementation(written.function, written.types, {}, None, 0, way.table),
             )
     basic = dict.fromkeys(BASIC, 1)
-    add(Array, "__getitem__", Mode.SHOW, numpy_implementation(operator.getitem), basic)
-    add(Array, "__setitem__", Mode.PUT, None, basic)
-    add(Array, "__matmul__", Mode.PRODUCT, numpy_implementation(np.matmul))
+    yield Array, "__getitem__", Mode.SHOW, numpy_implementation(operator.getitem), basic
+    yield Array, "__setitem__", Mode.PUT, None, basic
+    yield Array, "__matmul__", Mode.PRODUCT, numpy_implementation(np.matmul)
     for name in {*AT_ONCE, *_VIEWS} & vars(Array).keys():
         if (mode := _mode_of(name)) is not None:
-            add(Array, name, mode, numpy_implementation(getattr(np.ndarray, name)))
-    add(WrappedFunction, "__call__", Mode.WRAPPED, numpy_implementation(len))
-    add(UFunc, "__call__", Mode.UFUNC, None)
+            yield Array, name, mode, numpy_implementation(getattr(np.ndarray, name))
+    yield WrappedFunction, "__call__", Mode.WRAPPED, numpy_implementation(len)
+    yield UFunc, "__call__", Mode.UFUNC, None
     ours = {each.immediate.function: each.immediate for each in UFUNCS.values() if each.immediate.op is not None}
     ours[np.matmul] = Implementation(np.matmul, COMMON, {}, None, 2)  # type: ignore[index]
-    add(Array, "__array_ufunc__", Mode.PROTOCOL, None, ours)
+    yield Array, "__array_ufunc__", Mode.PROTOCOL, None, ours
 
 
 def _install() -> None:
+    for _ in _install_steps():
+        pass
+
+
+def _install_steps() -> Iterator[None]:
+    """Install native code in steps of a few milliseconds. In between, each operation may be native or not."""
     made: list[tuple[type, str, Builtin]] = []
 
     def add(kind: type, name: str, mode: Mode, way: Implementation | None, table: Any = None) -> None:
@@ -235,7 +254,10 @@ def _install() -> None:
         ufunc = getattr(np, row.ufunc or "", None)
         if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
             store_numpy_loops(row.name, ufunc, implementation_of(row).types)
-    _add_all(add)
+            yield
+    for each in _replaced():
+        add(*each)
+        yield
     methods = {name: builtin for kind, name, builtin in made if kind is Array}
     operators = {name: builtin for name, builtin in methods.items() if _is_operator(name, methods)}
     operators |= {
@@ -246,14 +268,21 @@ def _install() -> None:
             put_call(kind, builtin)
         elif kind is not Array or name not in operators:
             setattr(kind, name, builtin.method())
+    yield
     if operators:
         put_operators(Array, operators, vars(Array)["__delitem__"])
     put_buffer(Array, slots_of(Array), get_device("cpu"), LOOKS.buffer_info()[0])
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
         native = make_immediate(Mode.VIEW, numpy_implementation(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]
+    yield
     names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
-    functions = {name: OWN[name] for name in names if isinstance(OWN[name], (FunctionType, BuiltinFunctionType))}
+    names = {name for name in names if isinstance(OWN[name], (FunctionType, BuiltinFunctionType))}
     _install_reductions()
-    OWN.replace({name: _native_function(name, slow) for name, slow in functions.items()})
+    yield
+    new = {}
+    for name in names:
+        new[name] = _native_function(name, OWN[name])
+        yield
+    OWN.replace(new)
     OWN.native = _native_function

@@ -27,7 +27,7 @@ def recording_in_native_code() -> Iterator[None]:
     try:
         with (
             mock.patch.object(native_operators, "INSTALLED", {}),
-            mock.patch.object(native_immediate, "install_native_code", lambda: None),
+            mock.patch.object(native_immediate, "install_native_code", lambda *_: None),
         ):
             native_operators.install_native_code()
             yield

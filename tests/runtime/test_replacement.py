@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from weft.runtime import CompileError, OptimizerWarning, Replacement, override, replacement
-from weft.runtime.replacement import COMPILED, REQUESTED
+from weft.runtime.replacement import COMPILED, PATIENCE, REQUESTED
 
 ENOUGH = 5_000
 
@@ -19,9 +19,14 @@ class Situation:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kept = False
         self.requested: list[str] = []
+        self.hurried = 0
         self.request: Any = SimpleNamespace(state="waiting", is_over=lambda: self.request.state != "waiting")
         monkeypatch.setattr(replacement, "is_kept", lambda text: self.kept)
         monkeypatch.setattr(replacement, "submit", self.submit)
+        monkeypatch.setattr(replacement, "prepare", self.hurry)
+
+    def hurry(self) -> None:
+        self.hurried += 1
 
     def submit(self, function: str, arguments: tuple[Any, ...]) -> Any:
         self.requested.append(function)
@@ -52,7 +57,15 @@ def test_a_second_process_compiles_it_after_many_calls(situation: Situation, cod
     assert not code.is_due(ENOUGH - 1) and code.is_due(ENOUGH)
 
 
-@pytest.mark.parametrize("state", ["waiting", "lost", None])
+def test_calls_do_not_wait_for_a_compilation_that_the_second_process_can_do(
+    situation: Situation, code: Replacement
+) -> None:
+    assert not code.is_due(REQUESTED) and not code.is_due(COMPILED - 1) and not situation.hurried
+    assert not code.is_due(COMPILED) and not code.is_due(PATIENCE - 1) and situation.hurried == 1
+    assert code.is_due(PATIENCE)
+
+
+@pytest.mark.parametrize("state", ["lost", None])
 def test_this_process_compiles_it_if_no_other_has(state: str | None, situation: Situation, code: Replacement) -> None:
     if state is None:
         situation.request = None

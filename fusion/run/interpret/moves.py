@@ -30,7 +30,8 @@ def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 def run_constant(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     """Return a constant as an array with the constant's shape."""
-    return np.broadcast_to(constant_value(step.node), step.node.shape)
+    shape = step.node.shape
+    return _strided(constant_value(step.node), shape, (0,) * len(shape), 0)
 
 
 def run_empty(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
