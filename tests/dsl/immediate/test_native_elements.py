@@ -39,7 +39,7 @@ VALUES: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    native_immediate._install()
+    native_immediate.install_native_code()
     yield
 
 

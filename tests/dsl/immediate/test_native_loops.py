@@ -60,7 +60,7 @@ IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, oper
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    native_immediate._install()
+    native_immediate.install_native_code()
     yield
 
 

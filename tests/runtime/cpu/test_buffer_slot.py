@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason=
 @pytest.fixture(autouse=True)
 def _native() -> Any:
     native_immediate.install_native_code()
-    native_immediate._install()  # (a second installation changes nothing)
+    native_immediate.install_native_code()  # (a second installation changes nothing)
     with override(immediate=16384):
         yield
 
