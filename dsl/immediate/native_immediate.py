@@ -226,11 +226,6 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
     yield Array, "__array_ufunc__", Mode.PROTOCOL, None, ours
 
 
-def _install() -> None:
-    for _ in _steps():
-        pass
-
-
 def _steps() -> Iterator[None]:
     """Install native code in steps of a few milliseconds. In between, each operation may be native or not."""
     made: list[tuple[type, str, Builtin]] = []

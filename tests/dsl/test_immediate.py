@@ -36,7 +36,7 @@ NAMES = [row.name for row in OPS.values() if not row.name.startswith("_") and ro
 @pytest.mark.parametrize("name", NAMES)
 def test_bits_are_those_of_kernels(name: str) -> None:
     """Test operations in native code, and the Python code that it replaces."""
-    native_immediate._install()
+    list(native_immediate._steps())
     function = getattr(wf, name)
     ways = [function]
     if isinstance(function, UFunc):
@@ -240,7 +240,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
     """Test that immediate operations with NumPy scalars of any dtype have the same bits as kernels."""
-    native_immediate._install()
+    list(native_immediate._steps())
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):
         for number in (*(values(each)[-1] for each in "ifdFD"), 2, 0.5):
@@ -293,7 +293,7 @@ def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_views_of_what_was_made_at_the_call_share_its_memory(device: str) -> None:
     """Test that results of native code share memory with their views, like results of Python code."""
-    native_immediate._install()
+    list(native_immediate._steps())
     with wf.device(device):
         x = wf.asarray(np.arange(12.0).reshape(3, 4))
         for view in (lambda y: y[1:], lambda y: y.T, lambda y: y.reshape(12)):
@@ -365,7 +365,7 @@ def test_what_a_function_has_begun_to_record_is_not_evaluated_within() -> None:
 @pytest.mark.parametrize("native", [False, True])
 def test_numbers_of_another_kind_beside_integers(native: bool) -> None:
     if native:
-        native_immediate._install()
+        list(native_immediate._steps())
     whole = wf.asarray(np.random.default_rng(0).integers(1, 1000, 4000))
     for name in ("power", "floor_divide", "remainder", "multiply", "maximum"):
         for number in (2.5, 0.1, np.float64(0.7)):
@@ -377,7 +377,7 @@ def test_numbers_of_another_kind_beside_integers(native: bool) -> None:
 
 
 def test_axes_are_tuples() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x = wf.asarray(np.arange(24.0).reshape(2, 3, 4))
     assert same(wf.sum(x, axis=(0, 2)), np.sum(np.asarray(x), axis=(0, 2))) and same(
         x.max((1, 2)), np.asarray(x).max((1, 2))

@@ -114,7 +114,7 @@ def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
 def test_destinations_of_ufuncs_are_written_to_at_the_call(native: bool) -> None:
     """Test immediate writes to `out` arrays: views see the new values, and pending expressions keep the old values."""
     if native:
-        native_immediate._install()
+        list(native_immediate._steps())
     a = np.arange(6.0)
     x = wf.asarray(a)
     seen = x[1:]

@@ -33,7 +33,7 @@ def is_on_host(array: Any) -> bool:
 @pytest.mark.parametrize("native", [False, True])
 def test_small_work_takes_no_memory_and_no_plan(device: Any, native: bool) -> None:
     if native:
-        native_immediate._install()
+        list(native_immediate._steps())
     held, plans = device.memory.held, wf.statistics()["plans"]
     x, y = wf.asarray(np.arange(6.0).reshape(2, 3)), wf.ones(3)
     for _ in range(3):
@@ -65,7 +65,7 @@ MATH: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("native", [False, True])
 def test_what_a_gpu_computes_with_other_bits_is_recorded(device: Any, name: str, native: bool) -> None:
     if native:
-        native_immediate._install()
+        list(native_immediate._steps())
     with on_device("cpu"):  # (creates the compiled loops)
         for _ in range(2):
             on_cpu = MATH[name](wf.asarray(np.linspace(0.1, 3, 7)))

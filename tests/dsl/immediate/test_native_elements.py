@@ -39,7 +39,7 @@ VALUES: list[Any] = [
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    native_immediate._install()
+    list(native_immediate._steps())
     yield
 
 

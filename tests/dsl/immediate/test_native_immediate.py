@@ -28,14 +28,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_native_code_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     assert not hasattr(vars(wf.Array)["__add__"], "__code__")
-    monkeypatch.setattr(native_immediate, "_install", None)
+    monkeypatch.setattr(native_immediate, "_steps", None)
     native_immediate.quicken()  # (installed only once)
 
 
 def test_values_that_a_mask_takes_are_set_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x = wf.asarray(np.arange(2500.0).reshape(50, 50))
     mask, own = x != 7, np.arange(2500.0).reshape(50, 50)
     found = x[mask] * 2
@@ -60,7 +60,7 @@ def test_numpy_arrays_take_small_results_at_the_call() -> None:
 
 def test_numpy_arrays_take_small_results_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test small results written to NumPy arrays. Native code raises NumPy's errors, and leaks no references."""
-    native_immediate._install()
+    list(native_immediate._steps())
     weights, step = np.arange(3.0), wf.asarray(np.full(3, 0.5))
     python: list[str] = []
     monkeypatch.setattr(operators, "attempt", lambda *_: python.append("attempt"))
@@ -117,7 +117,7 @@ def _same_function(name: str, x: Any, *arguments: Any) -> Any:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_by_functions_in_native_code(name: str) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     a = np.arange(16.0).reshape(4, 4)
     x = wf.asarray(a)
     for source, theirs in ((x, a), (x + 0, a + 0)):
@@ -132,7 +132,7 @@ def test_views_by_functions_in_native_code(name: str) -> None:
 
 @pytest.mark.parametrize("name", GATHERED)
 def test_indexing_by_arrays_in_native_code(name: str) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     a = np.arange(16.0).reshape(4, 4)
     x = wf.asarray(a)
     before = wf.statistics()["plans"]
@@ -150,7 +150,7 @@ def test_indexing_by_arrays_in_native_code(name: str) -> None:
 
 @pytest.mark.parametrize("code", CODES)
 def test_squares_in_native_code(code: str) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x = wf.asarray(values(code))
     with np.errstate(all="ignore"), override(immediate=0):
         wanted = np.asarray(x**2)
@@ -165,7 +165,7 @@ def test_squares_in_native_code(code: str) -> None:
 def test_few_elements_of_a_large_array_are_taken_in_native_code(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     a = np.arange(float(np.prod(shape))).reshape(shape)
     x, mask, before = wf.asarray(a), wf.asarray(a > a.mean()), wf.statistics()["plans"]
     keys = [np.array([1, 0, -1]), np.zeros((3, 2), np.uint32), np.zeros(0, int)]
@@ -198,7 +198,7 @@ INDICES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", INDICES)
 def test_arrays_that_index_large_ones_in_native_code(name: str) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     a = np.arange(90_000.0).reshape(300, 300)
     x = wf.asarray(a)
     key, theirs = INDICES[name](wf.asarray), INDICES[name](np.asarray)
@@ -223,7 +223,7 @@ def test_arrays_that_index_large_ones_in_native_code(name: str) -> None:
 
 
 def test_numpys_matrices_times_small_arrays_in_native_code() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     a, b = np.arange(12.0).reshape(3, 4), np.arange(4.0)
     product = a @ wf.asarray(b)
     assert type(product) is wf.Array and same(product, a @ b)
@@ -235,7 +235,7 @@ def test_numpys_matrices_times_small_arrays_in_native_code() -> None:
 
 
 def test_an_operand_more_is_written_to() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x, y = wf.asarray([1.0, 4.0]), wf.asarray([0.0, 0.0])
     with override(immediate=0):
         pending = y + 1
@@ -338,7 +338,7 @@ class Foreign:
 
 
 def test_operators_that_python_calls_at_once() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     assert type(vars(wf.Array)["__getitem__"]) is type(vars(np.ndarray)["__getitem__"])
     assert type(vars(wf.Array)["__sub__"]) is type(vars(np.ndarray)["__sub__"])
     a = np.arange(6.0)
@@ -376,7 +376,7 @@ def test_operators_that_python_calls_at_once() -> None:
 
 
 def test_an_operator_put_in_the_place_of_a_native_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x = wf.asarray([1.0, 2.0])
     monkeypatch.setattr(wf.Array, "__sub__", lambda self, other: "mine")
     assert x - 1 == "mine"
@@ -386,7 +386,7 @@ def test_an_operator_put_in_the_place_of_a_native_one(monkeypatch: pytest.Monkey
 
 
 def test_native_code_leaves_nothing_behind() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x, y = wf.asarray(np.arange(6.0)), wf.asarray(np.arange(6.0))
     picks, key, big = wf.asarray([1, 2]), slice(1, 3), 10**9 + 7
 
@@ -458,7 +458,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_of_any_operands_in_native_code(name: str) -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     given = [np.array([2.55, 0.1, 3.0, -1.0, 5.5, 0.25]), np.array([1.0, 2.0, -0.0, 4.0, 3.0, 6.0])]
     x, y = map(wf.asarray, given)
     wf.evaluate(x, y)
@@ -471,7 +471,7 @@ def test_functions_of_any_operands_in_native_code(name: str) -> None:
 
 
 def test_results_of_native_code_that_are_parts_of_operands() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x = wf.asarray(np.arange(6.0))
     wf.evaluate(x)
     first, second = wf.split(x, 2)
@@ -481,7 +481,7 @@ def test_results_of_native_code_that_are_parts_of_operands() -> None:
 
 
 def test_native_code_leaves_what_is_not_small_or_not_usual_to_python() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     column, row = wf.asarray(np.arange(9000.0)).reshape(-1, 1), wf.asarray(np.arange(9000.0))
     wf.evaluate(column, row)
     assert wf.where(column > row, column, row).shape == (9000, 9000)  # (pending, and never computed)
@@ -498,7 +498,7 @@ def test_native_code_leaves_what_is_not_small_or_not_usual_to_python() -> None:
 
 
 def test_native_code_of_any_operands_leaves_nothing_behind() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x, y = wf.asarray(np.arange(6.0)), wf.asarray(np.arange(6.0))
     pair, wrong = [x, y], [x, y.reshape(2, 3)]
     wf.evaluate(x, y)
@@ -523,7 +523,7 @@ def test_native_code_of_any_operands_leaves_nothing_behind() -> None:
 
 
 def test_ufuncs_are_called_as_functions_in_c() -> None:
-    native_immediate._install()
+    list(native_immediate._steps())
     x = wf.asarray(np.arange(4.0))
     wf.evaluate(x)
     target = x.copy()
@@ -548,7 +548,7 @@ def test_ufuncs_are_called_as_functions_in_c() -> None:
 @pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "max", "min"])
 def test_bytes_that_are_many_are_reduced_whole_in_native_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Test that native code reduces whole arrays of 1-byte elements. Python handles other axes, orders and dtypes."""
-    native_immediate._install()
+    list(native_immediate._steps())
     python: list[str] = []
     real = immediate.call_small
 

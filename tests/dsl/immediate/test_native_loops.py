@@ -60,7 +60,7 @@ IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, oper
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    native_immediate._install()
+    list(native_immediate._steps())
     yield
 
 

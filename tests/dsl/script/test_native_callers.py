@@ -155,6 +155,6 @@ def test_native_code_is_not_installed_twice_by_an_import_within_the_installation
         native_immediate.quicken()
 
     monkeypatch.setattr(native_immediate, "INSTALLED", {})
-    monkeypatch.setattr(native_immediate, "_install", install)
+    monkeypatch.setattr(native_immediate, "_steps", install)
     native_immediate.quicken()
     assert installed == [1]

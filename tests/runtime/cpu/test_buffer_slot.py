@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif("config.getoption('--device') != 'cpu'", reason=
 @pytest.fixture(autouse=True)
 def _native() -> Any:
     native_immediate.quicken()
-    native_immediate._install()  # (a second installation changes nothing)
+    list(native_immediate._steps())  # (a second installation changes nothing)
     with override(immediate=16384):
         yield
 
