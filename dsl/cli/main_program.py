@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
+import json
 import os
 import pkgutil
 import runpy
@@ -118,8 +119,6 @@ def time_alone() -> None:
     NumPy is imported before, as it is in a process that has imported weft. The second run imports the program's own
     modules again, as the other runs of ``weft run --compare`` do.
     """
-    import json
-
     program = MainProgram(*json.load(sys.stdin))
     import_module("numpy")
     main, modules, path = sys.modules["__main__"], set(sys.modules), list(sys.path)
