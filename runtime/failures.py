@@ -7,12 +7,16 @@ the cache folder. Invariant: with WEFT_STRICT=1 the error is raised instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TypeVar
 
 from weft.runtime.errors import OptimizerWarning, warn_user
+from weft.runtime.lazy_names import lazy_names
 from weft.runtime.settings import setting
 
+# (modules for failures and for the disk cache load when they are needed: a program starts 5 ms sooner)
+_find_lazy = lazy_names(
+    globals(), {"hashlib": "sha256", "traceback": "format_exception", "weft.runtime.cache": "disk_cache"}
+)
 _T = TypeVar("_T")
 
 # Forms of which `try_compiling` has warned.
@@ -21,12 +25,10 @@ _reported: set[str] = set()
 
 def write_report(kind: str, text: str) -> str:
     """Write a report into the cache folder and return its path. Return "" if it cannot be written."""
-    # (modules for failures and for the disk cache load when they are needed: a program starts 5 ms sooner)
-    cache = import_module("weft.runtime.cache").disk_cache()
+    cache = _find_lazy("disk_cache")()
     if cache is None:
         return ""
-    hashlib = import_module("hashlib")
-    path = cache.folder / "reports" / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
+    path = cache.folder / "reports" / f"{kind}-{_find_lazy('sha256')(text.encode()).hexdigest()[:12]}.txt"
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         path.write_text(text + "\n")
@@ -50,7 +52,7 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
     """
     if setting("strict"):
         raise error
-    shown = "".join(import_module("traceback").format_exception(error))
+    shown = "".join(_find_lazy("format_exception")(error))
     path = write_report("failure", f"{program or form}\n\n{shown}")
     warn_user(
         f"{form} failed ({type(error).__name__}: {error}), so {instead}; "

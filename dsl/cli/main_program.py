@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
+import json
 import os
 import pkgutil
 import runpy
@@ -118,7 +119,7 @@ def time_alone() -> None:
     NumPy is imported before, as it is in a process that has imported weft. The second run imports the program's own
     modules again, as the other runs of ``weft run --compare`` do.
     """
-    program = MainProgram(*import_module("json").load(sys.stdin))
+    program = MainProgram(*json.load(sys.stdin))
     import_module("numpy")
     main, modules, path = sys.modules["__main__"], set(sys.modules), list(sys.path)
     folder = os.path.join(program.folder, "")
