@@ -190,7 +190,7 @@ def call_numpy(
         result = function(*host_arguments, **host_options)
     for array, host in written:
         write(array, cast(expr_of(convert(host)), array.dtype))
-    if out is not None and isinstance(out, Array):
+    if out is not None and (isinstance(out, Array) or out is result):
         return out
     if type(out) is tuple and written:
         return _in_place_of(out, result, taken)

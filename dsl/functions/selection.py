@@ -13,7 +13,7 @@ import numpy as np
 from weft.codegen import find_op, is_bfloat16, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, start, write
 from weft.dsl.arrays.call_sites import apply
-from weft.dsl.arrays.delivery import as_array, deliver
+from weft.dsl.arrays.delivery import as_array, deliver, settled
 from weft.dsl.arrays.indexing import getitem, nonzero
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
@@ -200,6 +200,8 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
     >>> wf.nan_to_num([1.0, np.nan, np.inf], posinf=9.0)
     array([1., 0., 9.])
     """
+    if isinstance(x, np.ndarray) and not copy:  # (weft's array would be a copy)
+        return np.nan_to_num(x, False, settled(nan), settled(posinf), settled(neginf))
     values = as_array(x)
     kind = values.dtype
     if kind.kind not in "biuf" or any(np.ndim(v) or isinstance(v, Array) for v in (nan, posinf, neginf)):

@@ -381,6 +381,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     result = function(*given, **named)
     if "out" in named and type(options["out"]) is Array:
         write_back(options["out"], named["out"])
+    if type(result) is np.ndarray and any(result is value for value in (*arguments, *options.values())):
+        return result  # (`out` is the caller's NumPy array)
     return from_numpy_result(result, found[0][1].device, found)
 
 

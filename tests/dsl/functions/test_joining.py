@@ -40,3 +40,16 @@ def test_thousands_of_slices_are_copied_and_not_planned() -> None:
     joined = wf.concatenate(parts)
     assert statistics()["plans"] == 0
     np.testing.assert_array_equal(joined, x)
+
+
+@pytest.mark.parametrize("count", [2, 65])
+@pytest.mark.parametrize("n", [20, 20_000], ids=["small", "large"])
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_concatenate_and_stack_write_to_a_numpy_array(kind, n, count):
+    values = RNG.standard_normal((count, n))
+    rows, out = list(wf.asarray(values) * 2), np.zeros(count * n, kind)
+    assert wf.concatenate(rows, out=out) is out
+    assert np.array_equal(out, (values * 2).ravel().astype(kind))
+    out = np.zeros((n, count), kind)
+    assert wf.stack(rows, 1, out) is out
+    assert np.array_equal(out, (values * 2).T.astype(kind))

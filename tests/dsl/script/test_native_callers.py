@@ -122,7 +122,7 @@ def test_dot_leaves_foreign_operands_to_numpy_before_and_after_native_code(tmp_p
         "x, masked = np.arange(3000.0), np.ma.array(np.ones(3000), mask=[True, False] * 1500)\n"
         "for _ in range(2):\n"
         "    print(*(type(each).__name__ for each in (x, np.dot(x, masked), x.dot(masked))))\n"
-        "    script_function.quicken()\n"
+        "    script_function.install_native_code()\n"
     )
     command = [sys.executable, "-m", "weft", "run", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
