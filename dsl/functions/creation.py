@@ -239,6 +239,9 @@ def full(
         if weak is complex and kind.kind != "c":
             warn_of_lost_parts(node.dtype, kind)
             fill_value = fill_value.real
+        if weak in (float, complex) and kind.kind in "iu":  # (saturates like a cast)
+            limits = np.iinfo(kind)
+            fill_value = 0 if fill_value != fill_value else int(min(max(fill_value, limits.min), limits.max))
         node = constant(fill_value, kind) if weak is not None else cast(node, kind)
         return record_array(broadcast_to(node, as_shape(shape)))
 

@@ -206,9 +206,12 @@ class broadcast(metaclass=_BroadcastMeta):
     (2, 3)
     """
 
-    def __init__(self, *operands: ArrayLike) -> None:
-        self._operands = operands
-        self._shown = np.broadcast(*stand_in(operands))
+    def __init__(self, *arrays: ArrayLike) -> None:
+        operands: list[Any] = []
+        for each in arrays:  # (a broadcast stands for its own operands)
+            operands += each._operands if type(each) is broadcast else (each,)
+        self._operands = tuple(operands)
+        self._shown = np.broadcast(*stand_in(self._operands))
         self.shape: tuple[int, ...] = self._shown.shape
         self.size: int = self._shown.size
         self.numiter: int = self._shown.numiter

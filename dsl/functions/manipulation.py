@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, ReadOnly, expr_of, is_writable, memory_order, permuted, record, start, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, expr_of, memory_order, permuted, record, start, wrap
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.validation import (
     as_shape,
@@ -21,8 +21,10 @@ from weft.dsl.arrays.validation import (
 )
 from weft.dsl.arrays.windows import is_c_ordered, layout, window
 from weft.dsl.functions.creation import asarray
+from weft.dsl.immediate.host_values import values_of
 from weft.fusion import broadcast_shapes, contiguous_strides, shape_text
 from weft.fusion import reshape as reshape_expr
+from weft.runtime import IMMEDIATE
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
@@ -247,7 +249,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Arr
     lead = len(wanted) - len(own)
     stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
     found = window(asarray(array), wanted, (0,) * lead + stretched, offset)
-    return wrap(found._storage, found._view, ReadOnly) if is_writable(found) else found
+    return wrap(found._storage, found._view, ReadOnly)  # (as are its parts, whose elements may not overlap)
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
@@ -465,7 +467,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def sliding_window_view(
     x: ArrayLike, window_shape: Any, axis: ShapeLike | None = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
-    """Return a read-only view of all windows with a given shape. The axes of the windows come last."""
+    """Return a view of all windows with a given shape, by default read-only. The axes of the windows come last."""
     array = asarray(x)
     lengths = as_shape(window_shape)
     if axis is None and len(lengths) != array.ndim:
@@ -485,7 +487,16 @@ def sliding_window_view(
         if n > left[k]:
             raise ValueError("window shape cannot be larger than input array shape")
         left[k] -= n - 1
-    return window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
+    found = window(array, (*left, *lengths), (*strides, *(strides[k] for k in axes)), begin)
+    if writeable:
+        return found
+    values = values_of(found)
+    if values is None or values.size > IMMEDIATE[0]:
+        return wrap(found._storage, found._view, ReadOnly)
+    # (NumPy computes with small arrays, and its views inherit the flag. Other `ReadOnly` arrays would be recorded.)
+    found._values = values.view()
+    found._values.flags.writeable = False
+    return found
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:

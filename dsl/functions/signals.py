@@ -112,7 +112,8 @@ def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: str = "raise", or
     given = tuple(multi_index) if isinstance(multi_index, (tuple, list, Array)) else ()
     typed = len(given) == len(lengths) == len(modes) and any(isinstance(each, Array) for each in given)
     parts: list[Any] = [as_array(each) for each in given] if typed else []
-    if not typed or not all(p.dtype.kind in "iu" for p in parts) or not set(modes) <= {"raise", "wrap", "clip"}:
+    usual = set(modes) <= {"raise", "wrap", "clip"} and 0 not in lengths  # (an empty shape is an error)
+    if not typed or not usual or not all(p.dtype.kind in "iu" for p in parts):
         return on_host(np.ravel_multi_index, multi_index, dims, mode, order)
     wrong: Any = False
     for k, (part, n, rule) in enumerate(zip(parts, lengths, modes, strict=True)):

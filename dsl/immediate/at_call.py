@@ -261,14 +261,13 @@ def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarra
         if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
             return result
         base = result.base
+        for values, array in given:
+            if result is values:  # (even if another array is over the same memory)
+                return array
         if base is not None:
             for values, array in given:
-                if result is values:
-                    return array
                 if base is values or base is values.base:
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
-        elif given and any(result is values for values, _ in given):
-            return next(array for values, array in given if result is values)
         if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
             return adopt_new(result if base is None else result.copy(), home)
         return adopt_result(result, base, home)

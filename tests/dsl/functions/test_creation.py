@@ -100,3 +100,13 @@ def test_indices_are_not_booleans() -> None:
     with pytest.raises(TypeError, match="booleans"):
         wf.indices((2, 3), dtype=bool)
     assert wf.indices((2, 2), dtype=bool).tolist() == np.indices((2, 2), dtype=bool).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+def test_full_saturates_like_a_cast(dtype):
+    limits, n = np.iinfo(dtype), 20_000
+    for fill, expected in ((np.inf, limits.max), (-np.inf, limits.min), (1e30, limits.max), (np.nan, 0), (2.7, 2)):
+        for found in (wf.full(n, fill, dtype=dtype), wf.full_like(wf.zeros(n, dtype=dtype), fill)):
+            assert found.dtype == dtype
+            assert found[0] == found[-1] == expected
+            assert found[0] == wf.full(n, fill).astype(dtype)[0]

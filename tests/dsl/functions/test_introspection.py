@@ -140,3 +140,16 @@ def test_copyto_is_recorded() -> None:
     expected = values * 2
     np.copyto(expected, values + 1, where=values + 1 > 5)
     np.testing.assert_array_equal(target, expected)
+
+
+def test_a_broadcast_of_broadcasts_has_all_their_operands():
+    values = np.arange(42).reshape(6, 7), np.arange(30).reshape(5, 6, 1), np.arange(7), np.arange(35).reshape(5, 1, 7)
+    arrays = [wf.asarray(each) for each in values]
+    expected = np.broadcast(*values)
+    for found in (
+        wf.broadcast(wf.broadcast(*arrays[:2]), wf.broadcast(*arrays[2:])),
+        wf.broadcast(arrays[0], wf.broadcast(*arrays[1:-1]), arrays[-1]),
+        wf.broadcast(wf.broadcast(), wf.broadcast(*arrays)),
+    ):
+        assert (found.shape, found.numiter, found.size) == (expected.shape, 4, expected.size)
+        assert [tuple(each) for each in found] == [tuple(each) for each in np.broadcast(*values)]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.functions.own_names import find_own
 
 
 @pytest.mark.parametrize("axis", [0, -1])
@@ -53,3 +54,27 @@ def test_a_number_is_a_mask(where: Any) -> None:
     wf.copyto(ours, wf.ones(3), where=where)
     np.copyto(theirs, np.ones(3), where=where)
     assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("n", [9, 300, 40_000])
+@pytest.mark.parametrize("kind", ["windows", "broadcast"])
+@pytest.mark.parametrize("pending", [False, True])
+def test_parts_of_a_read_only_view_with_overlapping_elements_are_read_only(pending, kind, n):
+    x = wf.arange(n) * 2 if pending else wf.asarray(np.arange(n) * 2)
+    windows = find_own(np.lib.stride_tricks.sliding_window_view)
+    view = windows(x, 3) if kind == "windows" else wf.broadcast_to(x, (3, n))
+    assert not view.flags.writeable
+    for index in ((0, 0), 0, slice(None), (slice(None), 1), (0, slice(2))):
+        with pytest.raises(ValueError, match="read-only"):
+            view[index] = -1
+    for part in (view[0], view.T[1], view[:1]):
+        with pytest.raises(ValueError, match="read-only"):
+            part[...] = -1
+    assert np.array_equal(x, np.arange(n) * 2)
+
+
+def test_windows_are_writable_on_request():
+    x = wf.arange(40_000)
+    view = find_own(np.lib.stride_tricks.sliding_window_view)(x, 2, writeable=True)
+    view[0, 1] = -1
+    assert x[:3].tolist() == [0, -1, 2]

@@ -31,3 +31,10 @@ def test_index_arrays_in_every_order(order: Any) -> None:
 def test_other_orders_are_refused(order: Any) -> None:
     with pytest.raises(ValueError, match="order"):
         wf.ravel_multi_index((wf.array([1]), wf.array([1])), (3, 4), order=order)
+
+
+@pytest.mark.parametrize("mode", ["raise", "clip", "wrap"])
+def test_a_flat_index_into_an_empty_shape_is_an_error(mode):
+    with pytest.raises(ValueError, match="zero entries"):
+        wf.ravel_multi_index(wf.zeros((3, 20_000), dtype=int), (2, 1, 0), mode=mode)
+    assert wf.ravel_multi_index(wf.zeros((3, 0), dtype=int), (2, 1, 0), mode=mode).shape == (0,)

@@ -33,3 +33,13 @@ def test_a_numpy_array_as_out_is_itself_the_result(call, n):
     assert eval(call, {"wf": wf, "x": x, "out": out, "n": n}) is out
     expected = eval(call, {"wf": np, "x": values, "out": np.empty(n), "n": n})
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [20, 150], ids=["small", "large"])
+def test_a_part_of_the_operand_as_out_is_itself_the_result(n):
+    values = np.random.default_rng(3).standard_normal((n, n)) + 0j
+    x = wf.asarray(values)
+    part = x[:10]
+    assert wf.fft.fft(x, n=10, axis=0, out=part) is part
+    np.testing.assert_allclose(x[:10], np.fft.fft(values, n=10, axis=0), rtol=1e-12, atol=1e-12)
+    assert np.array_equal(x[10:], values[10:])
