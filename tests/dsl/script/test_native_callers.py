@@ -6,6 +6,7 @@ import builtins
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,11 +165,12 @@ def test_native_code_is_not_installed_twice_by_an_import_within_the_installation
 ) -> None:
     installed: list[int] = []
 
-    def install() -> None:
+    def install() -> Iterator[None]:
         installed.append(1)
         native_immediate.install_native_code()
+        yield
 
     monkeypatch.setattr(native_immediate, "INSTALLED", {})
-    monkeypatch.setattr(native_immediate, "_install", install)
+    monkeypatch.setattr(native_immediate, "_install_steps", install)
     native_immediate.install_native_code()
     assert installed == [1]

@@ -186,8 +186,10 @@ def test_native_code_for_small_work_loads_a_compiler_only_without_a_second_proce
         pytest.skip("one core compiles nothing beside the program")
     code = """
 import sys, time, numpy as np, weft as wf
+from weft.dsl.immediate import native_immediate
 from weft.runtime import waiting
 from weft.runtime.replacement import COMPILED, REQUESTED
+native_immediate.SLICE = 60.0  # (the first call that installs does so completely)
 x = wf.asarray(np.arange(4.0))
 for calls in (REQUESTED, 8000, COMPILED):
     for _ in range(calls):
