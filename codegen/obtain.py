@@ -1,4 +1,4 @@
-"""Loaded functions of kernels. Each kernel is compiled once.
+"""Compilation and loading of kernels. Each kernel is compiled and loaded once.
 
 In: a device and a kernel. Out: the result of `Device.load` for its code. A function is looked up by the kernel's text
 form and the target, first in memory and then on disk.

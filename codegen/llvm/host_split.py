@@ -149,7 +149,10 @@ class SplitEmitter(BarrierEmitter):
             self.local(self.split.places[root])
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` that contains synchronization points. It ends when all its threads have left the kernel."""
+        """Emit a `repeat` loop that contains synchronization points.
+
+        The loop ends when all threads that execute it have left the kernel.
+        """
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.do(f"br label %again{number}")

@@ -171,9 +171,9 @@ def _serial_loops(loops: list[Operation], folds: list[Operation]) -> set[Operati
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score for running a loop in lanes, or 0 if lanes do not pay.
+    """Return a score for the vectorization of a loop by its accesses, or 0 if the loop should not be vectorized.
 
-    Contiguous accesses and small positive strides count for lanes, large and unknown strides against lanes. Each access
+    Contiguous accesses and small positive strides raise the score, large and unknown strides lower it. Each access
     is weighted by its depth. The score is at least 1 for a rounding reduction, and for a loop with such accesses and an
     expensive math function.
     """

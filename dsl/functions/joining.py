@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split, roll and difference arrays, without evaluation.
+"""NumPy's functions that join, split and roll arrays, or compute their differences. Nothing is evaluated.
 
 Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """

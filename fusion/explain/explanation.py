@@ -279,7 +279,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
-    """Call a function with the explanation of each new plan before it runs. None disables this."""
+    """Set a function that is called with the explanation of each new plan before the plan runs. None disables this."""
     Shown.plans = show
 
 

@@ -338,12 +338,12 @@ def square_root(number: Any) -> Any:
 
 
 def least(*numbers: Any) -> Any:
-    """Return the minimum of sizes or ints, without recording a condition."""
+    """Return the minimum of sizes or ints, without adding a condition to those under which the plan is valid."""
     return _folded("min", min, numbers)
 
 
 def greatest(*numbers: Any) -> Any:
-    """Return the maximum of sizes or ints, without recording a condition."""
+    """Return the maximum of sizes or ints, without adding a condition to those under which the plan is valid."""
     return _folded("max", max, numbers)
 
 

@@ -62,7 +62,7 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers. The rings of a step that a loop repeats are contiguous in one array."""
+        """Allocate the ring buffers. If a loop repeats a step, the ring buffers of its repetitions are adjacent in one array."""
         blocked, rolled = self.blocked, self.blocked.rolled
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}

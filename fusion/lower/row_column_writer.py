@@ -55,7 +55,7 @@ def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
 
 
 def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """Return the kernel that combines the partial results of each row or column. It also executes the later stages."""
+    """Return the kernel that combines the partial results of each row or column, and then executes the group's later stages."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:

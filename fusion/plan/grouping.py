@@ -377,9 +377,9 @@ def _pair_loops(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair loops of the task with loops of the group that have the same extent, by hint or in order.
+    """Pair each loop of a task with a loop of a group: the loop that `hints` names, or the first with the same extent.
 
-    Pairs are added to `loops`. Return whether all loops have a pair.
+    The extents of a pair are equal. Pairs are added to `loops`. Return whether all loops have a pair.
     """
     if len(own) != len(theirs):
         return False

@@ -152,7 +152,7 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Plac
 
 
 def ring_offset(distance: Iterable[int]) -> Place | None:
-    """Return an offset as a tuple of ints. Return None if it is too large for a ring."""
+    """Return `distance` as a tuple of ints, or None if it is too large for a ring buffer."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 

@@ -133,7 +133,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the steps as one group, with the halo of each step.
+        """Return the time steps as group `number`, which is executed block by block, with the halo that each step needs.
 
         `kept` contains the values that are needed outside the kernel.
         """

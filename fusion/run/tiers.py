@@ -92,7 +92,7 @@ _lock = threading.RLock()
 
 
 def find_costs(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the costs of a graph's form, and the extra seconds of one interpreted run over a compiled run.
+    """Return the recorded costs of a form of graphs, and how many seconds longer an interpreted run takes than a compiled one.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """

@@ -1,4 +1,4 @@
-"""Free lists: deleted buffers of a memory pool, by size, which are reused together with their memory.
+"""Free lists of a memory pool: its deleted buffers, by size. A buffer object and its memory are reused together.
 
 One native call serves all requests of a plan.
 

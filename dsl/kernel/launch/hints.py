@@ -47,7 +47,9 @@ class In(ArgHint):
 
 
 class Out(ArgHint):
-    """A host array that is only copied back after the launch. The kernel starts with uninitialized elements.
+    """A host array that is copied back after the launch, but not to the device before it.
+
+    The kernel starts with uninitialized elements.
 
     Examples
     --------

@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A function of libdevice, or of float16 or bfloat16 numbers, that kernels can call.
+    """A library function that kernels can call: one of libdevice, or one that takes float16 or bfloat16 numbers.
 
     Called on numbers outside a compiled kernel, it runs as plain Python: arguments are converted as in kernels, and
     results are NumPy scalars.

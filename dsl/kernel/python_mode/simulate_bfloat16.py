@@ -79,7 +79,10 @@ def wide(value: object) -> Any:
 
 
 def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert Python ints and floats to bfloat16 if any operand is bfloat16. `Brain` operands are unwrapped."""
+    """Convert Python ints and floats to bfloat16 if any operand is bfloat16.
+
+    `Brain` operands, which simulate bfloat16 scalars, become the scalars that they contain.
+    """
     held = tuple(map(plain, values))
     brain = next((v.dtype for v in held if isinstance(v, (np.generic, np.ndarray)) and is_bfloat16(v.dtype)), None)
     return held if brain is None else tuple(brain.type(v) if type(v) in (int, float) else v for v in held)

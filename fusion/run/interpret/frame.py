@@ -70,7 +70,7 @@ _UNSHARED = _count_unshared()
 
 
 class ValueFrame:
-    """The values of a run, with the ownership of their memory.
+    """The values of an interpreted run. Each value either owns its memory, or uses that of another value.
 
     Attributes
     ----------
