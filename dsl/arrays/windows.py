@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, whole, wrap
+from weft.dsl.immediate.host_values import overlaps
 from weft.fusion import contiguous_strides
 
 LIMIT = 20_000
@@ -176,6 +177,7 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
     """Make this array object read-only or writable. Views that are created later inherit the state."""
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
-    if write and type(self) is not ReadOnly:
+    view = self._view
+    if write and (type(self) is not ReadOnly or (view is not None and overlaps(view[0], view[1]))):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
     object.__dict__["__class__"].__set__(self, Array if write else ReadOnly)
