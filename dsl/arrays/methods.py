@@ -166,7 +166,9 @@ def _part(name: str) -> property:
         else:
             write(self, as_operand(value)[0])
 
-    return property(get, put, doc=f"The {name} part of the elements. A write to it changes the array.")
+    return property(
+        get, on_operands_device(put), doc=f"The {name} part of the elements. A write to it changes the array."
+    )
 
 
 @memoized
@@ -395,6 +397,13 @@ def _rmatmul(self: Array, other: object) -> Any:
 
 
 def _dot(self: Array, b: Any, out: Any = None) -> Any:
+    """Return the product with `b`, as the function `dot` does.
+
+    Examples
+    --------
+    >>> wf.array([1, 2]).dot(wf.array([3, 4]))
+    np.int64(11)
+    """
     if is_foreign(b):
         return call_numpy(np.dot, (self, b, out), {})
     return linear.dot(self, b, out)

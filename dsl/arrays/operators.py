@@ -40,7 +40,7 @@ from weft.dsl.arrays.call_sites import (
 from weft.dsl.arrays.delivery import check_cast
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.numbers import bind_numbers
+from weft.dsl.arrays.numbers import bind_numbers, within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
@@ -171,7 +171,7 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
     else:
         if op == "power":
             check_power(target, other)
-        pair = as_operand(other)
+        pair = as_operand(within_64_bits(op, other, (target, other)))
         node = map_(op, [expr_of(target), pair[0]], [None, pair[1]], location=where)
         if recording.epoch is epoch:
             node = bind_numbers(node, (target, other), where, epoch)

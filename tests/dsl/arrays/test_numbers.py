@@ -241,3 +241,9 @@ def test_cubes_of_small_arrays_have_the_same_bits(exponent: float, kind: type) -
         x = wf.asarray(a.copy())
         x **= exponent
         assert np.asarray(x).tobytes() == wanted
+
+
+def test_large_ints_in_place_are_floats_beside_floats() -> None:
+    x = wf.asarray(np.ones(5)) + 0
+    x -= 2**64
+    np.testing.assert_array_equal(x.numpy(), np.ones(5) - 2.0**64)

@@ -32,6 +32,12 @@ def _written(write: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return written
 
 
+def _with_imaginary_part(m: Any, a: Any) -> Any:
+    z = a + 0j
+    z.imag = X
+    return z
+
+
 CASES: dict[str, Callable[[Any, Any], Any]] = {
     "a + x": lambda m, a: a + X,
     "x - a": lambda m, a: X - a,
@@ -55,6 +61,8 @@ CASES: dict[str, Callable[[Any, Any], Any]] = {
     "a[mask] = x": _set(MASK, np.arange(MASK.sum()) * 1.0),
     "a[0] = list": _set(0, list(X[0])),
     "a.flat[slice] = x": _written(lambda m, a: a.flat.__setitem__(slice(0, 100), X[0, :100])),
+    "a.real = x": _written(lambda m, a: setattr(a, "real", X)),
+    "a.imag": lambda m, a: _with_imaginary_part(m, a),
     "a.fill": _written(lambda m, a: a.fill(NUMBER)),
     "a.clip": lambda m, a: a.clip(X - 1, X),
     "a.take": lambda m, a: a.take(ROWS, 0),
