@@ -229,7 +229,7 @@ def on_operands_device(operation: Operation) -> Operation:
     return placed  # type: ignore[return-value]
 
 
-_ARRAYS = {Array, Part, ReadOnly, Scalar}
+_ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 
 
 def device_of(operands: Iterable[Any]) -> Device | None:
@@ -239,7 +239,7 @@ def device_of(operands: Iterable[Any]) -> Device | None:
             return value.device
         if type(value) in (list, tuple):
             kinds = set(map(type, value))  # (a list may consist of a million numbers)
-            if not kinds.isdisjoint(_ARRAYS | {list, tuple}) and (home := device_of(value)) is not None:
+            if not kinds.isdisjoint(_ARRAYS_AND_SEQUENCES) and (home := device_of(value)) is not None:
                 return home
     return None
 

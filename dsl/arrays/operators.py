@@ -296,11 +296,9 @@ def _power_at_once(base: Array, exponent: Any) -> Any:
     first = base if number is None else number
     if _is_cube(base, exponent):
         square = attempt(implementation_of(find_op("square")), (first,), base.device)
-        return (
-            MISSED
-            if square is MISSED
-            else attempt(implementation_of(find_op("multiply")), (square, first), base.device)
-        )
+        if square is MISSED:
+            return MISSED
+        return attempt(implementation_of(find_op("multiply")), (square, first), base.device)
     immediate = implementation_of(find_op(short or "power"), None if short else operator.pow)
     return attempt(immediate, (first,) if short is not None else (first, exponent), base.device)
 
