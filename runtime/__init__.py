@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.buffer_slot import put_buffer
     from weft.runtime.cpu.host_device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm
-    from weft.runtime.cpu.native import HEADER, Builtin, Text, python_function
+    from weft.runtime.cpu.native import HEADER, TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Builtin, Text, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
     from weft.runtime.cpu.random.generators import DRAWN, LEAST, Draw, draw_bytes, draw_into, draw_many, read_draw
@@ -88,7 +88,7 @@ __getattr__ = lazy_names(
         "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_place source_line",
         "weft.runtime.background": "Request prepare submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
-        "weft.runtime.cpu.native": "HEADER Builtin Text python_function",
+        "weft.runtime.cpu.native": "HEADER TUPLE_ITEMS TUPLE_LENGTH TYPE Builtin Text python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.random.generators": "DRAWN LEAST Draw draw_bytes draw_into draw_many read_draw",
         "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
@@ -115,6 +115,9 @@ __all__ = [
     "HEADER",
     "IMMEDIATE",
     "LEAST",
+    "TUPLE_ITEMS",
+    "TUPLE_LENGTH",
+    "TYPE",
     "Buffer",
     "ReleasedBuffer",
     "Replacement",

@@ -19,11 +19,10 @@ from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import WINDOWS
 from weft.dsl.immediate.native_objects_text import ObjectText
 from weft.fusion import ALONE, INTERNED, Storage, limits, recording
-from weft.runtime import Text, get_device
+from weft.runtime import TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
 SLICE = 16  # ... a slice's three parts, one after the other
-ITEMS = tuple.__basicsize__  # ... a tuple's items
 MOST = 48  # maximum number of parts of a key
 FUNCTIONS = tuple(
     (
@@ -200,7 +199,7 @@ class KeyText(ObjectText):
         t.do(f"store ptr {t.load(self._cursor, 0, 'ptr')}, ptr {self._outer}")
         t.store(t.load(self._left, 0), self._left_outside, 0)
         count = self._call("i64", "PyTuple_Size", f"ptr {thing}")
-        self._go_through(t.new(f"getelementptr i8, ptr {thing}, i64 {ITEMS}"), count)
+        self._go_through(t.new(f"getelementptr i8, ptr {thing}, i64 {TUPLE_ITEMS}"), count)
         size = self._call("ptr", "PyLong_FromLongLong", f"i64 {count}")
         self._check(size, "sized", "leave")
         self._push(size, shared=False)

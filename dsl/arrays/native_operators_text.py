@@ -10,9 +10,9 @@ from functools import cache
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.call_sites import ASSIGN, LEFT, RECORD_FUNCTION, RECORD_PENDING, SET, SHOW
-from weft.dsl.arrays.native_keys_text import ITEMS, WITH_NUMBER, KeyText
+from weft.dsl.arrays.native_keys_text import WITH_NUMBER, KeyText
 from weft.fusion import Epoch, Expr, Storage
-from weft.runtime import Buffer, slots_of
+from weft.runtime import TUPLE_ITEMS, Buffer, slots_of
 
 
 @cache
@@ -121,7 +121,7 @@ class _Operator(KeyText):
             "set.kind", kind, {"int": "set.one", "slice": "record", "EllipsisType": "record", "tuple": "set.tuple"}
         )
         t.label("set.tuple")
-        items = t.new(f"getelementptr i8, ptr {index}, i64 {ITEMS}")
+        items = t.new(f"getelementptr i8, ptr {index}, i64 {TUPLE_ITEMS}")
         size = self._call("i64", "PyTuple_Size", f"ptr {index}")
         k = t.begin_loop("set.arrays", size)
         t.branch(f"icmp eq ptr {self._type(t.load(items, k, 'ptr'))}, {known['Array']}", "slow", "set.arrays.end")
@@ -139,7 +139,7 @@ class _Operator(KeyText):
         own = self._field(storage, "Storage.shape")
         t.branch(f"icmp eq ptr {view}, {known['None']}", "set.compare", "set.view")
         t.label("set.view")
-        seen = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {view}, i64 {ITEMS}')}")
+        seen = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {view}, i64 {TUPLE_ITEMS}')}")
         t.do("br label %set.compare")
         t.label("set.compare")
         shape = t.new(f"phi ptr [ {own}, %set.axes ], [ {seen}, %set.view ]")
@@ -181,7 +181,7 @@ class _Operator(KeyText):
         self._check(slotted, "slotted", "leave")
         slot = self._call("ptr", "PyLong_FromLongLong", f"i64 {count}")
         self._check(slot, "numbered.slot", "leave")
-        items = t.new(f"getelementptr i8, ptr {key}, i64 {ITEMS}")
+        items = t.new(f"getelementptr i8, ptr {key}, i64 {TUPLE_ITEMS}")
         self._call("i32", "PyTuple_SetItem", f"ptr {slotted}, i64 {WITH_NUMBER - 1}, ptr {slot}")
         k = t.begin_loop("slot", str(WITH_NUMBER - 1))
         part = self._increment_reference(t.load(items, k, "ptr"))
@@ -189,7 +189,7 @@ class _Operator(KeyText):
         t.end_loop("slot")
         found = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['slotted']}, ptr {slotted}")
         self._check(found, "bound.number", "unbound.number")
-        pair = t.new(f"getelementptr i8, ptr {found}, i64 {ITEMS}")
+        pair = t.new(f"getelementptr i8, ptr {found}, i64 {TUPLE_ITEMS}")
         self._hold("node", self._increment_reference(t.load(pair, 0, "ptr")))
         kind = self._hold("kind", self._increment_reference(t.load(pair, 1, "ptr")))
         t.do(f"store ptr {number}, ptr {t.at(self._given, 0)}")

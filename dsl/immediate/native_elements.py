@@ -16,10 +16,21 @@ import numpy as np
 
 from weft.dsl.arrays.array import LOOKS, Array
 from weft.dsl.immediate.host_values import DATA
-from weft.dsl.immediate.native_objects_text import COUNT, ITEMS, LENGTHS
+from weft.dsl.immediate.native_objects_text import LENGTHS
 from weft.dsl.immediate.native_operands_text import OperandText
 from weft.fusion import Storage
-from weft.runtime import HEADER, IMMEDIATE, Buffer, Builtin, CompileError, Text, python_function, slots_of
+from weft.runtime import (
+    HEADER,
+    IMMEDIATE,
+    TUPLE_ITEMS,
+    TUPLE_LENGTH,
+    Buffer,
+    Builtin,
+    CompileError,
+    Text,
+    python_function,
+    slots_of,
+)
 
 NAME = "weft_element"
 _STRIDES = DATA + 24
@@ -123,7 +134,7 @@ class _Element(OperandText):
         kind = self._type(key)
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", "several", "single")
         t.label("several")
-        count, items = self._word(key, COUNT, "i64"), t.new(f"getelementptr i8, ptr {key}, i64 {ITEMS}")
+        count, items = self._word(key, TUPLE_LENGTH, "i64"), t.new(f"getelementptr i8, ptr {key}, i64 {TUPLE_ITEMS}")
         t.do("br label %items")
         t.label("single")
         alone = t.at("%given", 1)

@@ -18,11 +18,11 @@ from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, finish, from_numpy_result, seen
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import DATA
-from weft.dsl.immediate.native_objects_text import BASE, COUNT, DTYPE, FLAGS, ITEMS, NUMBER, WRITABLE
+from weft.dsl.immediate.native_objects_text import BASE, DTYPE, FLAGS, NUMBER, WRITABLE
 from weft.dsl.immediate.native_operands_text import MOST, Mode
 from weft.dsl.immediate.native_results_text import ResultText
 from weft.fusion import Storage
-from weft.runtime import Buffer, Listening, Text, get_device, slots_of
+from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Listening, Text, get_device, slots_of
 
 NAME = "weft_immediate"
 
@@ -173,7 +173,7 @@ class _Immediate(ResultText):
         t.do("br label %own")
         t.label("own")
         way = t.new(f"phi ptr [ {known_way}, %ufunc.way ], [ {listed}, %protocol.way ]")
-        function, types, loops = (self._word(way, ITEMS + 8 * k) for k in range(3))
+        function, types, loops = (self._word(way, TUPLE_ITEMS + 8 * k) for k in range(3))
         t.do(f"store ptr {function}, ptr {self._held}")
         t.do(f"store ptr {loops}, ptr {self._loops}")
         t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {types})"), self._allowed, 0)
@@ -181,9 +181,9 @@ class _Immediate(ResultText):
         t.label("own.named")
         t.branch("icmp eq ptr %names, null", "own.first", "own.option")
         t.label("own.option")
-        t.branch(f"icmp eq i64 {self._word('%names', COUNT, 'i64')}, 1", "own.option.one", "slow")
+        t.branch(f"icmp eq i64 {self._word('%names', TUPLE_LENGTH, 'i64')}, 1", "own.option.one", "slow")
         t.label("own.option.one")
-        option = f"ptr {self._word('%names', ITEMS)}, ptr {known['out']}"
+        option = f"ptr {self._word('%names', TUPLE_ITEMS)}, ptr {known['out']}"
         differs = t.new(f"call i32 {known['PyUnicode_Compare']}({option})")
         t.branch(f"icmp eq i32 {differs}, 0", "own.out", "slow")
         t.label("own.out")
@@ -195,7 +195,7 @@ class _Immediate(ResultText):
         first = t.new(f"icmp eq i64 {self._mode}, {Mode.UFUNC}")
         skipped = t.new(f"select i1 {first}, i64 1, i64 3")
         # An additional operand is the destination of the result.
-        inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, ITEMS + 8 * 4)})")
+        inputs = t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {self._word(way, TUPLE_ITEMS + 8 * 4)})")
         beyond = t.new(f"sub i64 {t.new(f'sub i64 {given}, {skipped}')}, {inputs}")
         t.branch(f"icmp ule i64 {t.new(f'sub i64 {beyond}, {more}')}, {t.new(f'sub i64 1, {more}')}", "take", "slow")
         behind, named = self._begin_with_operands()
@@ -229,17 +229,17 @@ class _Immediate(ResultText):
         self._decrement_reference(way)  # (its owner keeps it alive)
         t.branch(f"icmp eq ptr {way}, {known['None']}", "slow", "wrapped.reads")
         t.label("wrapped.reads")
-        t.do(f"store ptr {self._word(way, ITEMS)}, ptr {self._held}")
+        t.do(f"store ptr {self._word(way, TUPLE_ITEMS)}, ptr {self._held}")
         t.do("br label %plain")
         t.label("plain")
         behind = t.new(f"zext i1 {t.new(f'icmp eq i64 {self._mode}, {int(Mode.WRAPPED)}')} to i64")
         t.branch("icmp eq ptr %names, null", "plain.all", "plain.named")
         t.label("plain.named")
-        more = self._word("%names", COUNT, "i64")
+        more = self._word("%names", TUPLE_LENGTH, "i64")
         t.branch(f"icmp eq i1 {self._any}, 1", "plain.names", "plain.known")
         t.label("plain.names")
         option = t.begin_loop("option", more)
-        name = t.load(t.new(f"getelementptr i8, ptr %names, i64 {ITEMS}"), option, "ptr")
+        name = t.load(t.new(f"getelementptr i8, ptr %names, i64 {TUPLE_ITEMS}"), option, "ptr")
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['options']}, ptr {name})")
         t.branch(f"icmp eq ptr {there}, null", "give.up", "option.end")
         t.end_loop("option", reached=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft.dsl.immediate.at_call import types_of
-from weft.dsl.immediate.native_objects_text import COUNT, ITEMS, LENGTHS
+from weft.dsl.immediate.native_objects_text import LENGTHS
 from weft.dsl.immediate.native_operands_text import OperandText
+from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 _MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
 
@@ -31,7 +32,7 @@ class IndexText(OperandText):
         t.label(f"{name}.single")
         self._is_in(f"{name}.one", kind, known["table"], f"{name}.basic", f"{name}.alone")
         t.label(f"{name}.several")
-        count, items = self._word(key, COUNT, "i64"), t.new(f"getelementptr i8, ptr {key}, i64 {ITEMS}")
+        count, items = self._word(key, TUPLE_LENGTH, "i64"), t.new(f"getelementptr i8, ptr {key}, i64 {TUPLE_ITEMS}")
         t.do(f"br label %{name}.index")
         t.label(f"{name}.alone")
         t.do(f"store ptr {key}, ptr {self._pair}")
@@ -77,7 +78,7 @@ class IndexText(OperandText):
         t.label(f"{name}.take")
         taken = t.new(f"phi ptr [ {found}, %{name}.small ], [ {thing}, %{name}.number ]")
         self._increment_reference(taken)
-        t.do(f"store ptr {taken}, ptr {t.at(t.new(f'getelementptr i8, ptr {made}, i64 {ITEMS}'), k)}")
+        t.do(f"store ptr {taken}, ptr {t.at(t.new(f'getelementptr i8, ptr {made}, i64 {TUPLE_ITEMS}'), k)}")
         t.end_loop(f"{name}.item")
         self._check(t.load(self._before, 0, "ptr"), f"{name}.some", "give.up")
         # Each selected item includes all of the remaining axes.

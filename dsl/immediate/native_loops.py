@@ -33,12 +33,13 @@ from weft.dsl.immediate.inner_loops import (
     loops_of,
     note_loop,
 )
-from weft.dsl.immediate.native_objects_text import C_ORDER, FLAGS, ITEMS, LENGTHS
+from weft.dsl.immediate.native_objects_text import C_ORDER, FLAGS, LENGTHS
 from weft.dsl.immediate.native_operands_text import Mode, OperandText
 from weft.fusion import Storage
 from weft.runtime import (
     HEADER,
     IMMEDIATE,
+    TUPLE_ITEMS,
     Buffer,
     Builtin,
     Text,
@@ -49,7 +50,7 @@ from weft.runtime import (
 
 NAME = "weft_loop"
 _STRIDES = DATA + 24
-_TABLE = ITEMS + 8 * 5  # offset of an `Implementation`'s table
+_TABLE = TUPLE_ITEMS + 8 * 5  # offset of an `Implementation`'s table
 _ALIGNED = 0x100  # bit of an array's flags
 _NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the function table of NumPy's C API
 _FUNCTIONS = (

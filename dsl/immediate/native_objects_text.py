@@ -10,16 +10,13 @@ import sys
 from collections.abc import Mapping
 
 from weft.dsl.immediate.host_values import DATA
-from weft.runtime import Text
+from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Text
 
 # Offsets in NumPy's array objects and dtypes, fixed by its ABI.
 AXES, LENGTHS, BASE, DTYPE, FLAGS = DATA + 8, DATA + 16, DATA + 32, DATA + 40, DATA + 48
 ORDER, NUMBER = 26, 28
 C_ORDER, WRITABLE = 1, 0x400  # bits of an array's flags
-TYPE = 8  # offset of an object's type
-ITEMS = tuple.__basicsize__
 _OTHER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the non-native byte order
-COUNT = ITEMS - 8  # offset of a tuple's length
 
 
 class ObjectText:
@@ -95,8 +92,8 @@ class ObjectText:
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
         """Emit a branch to `otherwise` unless each item of a tuple is an int, a slice, or of a type in `table`."""
         t = self._t
-        k = t.begin_loop(f"{name}.all", self._word(things, COUNT, "i64"))
-        items = t.new(f"getelementptr i8, ptr {things}, i64 {ITEMS}")
+        k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
+        items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")
         self._is_in(f"{name}.each", self._type(t.load(items, k, "ptr")), table, f"{name}.all.end", otherwise)
         t.end_loop(f"{name}.all", reached=True)
 

@@ -15,16 +15,15 @@ from weft.dsl.immediate.callers import SHIFT, SLOTS
 from weft.dsl.immediate.native_objects_text import (
     BASE,
     C_ORDER,
-    COUNT,
     DTYPE,
     FLAGS,
-    ITEMS,
     LENGTHS,
     NUMBER,
     WRITABLE,
     ObjectText,
 )
 from weft.dsl.immediate.small_work import MOST_PRODUCTS
+from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 MOST = 8  # maximum number of operands
 _BY_BLAS, _BYTES = types_of("fdFD"), types_of("?bB")
@@ -141,9 +140,9 @@ class OperandText(ObjectText):
         is_tuple = t.new(f"icmp eq ptr {kind}, {known['tuple']}")
         t.branch(f"and i1 {out}, {is_tuple}", f"{name}.out", f"{name}.open")
         t.label(f"{name}.out")
-        t.branch(f"icmp eq i64 {self._word(packed, COUNT, 'i64')}, 1", f"{name}.one", "give.up")
+        t.branch(f"icmp eq i64 {self._word(packed, TUPLE_LENGTH, 'i64')}, 1", f"{name}.one", "give.up")
         t.label(f"{name}.one")
-        single = self._word(packed, ITEMS)
+        single = self._word(packed, TUPLE_ITEMS)
         own = self._type(single)
         t.branch(f"icmp eq ptr {own}, {known['ndarray']}", f"{name}.open", "give.up")
         t.label(f"{name}.open")
@@ -377,7 +376,7 @@ class OperandText(ObjectText):
             f"icmp sgt i64 {found}, 1",
             f"icmp eq i64 {t.load(self._uneven, 0)}, 0",
             f"icmp ne i64 {bit}, 0",
-            f"icmp eq i64 {self._word(heard, COUNT, 'i64')}, 0",
+            f"icmp eq i64 {self._word(heard, TUPLE_LENGTH, 'i64')}, 0",
         ]
         self._all_hold(f"{name}.wanted", wanted, f"{name}.small")
 

@@ -44,6 +44,7 @@ PYTHON = (
 )
 FASTCALL = 0x82  # calling convention: an array of arguments, and the names of the keyword arguments in a tuple
 TYPE = 8  # offset of an object's type
+TUPLE_LENGTH, TUPLE_ITEMS = 16, tuple.__basicsize__  # offsets in a tuple (Python 3.14 has its hash in between)
 KIND = ("kind", "offset")  # words of a builtin that reads the addresses of buffers
 
 
@@ -51,11 +52,13 @@ KIND = ("kind", "offset")  # words of a builtin that reads the addresses of buff
 # one that traces references, has a larger header.
 HEADER = 16
 _header = object.__basicsize__
+_TUPLE = ("an", "example", "tuple")
 
 
 def check_objects() -> None:
     """Raise CompileError if this Python's object layout is not the one that native code supports."""
-    if sys.implementation.name != "cpython" or _header != HEADER:
+    length = ctypes.c_int64.from_address(id(_TUPLE) + TUPLE_LENGTH).value
+    if sys.implementation.name != "cpython" or _header != HEADER or length != len(_TUPLE):
         raise CompileError("native code does not know this Python's objects")
 
 

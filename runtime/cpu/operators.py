@@ -15,11 +15,20 @@ from typing import Any
 import numpy as np
 
 from weft.runtime.cpu.loader import link_symbols
-from weft.runtime.cpu.native import HEADER, TYPE, Builtin, immortal, native_object, python_function, words_with_code
+from weft.runtime.cpu.native import (
+    HEADER,
+    TUPLE_ITEMS,
+    TUPLE_LENGTH,
+    TYPE,
+    Builtin,
+    immortal,
+    native_object,
+    python_function,
+    words_with_code,
+)
 from weft.runtime.llvm_files import read_llvm
 
 _NAME, _TABLE_NAME = "weft_operator", "weft_operators"
-_ITEMS = tuple.__basicsize__  # offset of a tuple's items
 _ON_STACK = 10  # number of call arguments that fit on the stack
 # Words shared by all operators: the class; Python's functions to test for a subtype, to call, to release, to allocate
 # and to free; the function that deletes an item. Each operator has four more words: its function and the object to
@@ -118,8 +127,8 @@ def _text() -> str:
         KIND=0,
         DELETE=_FIRST - 1,
         TYPE=TYPE,
-        COUNT=_ITEMS - 8,
-        ITEMS=_ITEMS,
+        COUNT=TUPLE_LENGTH,
+        ITEMS=TUPLE_ITEMS,
         ON_STACK=_ON_STACK,
         **{name: k for k, name in enumerate(_FUNCTIONS, 1)},
     )
