@@ -73,7 +73,9 @@ class MainProgram:
         sys.modules["__main__"], sys.argv = main, list(self.arguments)
         if "__mp_main__" in sys.modules:  # (multiprocessing remembers the `__main__` of its import)
             sys.modules["__mp_main__"] = main
-        names.update(__annotations__={}, __builtins__=builtins)
+        names["__builtins__"] = builtins
+        if sys.version_info < (3, 14):  # (later versions create it on demand)
+            names["__annotations__"] = {}
         container = not self.option and pkgutil.get_importer(self.text) is not None
         if not sys.flags.safe_path or container:
             path = os.path.abspath(self.text) if container else "" if self.option in ("-c", "-") else self.folder

@@ -58,7 +58,7 @@ _PACKAGE = {
 CASES = {
     "variables": _script(
         "import __main__, sys, os\nimport numpy as np\nprint(sorted(vars()), __main__.__dict__ is globals(), __builtins__)\n"
-        "print(__file__, __spec__, __package__, type(__loader__).__name__, __doc__, __cached__, __annotations__)\n"
+        "print(__file__, __spec__, __package__, type(__loader__).__name__, __doc__, __cached__, globals().get('__annotations__'))\n"
         "x = 5\nprint(__main__.x, sys.argv, sys.path[0] == os.getcwd(), os.path.basename(sys.path[1]))\n"
     ),
     "pickle": _script(
