@@ -377,7 +377,7 @@ def _put_into(name: str, found: Any, out: Any) -> Any:
 
 
 def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    return call_numpy(getattr(ufunc, method), inputs, options)
+    return call_numpy(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
 
 
 def install() -> None:

@@ -97,6 +97,10 @@ class MainProgram:
             names.update(__file__=file, __cached__=None)
             source = sys.stdin.buffer.read() if self.option else _read(file)
         code: types.CodeType = compile(source, file, "exec", dont_inherit=True)
+        if self.option == "-c" and sys.version_info >= (3, 13):  # (whose tracebacks show the line)
+            import linecache
+
+            linecache._register_code(code, source, file)  # type: ignore[attr-defined]
         return code
 
 

@@ -362,6 +362,25 @@ def svdvals(x: ArrayLike, /) -> Any:
     return svd(x, compute_uv=False)
 
 
+def cond(x: ArrayLike, p: Any = None) -> Any:
+    """Return the condition number of a matrix, like `numpy.linalg.cond`.
+
+    Examples
+    --------
+    >>> float(wf.linalg.cond([[4.0, 0.0], [0.0, 2.0]]))
+    2.0
+    """
+    if _solver_of(x) is None or p not in (None, 2, -2) or not x.size:  # type: ignore[union-attr]
+        return call_numpy(np.linalg.cond, (x, p), {})
+    x = asarray(x)
+    with device(x.device), np.errstate(all="ignore"):
+        size = svd(x, compute_uv=False)
+        first, last = size[..., 0], size[..., -1]
+        found: Any = last / first if p == -2 else first / last
+        isnan = UFUNCS["isnan"]
+        return where(isnan(found) & ~isnan(x).any(axis=(-2, -1)), np.inf, found)  # (0 / 0 for a matrix of zeros)
+
+
 def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     """Return the pseudo-inverse of a matrix, like `numpy.linalg.pinv`.
 
@@ -438,6 +457,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Any = None) -> Any:
 
 __all__ = [
     "cholesky",
+    "cond",
     "det",
     "eigh",
     "eigvalsh",

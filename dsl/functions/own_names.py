@@ -77,7 +77,7 @@ _SUBMODULES = {
         "compose:outer compose:tensordot compose:vector_norm compose_on_gpu:cond compose_on_gpu:matrix_rank "
         "compose_on_gpu:tensorinv",
         "functions.several_outputs": "vecdot=linalg_vecdot",
-        "functions.decompositions": "cholesky det eigh eigvalsh inv lstsq pinv qr slogdet solve svd svdvals tensorsolve",
+        "functions.decompositions": "cholesky cond det eigh eigvalsh inv lstsq pinv qr slogdet solve svd svdvals tensorsolve",
     },
     "numpy.fft": {
         "functions.fourier": "fft ifft irfft rfft",

@@ -76,6 +76,13 @@ def test_what_a_gpu_leaves_to_the_host(module: str, name: str, device: RunningDe
             np.testing.assert_allclose(np.asarray(ours), theirs, atol=1e-9)
 
 
+@pytest.mark.parametrize("p", [None, 2, -2])
+@pytest.mark.parametrize("matrix", [_A, np.stack([_A, 2 * _A.T]), np.zeros((3, 3)), np.arange(1.0, 7.0).reshape(2, 3)])
+def test_condition_numbers(p: int | None, matrix: np.ndarray, device: RunningDevice) -> None:
+    found = wf.linalg.cond(wf.asarray(matrix), p)
+    np.testing.assert_allclose(np.asarray(found), np.linalg.cond(matrix, p), rtol=1e-9)
+
+
 def test_polynomials_are_fitted_by_a_library(device: RunningDevice) -> None:
     x, y = np.linspace(-1, 1, 20), np.linspace(-1, 1, 20) ** 3 + 1
     with override(host_fallback="raise"):

@@ -106,7 +106,20 @@ def constant(value: Any) -> ast.expr:
 
 
 def _slice(parts: list[ast.expr]) -> ast.Slice:
-    return ast.Slice(*(None if isinstance(p, ast.Constant) and p.value is None else p for p in parts))
+    return ast.Slice(*map(_slice_part, parts))
+
+
+def _slice_part(part: ast.expr) -> ast.expr | None:
+    """Return the tree of a part of a slice as the parser makes it: a negative number is a minus and a number.
+
+    Python 3.14 compiles a slice of three constants to another instruction than a slice that has a minus.
+    """
+    match part:
+        case ast.Constant(value=None):
+            return None
+        case ast.Constant(value=int(number)) if number < 0:
+            return ast.copy_location(ast.UnaryOp(ast.USub(), ast.copy_location(ast.Constant(-number), part)), part)
+    return part
 
 
 def invert(test: ast.expr) -> ast.expr:

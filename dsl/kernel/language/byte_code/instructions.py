@@ -223,6 +223,8 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
             yield "key_map", found.pop().argument
         case "MAKE_FUNCTION":
             yield "function", (found.pop().argument, row.arg or 0)
+        case "LOAD_COMMON_CONSTANT" if row.argrepr == "NotImplementedError":  # in a function that returns annotations
+            yield "load_global", row.argrepr
         case "LOAD_COMMON_CONSTANT" if row.argrepr == "AssertionError":
             yield "assertion", None
         case _:

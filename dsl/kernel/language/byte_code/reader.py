@@ -89,14 +89,22 @@ def _inner(definition: Definition) -> Tree:
             given = dict(zip((_value(k) for k in value.keys), value.values, strict=True))
             tree.args.kw_defaults = [given.get(a.arg) for a in tree.args.kwonlyargs]
         elif bit == 4 and isinstance(value, ast.Tuple) and isinstance(tree, ast.FunctionDef):
-            found = dict(zip((_value(k) for k in value.elts[::2]), value.elts[1::2], strict=True))
-            tree.returns = found.pop("return", None)
-            arguments = tree.args
-            for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-                argument.annotation = found.pop(argument.arg, None)
+            _annotate(tree, dict(zip((_value(k) for k in value.elts[::2]), value.elts[1::2], strict=True)))
+        elif bit == 16 and isinstance(value, Definition) and isinstance(tree, ast.FunctionDef):
+            # since Python 3.14: a function that returns the annotations
+            match _read(value.code).body:
+                case [*_, ast.Return(value=ast.Dict() as found)]:
+                    _annotate(tree, dict(zip((_value(k) for k in found.keys), found.values, strict=True)))
         elif bit != 8:
             raise Unreadable("the annotations of a nested function are not read", definition.code.co_firstlineno)
     return tree
+
+
+def _annotate(tree: ast.FunctionDef, found: dict[Any, ast.expr]) -> None:
+    """Set the annotations of a function's parameters, and of its result, which has the name "return"."""
+    tree.returns = found.pop("return", None)
+    for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
+        argument.annotation = found.pop(argument.arg, None)
 
 
 def _value(node: ast.expr | None) -> Any:
