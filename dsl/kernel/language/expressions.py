@@ -263,7 +263,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Return the Python index for an index whose parts are all known at compile time."""
+    """Convert a kernel index to a Python index. All its parts must be known at compile time."""
     match index:
         case Constant(value=held):
             return held

@@ -61,7 +61,7 @@ class LoopStep(ast.Pass):
 
 
 def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
-    """Compile statements. Return whether control reaches their end."""
+    """Compile `statements`. Return whether control can reach the end of the last one."""
     c = frame.compiler
     for statement in statements:
         c.place = frame.place(statement)
@@ -156,7 +156,7 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Open the IR scopes that `break`, `continue` and the loop's `else` leave.
+    """Open the IR scopes of a loop, which `break`, `continue` and the normal end of the loop leave.
 
     Yield the label that ends the loop, and a context for the loop's body.
     """
@@ -566,7 +566,7 @@ def bind_arguments(
     keywords: dict[str, Any],
     defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
-    """Return the parameters of a function with their values: arguments of a call, or defaults."""
+    """Return each parameter of a function with its value: an argument of the call, or the default."""
     tree = source.tree.args
     positional = (*tree.posonlyargs, *tree.args)
     bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))

@@ -311,7 +311,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     # -- launching ----------------------------------------------------------------------------
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """Launch the kernel with these arguments."""
+        """Launch the kernel with the positional arguments `given` and the keyword arguments `keywords`."""
         if not (self._plain and not keywords and len(given) == self._count):
             given = self._bound(given, keywords)
         if self.extensions:

@@ -41,7 +41,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the type that a descriptor stands for, for display in signatures."""
+    """Return the argument type that a descriptor describes, for display in signatures."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)

@@ -1,4 +1,4 @@
-"""Launches that a kernel records: the host starts the recorded kernels when the kernel's grid has ended.
+"""Launches of kernels by kernels. A kernel records them, and the host starts them when the kernel's grid has ended.
 
 In: the launch queue, which threads of the parent appended to. Out: the launches, in the order of the records, in the
 parent's stream. Invariant: a child sees all memory that its parent wrote, and the parent's launch returns when its

@@ -49,7 +49,7 @@ def _flat(call: Invocation, value: object, name: str) -> ArrayValue:
 
 
 def new_array(c: Compiler, like: ArrayValue, dtype: Any, name: str) -> ArrayValue:
-    """Return a local array with the shape of another array, which must be known at compile time."""
+    """Allocate a local array with the shape of `like`, which must be known at compile time."""
     if not all(isinstance(extent, int) for extent in like.shape):
         c.fail(
             f"{name} needs memory for its result: the shape of its argument has to be known when the kernel is compiled"

@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 whose rounding to a shorter float gives the same result as rounding the integer.
+    """Convert an integer to a float64 that rounds to the same shorter float as the integer itself.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """

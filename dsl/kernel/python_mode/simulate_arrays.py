@@ -47,7 +47,8 @@ def as_kernel_array(array: np.ndarray) -> KernelArray:
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """Return an array for uninitialized memory. Its elements are NaN, -1, the largest unsigned integer, or True."""
+    """Return an array that represents uninitialized memory, filled with NaN, -1, the largest unsigned integer, or
+    True."""
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
     return as_kernel_array(made)

@@ -22,7 +22,7 @@ class Conditions:
         self.before: dict[int, list[int]] = {}
 
     def merge(self) -> None:
-        """Apply the rules until no blocks can be merged any more."""
+        """Merge blocks until no rule applies."""
         rules = (self._sequence, self._condition, self._both, self._value, self._chain, self._choice)
         while True:
             self._count()
@@ -42,7 +42,7 @@ class Conditions:
                 self.before[a].append(number)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return a block if it has exactly one predecessor, otherwise None."""
+        """Return the block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:
@@ -184,13 +184,14 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of a block's second instruction, or of its successor's first instruction."""
+        """Return the equivalence class of the instruction after a block's first instruction, or None if it is
+        unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Append a copy of a shared successor to a block. Return whether that was done.
+        """Append a copy of a block's shared successor to the block. Return whether a copy was appended.
 
         It is done if the successor ends the function and uses values that the block leaves on the stack.
         """
