@@ -46,7 +46,8 @@ class Value:
 
 
 class Block:
-    """A list of operations, with parameters for them to use. The regions of an operation are blocks."""
+    """A list of operations, and the parameters that these operations can use. The regions of an operation are
+    blocks."""
 
     __slots__ = ("operations", "parameters")
 
@@ -77,7 +78,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Parameter:
-    """A kernel parameter: a pointer, which is a buffer and an offset, or a scalar.
+    """A kernel parameter: a scalar, or a pointer that a launch passes as a buffer and an offset.
 
     `writable`: the kernel stores through it. `noalias`: no other memory that the kernel accesses overlaps it. `align`:
     the known alignment of the address in bytes. `by_value`: if not 0, the launch copies this many bytes into the

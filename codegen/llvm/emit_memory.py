@@ -74,7 +74,7 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
     def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Load every second, third or fourth element, by vector loads of the whole range and a shuffle."""
+        """Emit a load of every second, third or fourth element: vector loads of the whole range, and shuffles."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)

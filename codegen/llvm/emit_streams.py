@@ -124,7 +124,8 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit the number of elements up to the next cache line, and whether this number is the same for all stores.
+        """Emit code that computes the number of elements up to the next cache line, and whether it is the same for all
+        stores.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.
@@ -186,7 +187,7 @@ def _is_global(access: Operation) -> bool:
 
 
 def _needed(body: Block, values: list[Value]) -> list[Operation]:
-    """Return the operations of a body that compute these values, in program order."""
+    """Return the operations of `body` that compute `values`, in program order."""
     wanted, found = set(values), []
     for operation in reversed(body.operations):
         if not wanted.isdisjoint(operation.results):

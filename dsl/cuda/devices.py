@@ -152,7 +152,7 @@ class Context:
         self.device.__enter__()
 
     def pop(self) -> None:
-        """Make the device current that was current before the last `push`."""
+        """Restore the device that was current before the last `push`."""
         self.device.__exit__()
 
     def reset(self) -> None:
