@@ -91,7 +91,7 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Return the operations of a block as a list of parts.
+    """Return the operations of a block, divided into the parts that run one after the other in a merged kernel.
 
     Only the body of a merged kernel has two parts. The first ends with the first parallel loop.
     """

@@ -18,7 +18,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """Calls of the C library in a module, and the wrapper functions through which LLVM can vectorize them."""
+    """The C library calls of a module, and wrapper functions that allow LLVM to vectorize these calls."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target

@@ -21,7 +21,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class InterruptPolls(NoPolls):
-    """Counter of the loop iterations of a function. It emits the interrupt polls.
+    """Emitter of interrupt polls, which counts the loop iterations of a function.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class InterruptPolls(NoPolls):
             self.count(1)
 
     def count(self, turns: int) -> None:
-        """Emit code that counts several iterations at once, and polls when the counter runs out."""
+        """Emit code that counts `turns` iterations at once, and polls for an interrupt when the counter runs out."""
         emitter = self._emitter
         number = emitter.fresh_number()
         left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {turns}")

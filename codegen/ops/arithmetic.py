@@ -60,7 +60,7 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return a divisor that cannot trap, and whether `y` could trap (0, or -1 if `x` is the least integer)."""
+    """Return `y`, or 1 if division by `y` would trap, and whether it would trap. It traps for 0 and on overflow."""
     assert isinstance(y.type, np.dtype)
     bad = test(b, "equal", y, zero(b, y))
     if y.type.kind == "i":

@@ -25,7 +25,7 @@ FOLD_LANES = 32
 
 
 class NoLoopError(TypeError):
-    """Raised if an op does not support operands of these dtypes."""
+    """Raised if an op does not support the dtypes of its operands."""
 
 
 def add_op(row: OpDef) -> OpDef:

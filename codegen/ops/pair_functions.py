@@ -19,7 +19,7 @@ LN2 = math.log(2.0)
 
 
 class Real:
-    """A wrapper of a value with Python's operators. Formulas then look as in the literature."""
+    """A value with Python's arithmetic operators, so that formulas can be written as in the literature."""
 
     __slots__ = ("b", "value")
 
@@ -105,7 +105,7 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Return `yes` if this truth value holds, otherwise `no`. At most one of them may be a constant."""
+        """Return `yes` if this bool is true, otherwise `no`. At most one of the two may be a constant."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
@@ -145,7 +145,7 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a bound just below the overflow of exp. Beyond it, exp(x) is computed as exp(x - cut) * exp(cut)."""
+    """Return a number c just below the overflow threshold of exp. For larger x, exp(x) is exp(x - c) * exp(c)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 

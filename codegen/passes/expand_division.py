@@ -150,7 +150,7 @@ def _has_common_divisor(group: Sequence[Operation]) -> bool:
 
 
 class _Writer:
-    """Writer of the code of a group."""
+    """Builder of the code for one group of quotients or roots."""
 
     def __init__(self, builder: KernelBuilder, constants: dict[Value, float]) -> None:
         self.b = builder
@@ -197,7 +197,7 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield the conditions under which the short path is exact.
+        """Yield run-time conditions that together ensure that the short path is exact.
 
         Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """

@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of which parameters must be multiples of a power of two so that a value is a multiple of that power.
+    """Analysis of the parameters that must be multiples of a power of two so that a value is a multiple of that power.
 
     Parameters
     ----------

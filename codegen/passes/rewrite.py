@@ -35,7 +35,7 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """Return the new kernel. Parameters are kept unless a rule has replaced them."""
+        """Rebuild the kernel and return it. Parameters are kept unless a rule has replaced them."""
         for parameter in self.old.parameters:
             if parameter.value not in self.map:
                 self.builder.kernel.parameters.append(parameter)

@@ -259,7 +259,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value that is needed outside of all runs."""
+        """Mark a value that is used outside of all runs, and the operations that compute it."""
         if value in self.needed:
             return
         self.needed.add(value)

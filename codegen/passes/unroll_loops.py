@@ -91,7 +91,7 @@ class _Unroller:
                 self.known[p.value] = values[p.value.name]
 
     def run(self) -> Kernel:
-        """Return the new kernel."""
+        """Unroll the loops and return the new kernel."""
         self.block(self.kernel.body)
         return replace(self.kernel, body=self.builder.kernel.body)
 
