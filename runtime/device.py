@@ -125,7 +125,7 @@ class OptionalServices(Protocol):
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare the kernels of a plan, which are then started together. None means that `launch` starts each."""
+        """Prepare the kernels of a plan to be started together. Return None if `launch` must start each kernel."""
         return None
 
     def prepare_grid(
@@ -206,7 +206,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate the buffers of `requests`, and store them in the table.
+        """Allocate the buffers of `requests`, and store them in `table`.
 
         Before the call, an entry contains None, or a buffer to reuse.
         """

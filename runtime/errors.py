@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if a plan and the interpreter give different bits for a program (setting ``verify``).
+    """Raised if a plan and the interpreter compute different bits for a program (setting ``verify``).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Row reductions for rows of any length in one kernel.
+"""Row reductions by one kernel for rows of any length.
 
 Each launch makes the decisions that `rows.py` makes at compile time for one length.
 
@@ -51,13 +51,13 @@ LOADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """The decision for rows of any length: the number of vectors per thread in registers, for each code variant."""
+    """The decision for rows of any length: how many vectors each thread keeps in registers, for each code variant."""
 
     kept: tuple[int, ...]
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the decision for rows of any length. Return None for other kernels and for `exact` sizes."""
+    """Return the decision for a row reduction, or None for other kernels and if `exact` is true."""
     if exact:
         return None
     row = find_row(nest)

@@ -106,7 +106,7 @@ def _descriptors_of_row(tiles: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The decision that several blocks share a row. Its only parameters are those of the alignment."""
+    """The decision for scans in which several blocks share a row. It contains only the parameters of the alignment."""
 
     keeps_alignment: ClassVar[bool] = True
 
@@ -348,7 +348,7 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish the total of this tile, and what it completes. Return the prefix of the tile.
+    """Publish the totals of this tile and of the group of tiles that it ends, if any. Return the prefix of the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

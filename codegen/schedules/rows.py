@@ -297,7 +297,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Return whether this thread executes the operations that only one thread of the row executes."""
+        """Return whether this thread is the first thread of its row. Only the first thread executes the tail."""
         return self.w.test("equal", self.part, 0)
 
     def _synchronize(self) -> None:
@@ -398,7 +398,7 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
     def _readable_length(self, length: Value) -> Value:
-        """Return the number of elements that can be read in a part of the row with this length."""
+        """Return the number of elements that may be read if `length` elements belong to this part of the row."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:

@@ -165,7 +165,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
 
 
 def _write_rows(w: ThreadWriter) -> None:
-    """Write the scans of rows with one thread per row."""
+    """Emit the scans of rows, with one thread per row."""
     item = w.compute("add", w.compute("multiply", w.block, GPU.block), w.thread)
     with w.when(w.test("less", item, w.product(w.extents()))):
         w.bind(w.nest.levels, item)

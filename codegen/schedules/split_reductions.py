@@ -162,7 +162,7 @@ def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Count this block as finished. Return in all its threads whether it is the last block."""
+    """Emit code that counts this block as finished. Return a bool that is true in all threads of the last block."""
     b = w.builder
     counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)

@@ -238,7 +238,7 @@ class ThreadWriter:
             self.map[levels[0].index] = flat
 
     def enter(self, levels: Sequence[Level]) -> None:
-        """Copy the operations that stand before the loops `levels`: they compute values of the loops around them."""
+        """Copy the operations that precede each of the loops `levels` in its enclosing loop."""
         for level in levels:
             self.copy(level.before)
 

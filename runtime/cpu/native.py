@@ -185,7 +185,7 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file, for a given processor or for any of this machine's architecture."""
+    """Compile LLVM text to an object file, for `processor` or by default for any processor of this architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 

@@ -80,7 +80,7 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Make instances of a class callable by a native function, as their method ``__call__``.
+    """Set the method ``__call__`` of a class to a native function.
 
     Raises CompileError if native code cannot be compiled.
     """
@@ -88,7 +88,7 @@ def put_call(kind: type, builtin: Builtin) -> None:
 
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
-    """Set special methods of a class to native code, in the way of a C extension."""
+    """Set special methods of a class to native code, as a C extension does."""
     find, number = _find_operator(), next(_free[way])
     at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]

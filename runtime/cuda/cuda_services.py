@@ -205,7 +205,7 @@ class GpuServices(Named):
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
-        """Run `copy` in the stream of the calling thread, through the listeners of launches."""
+        """Run `copy` in the stream of the calling thread, and notify the listeners of launches."""
         stream = self._order.current
         if Listening.listeners:
             launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))

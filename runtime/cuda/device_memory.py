@@ -264,7 +264,7 @@ class MemoryPool(Counted):
         return PoolBlock(self, address, size, nbytes, stream)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate the buffers of `requests`, and store them in the table."""
+        """Allocate the buffers of `requests`, and store them in `table`."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
             allocate_for_plan(self.device, table, requests, _listed_class)
@@ -355,7 +355,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.home)
 
     def _take_back(self, address: int, size: int, home: CudaStream) -> None:
-        """Cache or free a block that no third stream has used."""
+        """Cache or free a block that only its home stream and the device's own stream have used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, home)

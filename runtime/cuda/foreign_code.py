@@ -1,4 +1,5 @@
-"""Code with which kernels are linked: CUDA C++, PTX, cubins, fatbins, object files, libraries and LTO-IR.
+"""Separately compiled code for linking with kernels: CUDA C++, PTX, cubins, fatbins, object files, libraries and
+LTO-IR.
 
 In: the contents of files. Out: a digest that kernels carry, and a linked cubin. Invariant: a digest names the same
 contents in every process, so that a cached kernel is linked to the code for which it was compiled.
@@ -19,7 +20,7 @@ ForeignKind = Literal["cu", "ptx", "cubin", "fatbin", "object", "library", "ltoi
 
 @dataclass(frozen=True, slots=True)
 class ForeignCode:
-    """A file of code with which kernels are linked."""
+    """A file of separately compiled code for linking with kernels."""
 
     kind: ForeignKind
     name: str
