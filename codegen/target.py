@@ -104,7 +104,7 @@ class Target:
 
 
 def cuda_target(name: str) -> Target:
-    """Return the GPU target with this name. Raises CompileError for an architecture that is not in the table."""
+    """Return the target of the GPU architecture `name`. Raises CompileError for an unknown architecture."""
     if name not in ARCHITECTURES:
         raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
     return Target(name, "cuda", CUDA_TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)

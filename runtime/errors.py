@@ -155,7 +155,7 @@ class CudaError(WeftError, RuntimeError):
 
 @public_error
 class CompileError(WeftError, RuntimeError):
-    """Raised if a kernel cannot be compiled, or if a tool for this is missing.
+    """Raised if a kernel cannot be compiled, or if a tool for compilation is missing.
 
     Examples
     --------

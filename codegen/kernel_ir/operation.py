@@ -138,13 +138,13 @@ class Kernel:
     functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """Yield all operations of the kernel in program order. An operation comes before those in its regions."""
+        """Yield all operations of the kernel in program order. An operation precedes the operations in its regions."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield these operations and the operations in their regions, in program order.
+    """Yield `operations` and the operations in their regions, in program order.
 
     An operation precedes those in its regions.
     """

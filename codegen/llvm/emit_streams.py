@@ -171,7 +171,8 @@ class StreamEmitter(Writer):
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return the contiguous stores with the largest elements, or no stores if these do not fill whole cache lines."""
+    """Return the contiguous stores with the largest elements, or an empty list if their vectors do not fill cache
+    lines."""
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]

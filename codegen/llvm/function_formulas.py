@@ -124,11 +124,11 @@ class _Text:
         return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
 
     def as_bits(self, x: str) -> str:
-        """Return the bits of a float as an integer."""
+        """Reinterpret the bits of a float as an integer."""
         return self._line(f"bitcast {self.kind} {x} to {self.whole}")
 
     def as_float(self, bits: str) -> str:
-        """Return the float that has these bits."""
+        """Reinterpret the bits of an integer as a float."""
         return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
 
     def polynomial(self, x: str, square: str, coefficients: tuple[float, ...]) -> str:

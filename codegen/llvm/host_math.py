@@ -45,7 +45,7 @@ class HostMath:
         return emitter.line(f"call {kind} @weft_{symbol}({arguments}) #{number}")
 
     def define(self, emitter: Emitter) -> None:
-        """Emit the wrapper functions, after all code that calls them."""
+        """Emit the wrapper functions, after all code that calls the wrappers."""
         if not self.used:
             return
         emitter.attributes.append("attributes #1 = { nounwind willreturn memory(none) }")

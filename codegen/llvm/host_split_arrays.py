@@ -16,7 +16,7 @@ NOTE = f", !llvm.access.group {GROUP}"
 
 
 def memory_of(value: Value) -> tuple[str, int]:
-    """Return the LLVM type of a value in an array, and its size in bytes."""
+    """Return the LLVM type with which a value is stored in an array, and the size of this type in bytes."""
     if isinstance(value.type, Pointer):
         return "ptr", 8
     return memory_type(value.type), value.type.itemsize

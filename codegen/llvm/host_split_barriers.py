@@ -155,7 +155,7 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays in which a synchronization point stores its results. The first call allocates them.
+        """Return the arrays for the results of a synchronization point. The first call allocates the arrays.
 
         `sizes` are the bytes per element of each array.
         """

@@ -18,7 +18,8 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return the complex number with these two parts. Infinite parts stay exact, unlike in ``real + 1j * imag``."""
+    """Return the complex number with the parts `real` and `imag`. Infinite parts stay exact, unlike in ``real + 1j *
+    imag``."""
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag

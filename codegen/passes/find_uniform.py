@@ -51,7 +51,7 @@ class Uniformity:
     homes: dict[Value, frozenset[Operation]] = field(default_factory=dict)
 
     def differs(self, values: Iterable[Value]) -> bool:
-        """Return whether any of these values may differ between the threads of a block."""
+        """Return whether any of `values` may differ between the threads of a block."""
         return any(v in self.varying for v in values)
 
 

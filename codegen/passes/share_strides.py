@@ -173,7 +173,7 @@ class _Finder:
         return None
 
     def step(self, advance: Operation) -> Value | None:
-        """Return the value that a store adds to the variable, or None if the store does not increment it."""
+        """Return the value that a store adds to the variable, or None if the store is not an increment."""
         maker = self.makers.get(advance.operands[2])
         if maker is None or maker.opcode != "add":
             return None
@@ -224,7 +224,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether the only effect of an `if` is to leave the scope with this label when its condition holds."""
+    """Return whether the only effect of an `if` is to leave the scope `label` when its condition holds."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results

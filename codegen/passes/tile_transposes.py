@@ -33,7 +33,7 @@ def tile_size(itemsizes: Sequence[int]) -> int:
 
 
 def tile_transposes(kernel: Kernel) -> Kernel:
-    """Tile each pair of nested loops that gains from it.
+    """Tile each pair of nested loops that gains from tiling.
 
     The kernel's attribute ``grain`` is the granularity of the outermost loop's chunks.
     """

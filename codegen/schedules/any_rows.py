@@ -181,7 +181,7 @@ class AnyRowWriter(RowWriter):
         return self.team.length if self.known.kept else length
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the threads that share a row. All these threads get the result."""
+        """Combine the partial results of the threads that share a row. All threads of the row get the result."""
         w = self.w
         if not self.alone:
             values = reduce_warp(w, combine, values, GPU.warp // 2)
@@ -194,7 +194,7 @@ class AnyRowWriter(RowWriter):
         return values
 
     def _combine_warps(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the warps that share a row. All these warps get the result."""
+        """Combine the partial results of the warps that share a row. All warps of the row get the result."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = share_by_warps(w, values, most)

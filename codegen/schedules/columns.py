@@ -50,7 +50,7 @@ class ColumnReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """Return the decision for these sizes, or None if the kernel is not a column reduction."""
+    """Return the decision for the sizes `sizes`, or None if the kernel is not a column reduction."""
     row = find_columns(nest)
     if row is None:
         return None
@@ -271,7 +271,7 @@ class ColumnWriter(RowWriter):
     # -- combination across threads -------------------------------------------------------------------
 
     def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """Combine the partial results of the threads that share columns. All these threads get the result."""
+        """Combine the partial results of the threads that share columns. All threads of the columns get the result."""
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):

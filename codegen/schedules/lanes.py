@@ -82,7 +82,7 @@ class LaneWriter:
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
     ) -> Slot:
-        """Return the slot at `offset` from `base`. It is valid if `offset` is less than `length`.
+        """Return the slot at `offset` from `base`, which is valid if `offset` is less than `length`.
 
         `length` elements can be read, or `there` elements if `there` is given. With `whole`, the lanes of a slot are
         either all valid or all invalid.

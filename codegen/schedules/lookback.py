@@ -112,7 +112,7 @@ class LookbackScan(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """Return the decision for these sizes, or None for a kernel without look-back descriptors."""
+    """Return the decision for the sizes `sizes`, or None for a kernel without look-back descriptors."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)

@@ -94,8 +94,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether weft has no arithmetic for `dtype`: records, dates and text. Only kernels use arrays of these
-    dtypes."""
+    """Return whether weft has no arithmetic for `dtype`, as for records, dates and text, which only kernels use."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 

@@ -28,7 +28,7 @@ class MemoryInfo(NamedTuple):
 
 
 class Device:
-    """A device, under Numba's names. ``with cuda.gpus[1]:`` makes it the current one.
+    """A device, under Numba's names. ``with cuda.gpus[1]:`` makes the device current.
 
     Attributes
     ----------

@@ -254,7 +254,7 @@ class MemoryArray:
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Copy the elements to an `Array`, or to a new `MemoryArray` if they are records."""
+        """Copy the elements to an `Array`, or to a new `MemoryArray` if the elements are records."""
         values = self.numpy()
         if self.dtype.names is None:
             return convert(values)

@@ -94,7 +94,7 @@ class PreparedGrid:
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
     def run(self, items: list[int], stream: object = None) -> None:
-        """Run the kernel to its end with these arguments.
+        """Run the kernel to its end with the arguments `items`.
 
         `stream` has no effect. Raises `KernelFault` if threads wait for each other forever.
         """

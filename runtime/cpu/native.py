@@ -54,7 +54,7 @@ _header = object.__basicsize__
 
 
 def check_objects() -> None:
-    """Raise CompileError if this Python's object layout is not the one that native code supports."""
+    """Raise CompileError if native code does not support the object layout of this Python."""
     if sys.implementation.name != "cpython" or _header != HEADER:
         raise CompileError("native code does not know this Python's objects")
 
@@ -351,7 +351,8 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit the address of a 64-bit word, given a base address and an index. Return its name."""
+        """Emit the address of the 64-bit word at index `word` from the address `base`. Return the name of the
+        result."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:

@@ -112,7 +112,8 @@ class CrossedList:
         self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes that `stream` may use, and return it. Return None if there is none.
+        """Remove and return a block of `size` bytes that `stream` may use, or return None if the list has no such
+        block.
 
         The stream must have waited for the other users of the block.
         """

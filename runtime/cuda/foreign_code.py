@@ -42,7 +42,7 @@ def register_foreign(code: ForeignCode) -> str:
 
 
 def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
-    """Return the registered code with these digests as inputs for the linker.
+    """Return the registered code with the digests `digests` as inputs for the linker.
 
     Raises CompileError if CUDA C++ does not compile, or if NVRTC is missing.
     """
@@ -50,7 +50,7 @@ def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
 
 
 def needs_link_time_optimization(digests: Sequence[str]) -> bool:
-    """Return whether the code with any of these digests is LTO-IR."""
+    """Return whether any code with a digest in `digests` is LTO-IR."""
     return any(_known[digest].kind == "ltoir" for digest in digests)
 
 

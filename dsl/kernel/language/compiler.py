@@ -1,4 +1,4 @@
-"""State of one compilation: the current function, numbers, errors and hidden parameters.
+"""State of the compilation of a kernel: the current function, promotion of numbers, errors and hidden parameters.
 
 In: values of the kernel language. Out: kernel IR appended to a builder.
 """

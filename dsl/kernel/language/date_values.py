@@ -128,7 +128,7 @@ def _scaled(c: Compiler, name: str, duration: DateValue, number: Any) -> DateVal
 
 
 def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    """Compile a comparison of dates or durations. Return None if neither operand is one."""
+    """Compile a comparison of dates or durations. Return None if neither operand is a date or duration."""
     first, second = as_date(c, left), as_date(c, right)
     if first is None and second is None:
         return None

@@ -29,7 +29,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes to which Numba's rules convert an op's operands. NumPy then promotes these dtypes.
+    """Return the dtypes to which Numba's rules convert the operands of `op`. NumPy's rules then promote these dtypes.
 
     Parameters
     ----------

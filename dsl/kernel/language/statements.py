@@ -53,7 +53,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler inserts in a loop. It calls `action` when it is compiled."""
+    """A statement that the compiler inserts in a loop. Compiling the statement calls `action`."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
@@ -391,7 +391,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return an error message with ``{}`` for each run-time value, and these values."""
+    """Return an error message with ``{}`` in place of each run-time value, and the run-time values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):

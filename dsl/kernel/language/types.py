@@ -122,7 +122,7 @@ class ArrayType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tuple(Type):
-    """The type of a tuple. It contains the type of each item."""
+    """The type of a tuple, given by the types of its items."""
 
     types: tuple[Type, ...]
 
@@ -393,7 +393,7 @@ def as_type(value: object) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout of an array with these byte strides: "C", "F" or "A". Strides of None mean C order.
+    """Return the layout of an array with the byte strides `strides`: "C", "F" or "A". Strides of None mean C order.
 
     Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
     """

@@ -391,7 +391,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable that can hold values of both kinds, or None if there is no such kind.
+    """Return the kind of a variable that can hold values of the kinds `first` and `second`, or None if no kind can.
 
     If `numba`, Python numbers are int64 and float64.
     """

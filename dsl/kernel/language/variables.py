@@ -209,7 +209,7 @@ class Variables:
         return self.builder.offset(pointer, self.builder.constant(taken)) if taken else pointer
 
     def _arena(self, dtype: np.dtype) -> tuple[Value, int]:
-        """Return a pointer to the arena of a dtype, and the number of its elements that are allocated."""
+        """Return a pointer to the arena of `dtype`, and the number of allocated elements."""
         if dtype not in self.arenas:
             with self.at_top():
                 self.arenas[dtype] = self.builder.local(dtype, max(self.arena_lengths[dtype], 1)), 0

@@ -92,7 +92,8 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array with this dtype and number of axes. `packed` means C-contiguous."""
+    """Return the descriptor of an array of dtype `dtype` with `ndim` axes. `packed` says that the array is
+    C-contiguous."""
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(
@@ -106,7 +107,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
 
 
 def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Return whether an array with this shape and these byte strides is C-contiguous."""
+    """Return whether an array with the shape `shape` and the byte strides `strides` is C-contiguous."""
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected and 0 not in shape:

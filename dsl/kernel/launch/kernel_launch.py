@@ -105,7 +105,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _function(self, found: Specialization) -> Any:
-        """Return the kernel's function on the device. It is compiled and loaded on first use."""
+        """Return the kernel's function on the device, which is compiled and loaded on first use."""
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)

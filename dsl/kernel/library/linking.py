@@ -101,7 +101,7 @@ class LTOIR(LinkableCode):
 
 
 def link_digests(link: Any) -> tuple[str, ...]:
-    """Register the items of ``link=``, and return their digests. Kernels identify linked code by these digests.
+    """Register the items of ``link=``, and return the digests by which kernels identify the items.
 
     Raises KernelTypeError for items of other types and unknown file types, OSError for files that cannot be read.
     """

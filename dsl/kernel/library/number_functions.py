@@ -123,7 +123,7 @@ def _rect_parts(r: Any, phi: Any) -> Any:
 
 
 def make_complex(call: Invocation, real: Any, imag: Any) -> Any:
-    """Return the complex number with these real and imaginary parts."""
+    """Compile ``complex(real, imag)``."""
     c = call.c
     if isinstance(real, Constant) and isinstance(imag, Constant):
         return compute(c, "complex()", complex, real.value, imag.value)

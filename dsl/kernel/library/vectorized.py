@@ -185,7 +185,7 @@ class VectorFunction(DeviceFunction):
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """Compile the function for operands of these types. Return one op per result."""
+        """Compile the function for operands of the types `kinds`. Return one op per result."""
         descriptors, result = self._typed(kinds)
         made = specialize(
             self.function,

@@ -38,7 +38,7 @@ ROWS = {
 
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
-    """Return the dtype of a float function's result for these arguments. Return None if all are Python numbers."""
+    """Return the result dtype of a float function of the arguments `values`, or None if all are Python numbers."""
     if not any(isinstance(value, (np.generic, Brain)) for value in values):
         return None
     found = common_dtype(*values)

@@ -222,7 +222,7 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack, with a simulated thread to start if the stack is idle."""
+        """Pass the baton to this stack. If the stack is idle, it then runs the simulated thread `thread`."""
         self._next = thread
         self._baton.release()
 

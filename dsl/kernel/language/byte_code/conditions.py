@@ -64,7 +64,8 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the two tests of ``if a and b`` or ``if a or b``. Return whether the blocks have this form."""
+        """Merge the blocks of ``if a and b`` or ``if a or b``. Return False if the blocks at `block` have another
+        form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -95,7 +96,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge the three tests of ``if (a if c else b)``. Return whether the blocks have this form.
+        """Merge the blocks of ``if (a if c else b)``. Return False if the blocks at `block` have another form.
 
         The test `c` selects the test `a` or `b`, and both lead to the same two blocks.
         """
@@ -112,7 +113,8 @@ class Conditions:
         return True
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b``. Return whether the blocks have this form.
+        """Merge the blocks of the value ``a and b`` or ``a or b``. Return False if the blocks at `block` have another
+        form.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -129,7 +131,7 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a if c else b``. Return whether the blocks have this form."""
+        """Merge the blocks of the value ``a if c else b``. Return False if the blocks at `block` have another form."""
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
@@ -143,7 +145,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c``. Return whether the blocks have this form.
+        """Merge the blocks of ``a < b < c``. Return False if the blocks at `block` have another form.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """

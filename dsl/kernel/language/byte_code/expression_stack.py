@@ -377,7 +377,7 @@ class ExpressionStack:
         raise Underflow
 
     def _jump(self, _: Any) -> None:
-        """Do nothing. The only jumps left at this stage are those of empty loops."""
+        """Do nothing, since the only remaining jumps are those of empty loops."""
 
     def _store(self, name: str) -> None:
         self._bind(self._at(ast.Name(name, ast.Store())))

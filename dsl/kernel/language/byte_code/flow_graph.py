@@ -232,8 +232,8 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return the first instructions of two copies of an expression, given the last ones, `late` and `early`. Return
-    None if the expressions differ."""
+    """Return the first instructions of two copies of an expression, given the last instructions `late` and `early`.
+    Return None if the expressions differ."""
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]
         if not (_is_pending(stacks[late]) and single):
