@@ -34,7 +34,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the texts of the stages ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX."""
+    """Return a dict with the texts of the stages ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX."""
     verify_kernel(kernel)
     backend = _backend(target.kind)
     rest = backend.host_stages(kernel, target) if target.kind == "cpu" else backend.nvptx_stages(kernel, target)

@@ -1,4 +1,4 @@
-"""Targets by name, among them that of this machine's CPU.
+"""Lookup of targets by name, and the target of this machine's CPU.
 
 LLVM's description of the CPU is cached on disk under the operating system's description. A process whose kernels are
 all cached therefore does not load LLVM.

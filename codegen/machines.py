@@ -59,7 +59,7 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether blocks of threads share the work, as on a GPU."""
+        """Whether the machine is a GPU, on which blocks of threads share the work."""
         return self.kind == "gpu"
 
     @property

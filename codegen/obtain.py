@@ -44,7 +44,7 @@ class CodeCache:
         _caches.add(self)
 
     def forget_builds(self) -> None:
-        """Reset the lock and the unfinished builds in a forked child, since the threads that held them are gone."""
+        """Reset the lock and the unfinished builds in a forked child, which lacks the threads that held the lock."""
         self._lock = threading.RLock()
         self._building.clear()
 
@@ -104,17 +104,17 @@ class CompileCounts:
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Return a digest of the code generator's source. It prevents the reuse of code that an older version cached."""
+    """Return a digest of the code generator's source, which distinguishes code that different versions have cached."""
     return source_digest(Path(__file__).parent)
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel and a target. It is the key of the code in memory and on disk."""
+    """Return the digest of a kernel and a target, which is the key of the compiled code in memory and on disk."""
     return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
 
 
 def is_loaded(device: Device, digest: str) -> bool:
-    """Return whether the function of the kernel with this digest is in memory."""
+    """Return whether the function of the kernel with the digest `digest` is in memory."""
     return _functions.get((device.name, digest)) is not None
 
 
@@ -135,7 +135,7 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return the function with this digest, from memory or from the disk cache. Return None if neither has it."""
+    """Return the function with the digest `digest`, from memory or from the disk cache, or None if neither has it."""
 
     def build() -> Any | None:
         cache = disk_cache()

@@ -83,7 +83,8 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """The minima and maxima of floats that are instructions: op and dtype. `fmin` and `fmax` ignore NaN."""
+        """Pairs (op, dtype) of the float minima and maxima that are single instructions. `fmin` and `fmax` ignore
+        NaN."""
         if self.kind != "cuda":
             return frozenset()
         numbers = {(name, dtype) for name in ("fmin", "fmax") for dtype in ("float32", "float64")}
@@ -103,14 +104,15 @@ class Target:
 
 
 def cuda_target(name: str) -> Target:
-    """Return the GPU target with this name. Raises CompileError for an architecture that is not in the table."""
+    """Return the target of the GPU architecture `name`. Raises CompileError for an unknown architecture."""
     if name not in ARCHITECTURES:
         raise CompileError(f"no target {name!r}; there are host, {', '.join(ARCHITECTURES)}")
     return Target(name, "cuda", CUDA_TRIPLE, name, f"+ptx{ARCHITECTURES[name]}", 16, 0)
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table that this GPU runs and whose PTX version is at most `newest_ptx`.
+    """Return the newest architecture in the table that the GPU `name` supports, with a PTX version of at most
+    `newest_ptx`.
 
     Raises CompileError if the GPU is older than all architectures in the table.
     """

@@ -1,4 +1,4 @@
-"""Reports of the live buffers of a device, and the out-of-memory error that lists the largest of them.
+"""Reports of the live buffers of a device, and the out-of-memory error, which lists the largest live buffers.
 
 In: a device's name. Out: its live buffers, largest first, with the user's line that created each buffer. Only the line
 is recorded in advance. The garbage collector's list of objects is searched on demand.
@@ -33,7 +33,7 @@ def show_place(place: object) -> str:
 
 
 def source_line(place: Any) -> tuple[str, int]:
-    """Return the file and line of a source location. For code of weft, return those of the user's call."""
+    """Return the file and line of a source location. For a location in weft's code, return those of the user's call."""
     code, offset = place[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno

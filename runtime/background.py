@@ -83,7 +83,7 @@ class _Second:
 
     @classmethod
     def lose(cls) -> None:
-        """Mark all requests as lost, because no process can be started to answer them."""
+        """Mark all requests as lost, because no process can be started to answer the requests."""
         cls.settle("lost")
         for queue in cls.queues:
             while queue:

@@ -20,7 +20,7 @@ Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class Buffer:
-    """A block of memory on a device. It is freed when the last reference to the buffer is deleted.
+    """A block of memory on a device, which is freed when the last reference to the buffer is deleted.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Requests:
 
 
 class OptionalServices(Protocol):
-    """The methods of the device protocol that only some devices implement. All others inherit these defaults.
+    """The methods of the device protocol that only some devices implement, with defaults for all other devices.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class OptionalServices(Protocol):
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare the kernels of a plan, which are then started together. None means that `launch` starts each."""
+        """Prepare the kernels of a plan to be started together. Return None if `launch` must start each kernel."""
         return None
 
     def prepare_grid(
@@ -147,7 +147,7 @@ class OptionalServices(Protocol):
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU that owns an address, or None if there is no such GPU."""
+        """Return the number of the other GPU that owns an address, or None if no other GPU owns it."""
         return None
 
     def exported_stream(self) -> int | None:
@@ -206,7 +206,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate the buffers of `requests`, and store them in the table.
+        """Allocate the buffers of `requests`, and store them in `table`.
 
         Before the call, an entry contains None, or a buffer to reuse.
         """
@@ -276,7 +276,7 @@ class Device(Services, OptionalServices, Protocol):
 
 
 class Registered:
-    """Functions of higher layers that devices call. The layers register them at import."""
+    """Functions of higher layers that devices call. The layers register the functions at import."""
 
     # takes a target's name and, for a GPU, the newest PTX version that its driver accepts; returns the target
     resolve_target: Any = None

@@ -155,7 +155,7 @@ class CudaError(WeftError, RuntimeError):
 
 @public_error
 class CompileError(WeftError, RuntimeError):
-    """Raised if a kernel cannot be compiled, or if a tool for this is missing.
+    """Raised if a kernel cannot be compiled, or if a tool for compilation is missing.
 
     Examples
     --------
@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if a plan and the interpreter give different bits for a program (setting ``verify``).
+    """Raised if a plan and the interpreter compute different bits for a program (setting ``verify``).
 
     Examples
     --------

@@ -62,7 +62,7 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
 
 
 def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
-    """Return what `make` compiles. If it fails, return None after one warning per form (see `report_failure`).
+    """Call `make` and return its result. If it fails, warn once per `form` and return None (see `report_failure`).
 
     Raises MemoryError if there is not enough memory.
     """

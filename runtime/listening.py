@@ -93,7 +93,7 @@ class Listening:
 
 
 def kernel_number(digest: str) -> int:
-    """Return the number by which launch notes and build notes identify the kernel with this digest."""
+    """Return the number by which launch notes and build notes identify the kernel with the digest `digest`."""
     return int(digest[:15], 16)
 
 

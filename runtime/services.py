@@ -35,7 +35,7 @@ class Stream(Protocol):
         ...
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` when the work submitted so far has ended. Any thread may call it."""
+        """Call `function` when the work submitted so far has ended. The call may come from any thread."""
         ...
 
 
@@ -135,7 +135,8 @@ class Services(Protocol):
     streaming: bool  # whether the user's streams have to be told which buffers they use
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> Stream:
-        """Return a new stream, or a wrapper of the CUDA stream with this handle, which keeps `owner` alive.
+        """Return a new stream, or a wrapper of the CUDA stream with the handle `handle`. The wrapper keeps `owner`
+        alive.
 
         The handle 0 is the device's own stream.
         """
@@ -153,7 +154,7 @@ class Services(Protocol):
         ...
 
     def create_event(self, timing: bool = True) -> Event:
-        """Return a new event. Without `timing` it is cheaper, but `elapsed` does not work."""
+        """Return a new event. Without `timing`, the event is cheaper, but `elapsed` does not work."""
         ...
 
     def delay(self) -> None:

@@ -196,7 +196,7 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables that have the form of a setting of weft, with a note on unknown ones."""
+    """Return the environment variables whose names start with ``WEFT_``, with a note on those that are no settings."""
     import difflib  # (a report alone needs it)
 
     known = [row.env for row in TABLE]

@@ -123,7 +123,7 @@ class SynchronousDevice(Named):
     streaming = False  # streams hold no work to wait for
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate the buffers of `requests`, and store them in the table."""
+        """Allocate the buffers of `requests`, and store them in `table`."""
         for place, nbytes in zip(requests.places, requests.sizes, strict=True):
             table[place] = self.allocate(nbytes)  # type: ignore[attr-defined]
 

@@ -126,7 +126,7 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """In the second process, answer requests until the first process ends or sends none for `idle` seconds.
+    """Answer requests in the second process until the first process ends or sends none for `idle` seconds.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

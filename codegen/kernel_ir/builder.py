@@ -39,7 +39,7 @@ class LoopBuilder:
         self.results: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the values of `carried` for the next iteration. Call this once, before the loop closes."""
+        """Set the values of `carried` for the next iteration. Call this method once, before the loop is closed."""
         self.yielded = values
 
 
@@ -53,7 +53,7 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the values of `results` in the open region. Call this once in each region."""
+        """Set the values of `results` in the open region. Call this method once in each region."""
         self.yielded = values
 
 
@@ -95,7 +95,7 @@ class KernelBuilder:
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Reserve the names that `kernel` uses, so that new names differ from them."""
+        """Reserve the names that `kernel` uses, so that new names are different."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -207,7 +207,7 @@ class KernelBuilder:
         return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]
 
     def call(self, function: str, *arguments: Value) -> tuple[Value, ...]:
-        """Call one of the kernel's functions and return its results."""
+        """Emit a call of the kernel's function `function`, and return its results."""
         found = next(f for f in self.kernel.functions if f.name == function)
         return self.emit("call", arguments, found.results, function=function)
 
@@ -305,7 +305,7 @@ class KernelBuilder:
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
-        """End the open block, which is the body of a function, and return these values from the function."""
+        """End the open block, which is the body of a function. The function returns `values`."""
         self.emit("yield", values)
 
     @contextmanager

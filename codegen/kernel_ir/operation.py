@@ -46,7 +46,8 @@ class Value:
 
 
 class Block:
-    """A list of operations, with parameters for them to use. The regions of an operation are blocks."""
+    """A list of operations, and the parameters that these operations can use. The regions of an operation are
+    blocks."""
 
     __slots__ = ("operations", "parameters")
 
@@ -77,7 +78,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Parameter:
-    """A kernel parameter: a pointer, which is a buffer and an offset, or a scalar.
+    """A kernel parameter: a scalar, or a pointer that a launch passes as a buffer and an offset.
 
     `writable`: the kernel stores through it. `noalias`: no other memory that the kernel accesses overlaps it. `align`:
     the known alignment of the address in bytes. `by_value`: if not 0, the launch copies this many bytes into the
@@ -137,13 +138,13 @@ class Kernel:
     functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """Yield all operations of the kernel in program order. An operation comes before those in its regions."""
+        """Yield all operations of the kernel in program order. An operation precedes the operations in its regions."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield these operations and the operations in their regions, in program order.
+    """Yield `operations` and the operations in their regions, in program order.
 
     An operation precedes those in its regions.
     """

@@ -83,7 +83,7 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return a kernel's attributes together with those of its schedule.
+    """Return a kernel's attributes together with the attributes of its schedule.
 
     A schedule contributes its class name and the fields that differ from their defaults.
     """
@@ -117,7 +117,7 @@ class _Printer:
         return "%" + self.names.get(value, f"undefined_{value.name}")
 
     def operation(self, o: Operation, indent: str) -> str:
-        """Return the line of an operation without its results."""
+        """Return the text line of an operation, without the names of its results."""
         return f"{indent}{o.opcode}({', '.join(self.use(v) for v in o.operands)}){_show_attributes(o.attributes)}"
 
     def block(self, block: Block, depth: int) -> None:

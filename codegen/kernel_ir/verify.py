@@ -91,7 +91,7 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Return the operations of a block as a list of parts.
+    """Return the operations of a block, divided into the parts that run one after the other in a merged kernel.
 
     Only the body of a merged kernel has two parts. The first ends with the first parallel loop.
     """
@@ -186,7 +186,8 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Reject stores, atomics, branches and further loops beside a parallel loop, since blocks run concurrently."""
+        """Reject stores, atomics, branches and other loops in the block of a parallel loop, since blocks run
+        concurrently."""
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             self.fail(loops[0], "loops, stores or an if beside a parallel loop")

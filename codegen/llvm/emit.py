@@ -47,7 +47,7 @@ class Dialect(Protocol):
 
 
 class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
-    """Emitter of one kernel."""
+    """Emitter of LLVM text for one kernel."""
 
     def emit(self) -> str:
         """Emit the module and return its text."""

@@ -11,7 +11,7 @@ class ControlEmitter(Writer):
     """The emitter of control flow."""
 
     def branch(self, operation: Operation) -> None:
-        """Emit an `if` with a condition that is the same in all lanes."""
+        """Emit an `if`. If its condition differs between lanes, emit both regions under masks."""
         if self.environment[operation.operands[0]].lanes:
             self.masked_branch(operation)
             return
@@ -88,7 +88,7 @@ class ControlEmitter(Writer):
         self.start_label(f"never{number}")
 
     def leave(self, operation: Operation) -> None:
-        """Branch to the end of a scope. The code after it is unreachable."""
+        """Emit a branch to the end of a scope. The code after the branch is unreachable."""
         wanted = operation.attributes["label"]
         target = next((behind for label, behind in reversed(self.scopes) if label == wanted), None)
         if target is None:

@@ -284,7 +284,7 @@ class LoopEmitter(StreamEmitter):
         return self.apply(combine, [*initial, *vectors], 0)
 
     def apply(self, block: Block, arguments: list[str], lanes: int) -> list[str]:
-        """Emit the code of a block with these arguments, and return its results."""
+        """Emit the operations of `block` with the arguments `arguments`, and return the results of the block."""
         before, self.lanes = self.lanes, lanes
         for parameter, text in zip(block.parameters, arguments, strict=True):
             self.environment[parameter] = Item(text, lanes)

@@ -74,7 +74,7 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
     def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Load every second, third or fourth element, by vector loads of the whole range and a shuffle."""
+        """Emit a load of every second, third or fourth element: vector loads of the whole range, and shuffles."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
@@ -109,7 +109,7 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """Emit a load of a vector under the mask. Lanes outside the mask get 1 if they are floats, and 0 otherwise.
+        """Emit a masked load of a vector. The result in lanes outside the mask is 1 for floats, and 0 for other dtypes.
 
         Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each.
         """

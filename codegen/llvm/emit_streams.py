@@ -124,7 +124,8 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit the number of elements up to the next cache line, and whether this number is the same for all stores.
+        """Emit code that computes the number of elements up to the next cache line, and whether it is the same for all
+        stores.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.
@@ -170,7 +171,8 @@ class StreamEmitter(Writer):
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return the contiguous stores with the largest elements, or no stores if these do not fill whole cache lines."""
+    """Return the contiguous stores with the largest elements, or an empty list if their vectors do not fill cache
+    lines."""
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]
@@ -186,7 +188,7 @@ def _is_global(access: Operation) -> bool:
 
 
 def _needed(body: Block, values: list[Value]) -> list[Operation]:
-    """Return the operations of a body that compute these values, in program order."""
+    """Return the operations of `body` that compute `values`, in program order."""
     wanted, found = set(values), []
     for operation in reversed(body.operations):
         if not wanted.isdisjoint(operation.results):

@@ -90,7 +90,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to all float instructions, except to those of function formulas, which must stay exact."""
+    """Add fast-math flags to all float instructions, except for function formulas, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -235,7 +235,7 @@ class Writer:
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def varying(self, operands: tuple[Value, ...]) -> bool:
-        """Return whether any of these values differs between lanes."""
+        """Return whether any of `operands` differs between lanes."""
         return any(self.environment[v].lanes for v in operands)
 
     def set(self, operation: Operation, item: Item) -> None:

@@ -149,7 +149,7 @@ class ValueEmitter(Writer):
         return self.line(f"trunc {wide('i32', lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
     def _round_to_odd(self, text: str, lanes: int) -> str:
-        """Convert a double to a float that is then rounded to a half as the double would be.
+        """Convert a double to a float that rounds to the same half as the double.
 
         An inexact result is truncated, and its last bit is set (Boldo and Melquiond 2008).
         """

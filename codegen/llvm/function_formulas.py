@@ -109,7 +109,7 @@ class _Text:
         return self._line(f"{word} {self.whole} {x}, {self.integer(y) if isinstance(y, int) else y}")
 
     def fma(self, x: str, y: str, z: str) -> str:
-        """Return x * y + z, rounded once."""
+        """Emit x * y + z, rounded once, and return the result's text."""
         name = f"llvm.fma.{suffix(scalar_type(self.format.dtype), self.lanes)}"
         self.writer.declare(name, self.kind, [self.kind] * 3)
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
@@ -119,16 +119,16 @@ class _Text:
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
-        """Return x where the condition holds, otherwise y."""
+        """Emit the selection of `x` where `condition` holds, and of `y` otherwise."""
         kind = kind or self.kind
         return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
 
     def as_bits(self, x: str) -> str:
-        """Return the bits of a float as an integer."""
+        """Reinterpret the bits of a float as an integer."""
         return self._line(f"bitcast {self.kind} {x} to {self.whole}")
 
     def as_float(self, bits: str) -> str:
-        """Return the float that has these bits."""
+        """Reinterpret the bits of an integer as a float."""
         return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
 
     def polynomial(self, x: str, square: str, coefficients: tuple[float, ...]) -> str:

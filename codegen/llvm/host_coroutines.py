@@ -40,7 +40,7 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return no metadata. Threads take turns, so their accesses may depend on each other."""
+        """Return no metadata, since the accesses of different threads of a block may depend on each other."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
@@ -92,13 +92,14 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Suspend the thread at a synchronization point, whose number the thread's record gets."""
+        """Emit code that stores the number of a synchronization point in the thread's record and suspends the
+        thread."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Suspend the thread with this state in its record."""
+        """Emit code that stores the state and the arguments in the thread's record and suspends the thread."""
         for field, kind, text in (
             (scheduler.STATE, "i32", str(state)),
             (scheduler.SITE, "i32", str(site)),
@@ -116,11 +117,11 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"getelementptr inbounds {scheduler.RECORD}, ptr {record}, i32 {number}, i32 {field}")
 
     def field(self, emitter: Emitter, field: int) -> str:
-        """Return the value of a 32-bit field of the thread's record."""
+        """Emit a load of a 32-bit field of the thread's record."""
         return emitter.line(f"load i32, ptr {self.field_address(emitter, '%record', '0', field)}, align 4")
 
     def contribution_of(self, emitter: Emitter, lane: str) -> str:
-        """Return the 64-bit value that a lane has contributed."""
+        """Emit a load of the 64-bit value that the lane `lane` has contributed."""
         return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, scheduler.COPY)}, align 8")
 
     # -- results of synchronization points ------------------------------------------------------
@@ -298,7 +299,7 @@ allocated:
 
 
 def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
-    """Compute the indices of the thread from its position in the block."""
+    """Emit code that computes the indices of the thread from its position in the block."""
     kind = scalar_type(emitter.kernel.index_dtype)
     dialect.linear = dialect.narrow(emitter, "%thread", kind)
     rest = dialect.linear

@@ -43,7 +43,7 @@ class HostDialect:
 
     @staticmethod
     def bind_parameters(emitter: Emitter) -> None:
-        """Load the parameters from their argument slots."""
+        """Emit loads of the parameters from their argument slots."""
         for k, parameter in enumerate(emitter.kernel.parameters):
             slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {k}")
             kind = parameter.value.type

@@ -20,7 +20,7 @@ def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Return the value with this 64-bit encoding."""
+    """Return the value of dtype `dtype` whose 64-bit encoding is `text`."""
     kind, size = scalar_type(dtype), 1 if dtype.kind == "b" else 8 * dtype.itemsize
     if size != 64:
         text = emitter.line(f"trunc i64 {text} to i{size}")

@@ -68,7 +68,7 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def poll_interrupts(self, emitter: Emitter) -> None:
-        """Enable interrupt polls in the loops of a user-written kernel, from here on.
+        """Enable interrupt polls in the loops that are emitted after this call, if the kernel is user-written.
 
         Functions that the kernel calls contain no polls.
         """
@@ -77,12 +77,13 @@ class GridDialect(HostDialect):
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:
-        """Load the 64-bit number in an argument slot."""
+        """Emit a load of the 64-bit number in the argument slot `number`."""
         slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
     def set_block_indices(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
-        """Compute the indices of a block from its position in the grid, in which axis `innermost` (0 or 1) is fastest."""
+        """Emit code that computes a block's indices from its position in the grid. Axis `innermost` (0 or 1) varies
+        fastest."""
         kind = scalar_type(emitter.kernel.index_dtype)
         rest = block
         for axis in (innermost, 1 - innermost, 2):
@@ -100,7 +101,7 @@ class GridDialect(HostDialect):
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since calls of the entry function divide a launch by blocks, not by loop iterations."""
+        """Return None, since each call of the entry function runs a range of blocks, not of loop iterations."""
         return None
 
     # -- memory -------------------------------------------------------------------------------
@@ -125,7 +126,8 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Pass thread indices and shared memory to all functions of the kernel if any function uses them."""
+        """Add thread indices and shared memory to the arguments of all functions of the kernel if any function uses
+        them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):

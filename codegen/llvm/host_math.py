@@ -18,7 +18,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """Calls of the C library in a module, and the wrapper functions through which LLVM can vectorize them."""
+    """The C library calls of a module, and wrapper functions that allow LLVM to vectorize these calls."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target
@@ -45,7 +45,7 @@ class HostMath:
         return emitter.line(f"call {kind} @weft_{symbol}({arguments}) #{number}")
 
     def define(self, emitter: Emitter) -> None:
-        """Emit the wrapper functions, after all code that calls them."""
+        """Emit the wrapper functions, after all code that calls the wrappers."""
         if not self.used:
             return
         emitter.attributes.append("attributes #1 = { nounwind willreturn memory(none) }")

@@ -1,4 +1,4 @@
-"""Interrupt polls in the loops of explicit kernels. With them, Ctrl-C ends any kernel.
+"""Interrupt polls in the loops of explicit kernels, by which Ctrl-C can end any kernel.
 
 In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call of the function whose address
 is in the fault record (0: none), with the record as argument. Invariant: the function returns, or leaves the kernel
@@ -21,7 +21,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class InterruptPolls(NoPolls):
-    """Counter of the loop iterations of a function. It emits the interrupt polls.
+    """Emitter of interrupt polls, which counts the loop iterations of a function.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class InterruptPolls(NoPolls):
             self.count(1)
 
     def count(self, turns: int) -> None:
-        """Emit code that counts several iterations at once, and polls when the counter runs out."""
+        """Emit code that counts `turns` iterations at once, and polls for an interrupt when the counter runs out."""
         emitter = self._emitter
         number = emitter.fresh_number()
         left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {turns}")

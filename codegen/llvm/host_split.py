@@ -109,7 +109,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit an IR block step by step. A block inside a run has no steps: its operations are emitted in order."""
+        """Emit the steps of an IR block. A block inside a run has no steps, so its operations are emitted in order."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -197,7 +197,7 @@ class SplitEmitter(BarrierEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit a run as a loop over threads. A run is the operations between two synchronization points."""
+        """Emit a loop over threads for a run: the operations between two synchronization points."""
         number = self.fresh_number()
         for operation in run.sends:
             if operation in self.split.in_step:
@@ -241,7 +241,7 @@ class SplitEmitter(BarrierEmitter):
             self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Bind a `local` to memory for this run."""
+        """Bind the `local` variable `root` to memory for the run `run`."""
         split = self.split
         dtype, count = self.element_type(root), split.places[root].attributes["count"]
         kind = memory_type(dtype)
@@ -268,7 +268,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {place}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Store a variable that this run changed, if later runs load it."""
+        """Store the variable `root` at the end of a run if the run changes it and later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -284,7 +284,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Make available all values of other runs that these operations use."""
+        """Load or recompute all values that `operations` use and other runs have computed."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -297,7 +297,7 @@ class SplitEmitter(BarrierEmitter):
                 stack.extend(region.operations)
 
     def make_available(self, value: Value) -> None:
-        """Make a value of another run available, by a load or by recomputation."""
+        """Load or recompute a value that another run has computed."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.places:
             return
@@ -316,7 +316,7 @@ class SplitEmitter(BarrierEmitter):
         super().operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store the values that later runs use, in arrays with one element per thread."""
+        """Store those of `values` that later runs use, in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:

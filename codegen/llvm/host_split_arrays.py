@@ -16,14 +16,14 @@ NOTE = f", !llvm.access.group {GROUP}"
 
 
 def memory_of(value: Value) -> tuple[str, int]:
-    """Return the LLVM type of a value in an array, and its size in bytes."""
+    """Return the LLVM type with which a value is stored in an array, and the size of this type in bytes."""
     if isinstance(value.type, Pointer):
         return "ptr", 8
     return memory_type(value.type), value.type.itemsize
 
 
 class ArrayEmitter(Emitter):
-    """Emitter of a kernel's arrays."""
+    """Emitter of a kernel's arrays with one element per thread."""
 
     dialect: GridDialect
 
@@ -49,7 +49,7 @@ class ArrayEmitter(Emitter):
         self.here: set[Value] = set()  # values that are available in the open run
 
     def array(self, bytes_each: int) -> str:
-        """Reserve an array with this number of bytes per thread. Return the name of its pointer."""
+        """Reserve an array with `bytes_each` bytes per thread. Return the name of its pointer."""
         name = f"%array{len(self.arrays)}"
         self.arrays.append((name, bytes_each))
         return name
@@ -69,7 +69,7 @@ class ArrayEmitter(Emitter):
         return "\n".join(f"  {line}" for line in lines)
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Return the address of a thread's element in an array. The default is the current thread."""
+        """Return the address of the element of thread `number` in an array, by default of the current thread."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")

@@ -78,7 +78,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.line(f"icmp eq i8 {byte}, 0")
 
     def combine_contributions(self, operation: Operation) -> None:
-        """Emit the common computation of a synchronization point, after all threads have arrived."""
+        """Emit the computation that a synchronization point performs once, after all threads have arrived."""
         if operation in self.split.strict:
             self.report_divergence(operation)
         match operation.opcode:
@@ -131,7 +131,7 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the result of a barrier vote: the number of true votes, or whether all or any votes are true."""
+        """Emit the computation of a barrier vote: the number of true votes, or whether all or any votes are true."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for place in (votes, members):
             self.do(f"store i32 0, ptr {place}, align 4")
@@ -155,7 +155,7 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays in which a synchronization point stores its results. The first call allocates them.
+        """Return the arrays for the results of a synchronization point. The first call allocates the arrays.
 
         `sizes` are the bytes per element of each array.
         """
@@ -164,7 +164,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.stored_results[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Emit two masks for each warp: the lanes that voted true, and the lanes that participate in the vote."""
+        """Emit code that computes two masks per warp: the lanes that voted true, and the lanes that participate."""
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", "0", self.warps()) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
@@ -222,7 +222,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:
-        """Return a loop over the threads of a warp."""
+        """Return a context manager that emits a loop over the threads of a warp."""
         return _Lanes(self, warp)
 
     def load_result(self, operation: Operation) -> None:

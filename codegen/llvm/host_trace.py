@@ -19,7 +19,7 @@ from weft.runtime import read_llvm
 def emit_trace(
     emitter: Emitter, operation: Operation, numbers: dict[tuple[str, int], str], thread: str, symbols: set[str]
 ) -> None:
-    """Emit code that appends an event and checks the alignment of the address."""
+    """Emit code that appends an event to the log, and checks the alignment of the accessed address."""
     if "weft_trace_note" not in emitter.declarations:
         symbols.update(("weft_trace_log", "weft_trace_full"))
         emitter.globals.append("@weft_trace_log = external global i64, align 8")

@@ -16,13 +16,13 @@ _DEFINED = re.compile(r"define .*@(\w+)\(.*\{$")
 
 
 class _Nodes:
-    """Numbered metadata nodes."""
+    """The numbered metadata nodes of a module."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
 
     def add(self, text: str) -> str:
-        """Return the name of the node with this text. A new node is added if there is none."""
+        """Return the name of the node with the text `text`, which is added if it does not exist."""
         if text not in self.texts:
             self.texts.append(text)
         return f"!{self.texts.index(text)}"
@@ -78,6 +78,6 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Return a path for the assembler, which accepts no quotes and no escapes in names."""
+    """Return a path as LLVM text without quotes and backslashes, which the PTX assembler rejects in names."""
     plain = text.replace("\\", "/").replace('"', "'")
     return "".join(c if 32 <= ord(c) < 127 else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in plain)

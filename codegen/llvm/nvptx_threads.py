@@ -150,7 +150,8 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """Return the value whose bits are these 32-bit words, in the dtype of `value`. This inverts `to_words`."""
+    """Return a value of the dtype of `value` from its bits, the 32-bit words `parts`. This is the inverse of
+    `to_words`."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8

@@ -18,7 +18,8 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return the complex number with these two parts. Infinite parts stay exact, unlike in ``real + 1j * imag``."""
+    """Return the complex number with the parts `real` and `imag`. Infinite parts stay exact, unlike in ``real + 1j *
+    imag``."""
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -60,7 +61,7 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return a divisor that cannot trap, and whether `y` could trap (0, or -1 if `x` is the least integer)."""
+    """Return `y`, or 1 if division by `y` would trap, and whether it would trap. It traps for 0 and on overflow."""
     assert isinstance(y.type, np.dtype)
     bad = test(b, "equal", y, zero(b, y))
     if y.type.kind == "i":

@@ -25,7 +25,7 @@ FOLD_LANES = 32
 
 
 class NoLoopError(TypeError):
-    """Raised if an op does not support operands of these dtypes."""
+    """Raised if an op does not support the dtypes of its operands."""
 
 
 def add_op(row: OpDef) -> OpDef:
@@ -46,7 +46,7 @@ def add_op(row: OpDef) -> OpDef:
 
 
 def add_user_op(row: OpDef) -> OpDef:
-    """Add an op for a user function, unless the table has an op of this name. Return the op in the table."""
+    """Add an op for a user function, unless the table already has an op with its name. Return the op in the table."""
     return _ALIASES.setdefault(row.name, row)
 
 
@@ -56,7 +56,7 @@ for _family in (arithmetic, logic, elementary, machine, random_bits):
 
 
 def find_op(name: str) -> OpDef:
-    """Return the op with this name or alias. Raises KeyError if there is none."""
+    """Return the op with the name or alias `name`. Raises KeyError for an unknown name."""
     return _ALIASES[name]
 
 

@@ -19,7 +19,7 @@ LN2 = math.log(2.0)
 
 
 class Real:
-    """A wrapper of a value with Python's operators. Formulas then look as in the literature."""
+    """A value with Python's arithmetic operators, so that formulas can be written as in the literature."""
 
     __slots__ = ("b", "value")
 
@@ -28,7 +28,7 @@ class Real:
         self.value = value
 
     def of(self, name: str, *others: Real | float) -> Real:
-        """Apply an op of the table to this number and other numbers."""
+        """Apply the op `name` to this number and the numbers `others`."""
         operands = [self.value, *(self.like(o).value for o in others)]
         return Real(self.b, self.b.op(name, *operands))
 
@@ -37,7 +37,7 @@ class Real:
         return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
 
     def test(self, name: str, other: Real | float) -> Real:
-        """Compare this number with another number."""
+        """Compare this number with `other` by the comparison op `name`."""
         return Real(self.b, self.b.op(name, self.value, self.like(other).value, dtype=np.bool_))
 
     def __add__(self, other: Real | float) -> Real:
@@ -86,7 +86,7 @@ class Real:
         return Real(self.b, self.b.op("bitwise_xor", self.value, self.b.constant(True, np.bool_)))
 
     def is_(self, number: float) -> Real:
-        """Return whether this number equals a constant."""
+        """Return whether this number equals the constant `number`."""
         return self.test("equal", number)
 
     @property
@@ -105,13 +105,13 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Return `yes` if this truth value holds, otherwise `no`. At most one of them may be a constant."""
+        """Return `yes` if this bool is true, otherwise `no`. At most one of the two may be a constant."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
 
     def signed(self, other: Real | float) -> Real:
-        """Return this magnitude with the sign of another number."""
+        """Return this magnitude with the sign of `other`."""
         return self.of("copysign", other)
 
     @property
@@ -145,7 +145,7 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a bound just below the overflow of exp. Beyond it, exp(x) is computed as exp(x - cut) * exp(cut)."""
+    """Return a number c just below the overflow threshold of exp. For larger x, exp(x) is exp(x - c) * exp(c)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 

@@ -1,4 +1,4 @@
-"""Ops of random numbers at a position: 128-bit arithmetic on pairs of words, output functions, and the numbers themselves.
+"""Ops that compute the random number at a position: 128-bit arithmetic on pairs of words, and output functions.
 
 `weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" give the numbers: an array of
 them is cheap to compute again, so it is not stored for a variable that still refers to it.
@@ -24,7 +24,7 @@ ROUNDS = 10
 
 
 class _Words:
-    """Words in a kernel or in NumPy arrays, with the same operators for both."""
+    """64-bit words in a kernel or in a NumPy array, with the same operators for both."""
 
     # One formula thus is the expansion and the reference. Numbers become constants of 64 bits.
 
@@ -63,7 +63,7 @@ class _Words:
         return self._op("_shift_right_logical", other)
 
     def is_less(self, other: _Words) -> _Words:
-        """Return 1 if the word is less than another one, otherwise 0."""
+        """Return 1 if this word is less than `other`, otherwise 0."""
         if self.b is None:
             return _Words((self.value < other.value).astype(np.uint64))
         less = self.b.op("less", self.value, other.value, dtype=np.bool_)
@@ -104,7 +104,7 @@ def _round(words: list[_Words]) -> list[_Words]:
 
 
 def _output_of(words: list[_Words], index: _Words) -> _Words:
-    """Return the word with an index of 0 to 3."""
+    """Return ``words[index]`` for an index from 0 to 3."""
     found = words[0] & 0
     for k, word in enumerate(words[:4]):
         difference = index ^ k

@@ -235,7 +235,8 @@ def _enclosing_block(body: Block, wanted: Operation) -> Block:
 
 
 def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
-    """Return the depth of the reduction loop that runs in lanes, and whether its tail does too. None if there is none.
+    """Return the depth of the vectorized reduction loop, and whether its tail is vectorized too. Return None if no
+    reduction is vectorized.
 
     The depth is the number of enclosing reduction loops. The tail consists of the elements that do not fill a vector.
     `kernel` is the result of lowering, before any pass.

@@ -57,7 +57,8 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the analysis of a scatter loop. Return None for other loops, and if the values take little work."""
+        """Return the description of a scatter loop, or None for other loops and for values that are cheap to
+        compute."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:
@@ -80,12 +81,12 @@ class _Scatter:
         return cls(loop, ahead, writes, kept) if work >= LEAST_WORK and kept else None
 
     def reads_only(self, pointers: set[Value]) -> bool:
-        """Return whether all loads before the scattered write are from these pointers."""
+        """Return whether all loads before the scattered write are from `pointers`."""
         return all(o.operands[0] in pointers for o in self.ahead if o.opcode == "load")
 
 
 class _Cutter(Rewriter):
-    """Copier of a kernel that splits one of its loops."""
+    """Rewriter that copies a kernel and splits its scatter loop into blocks."""
 
     def __init__(self, kernel: Kernel, scatter: _Scatter) -> None:
         super().__init__(kernel, lambda b, operation, operands: None)

@@ -119,7 +119,7 @@ def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """Print a complex number as ``(1+2j)``. The format applies to both parts."""
+    """Emit a `print` that shows a complex number as ``(1+2j)``. The format applies to both parts."""
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

@@ -51,7 +51,7 @@ _FLOAT16, _FLOAT32, _FLOAT64 = np.dtype(np.float16), np.dtype(np.float32), np.dt
 
 
 def expand_division(kernel: Kernel) -> Kernel:
-    """Return the kernel with float32 quotients and roots expanded. A kernel without them is returned unchanged."""
+    """Return the kernel with float32 quotients and roots expanded, or the kernel itself if it has none."""
     constants = {
         o.results[0]: float(o.attributes["value"])
         for o in kernel.walk()
@@ -93,14 +93,14 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that are casts from dtypes of these kinds with at most 16 bits."""
+    """Return the float32 values that are cast from a dtype of at most 16 bits whose kind is in `kinds`."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether quotients of this constant and a float16 number neither overflow nor underflow in float32."""
+    """Return whether quotients of `number` and a float16 number neither overflow nor underflow in float32."""
     return number == 0 or not np.isfinite(number) or _LEAST**0.5 <= abs(number) <= _LEAST**-0.5
 
 
@@ -150,7 +150,7 @@ def _has_common_divisor(group: Sequence[Operation]) -> bool:
 
 
 class _Writer:
-    """Writer of the code of a group."""
+    """Builder of the code for one group of quotients or roots."""
 
     def __init__(self, builder: KernelBuilder, constants: dict[Value, float]) -> None:
         self.b = builder
@@ -197,7 +197,7 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield the conditions under which the short path is exact.
+        """Yield run-time conditions that together ensure that the short path is exact.
 
         Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """
@@ -216,7 +216,7 @@ class _Writer:
             yield self.test("less", magnitude, most)
 
     def reciprocal(self, b: Value) -> Value:
-        """Return 1/b. It is correctly rounded if b is not extreme."""
+        """Return 1/b, correctly rounded unless intermediate results overflow or underflow."""
         r = self.rough_reciprocal(b)
         return r if b in self.constants else self.fma(self.residual(b, r), r, r)
 
@@ -229,7 +229,7 @@ class _Writer:
             return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """Return a/b. Neither number may be extreme.
+        """Return a/b for numbers whose intermediate results neither overflow nor underflow.
 
         The remainder is subtracted from 0, so that zeros keep their sign for positive b.
         """
@@ -288,7 +288,7 @@ class _Writer:
         return branch.results
 
     def root(self, x: Value) -> Value:
-        """Return the square root of a number that is not extreme. Negative numbers give NaN."""
+        """Return the square root of x for 2**-100 <= x < inf. Negative numbers give NaN."""
         half = self.float32(0.5)
         y = self.approximate("reciprocal root", x)
         g, h = self.b.op("multiply", x, y), self.b.op("multiply", y, half)
@@ -317,7 +317,8 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_loop(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Emit a loop that calls `one` for each item. A loop is smaller than unrolled code, and this code seldom runs."""
+        """Emit a loop that calls `one` for each item, since a loop is smaller than unrolled code and this code seldom
+        runs."""
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])

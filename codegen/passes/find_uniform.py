@@ -51,12 +51,12 @@ class Uniformity:
     homes: dict[Value, frozenset[Operation]] = field(default_factory=dict)
 
     def differs(self, values: Iterable[Value]) -> bool:
-        """Return whether any of these values may differ between the threads of a block."""
+        """Return whether any of `values` may differ between the threads of a block."""
         return any(v in self.varying for v in values)
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Return the result of the analysis, which repeats until it finds no further values that may differ."""
+    """Find the values that may differ between threads, and the divergent operations, by iteration to a fixed point."""
     found = Uniformity(exit=_exit(kernel))
     own = _OWN | {"block_index"} if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):
@@ -144,7 +144,8 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the divergence of the remaining threads after other threads have left."""
+        """Return the causes of divergence among the threads that remain after others have left, and whether any thread
+        has left the kernel."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 

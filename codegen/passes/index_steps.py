@@ -1,4 +1,4 @@
-"""Strides of values with respect to a loop index. They determine vectorization and coalescing."""
+"""Strides of values with respect to a loop index, which determine vectorization and coalescing."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """Return the kernel with ops of user functions replaced by the bodies of these functions.
+    """Return the kernel with each op of a user function replaced by the body of the function.
 
     With `straight`, only ops without control flow are inlined, otherwise only ops with control flow.
     """

@@ -1,4 +1,4 @@
-"""Store values that several loops over a row use. They are then computed only once.
+"""Store values that several loops over a row use, so that they are computed only once.
 
 In: a logical kernel. `describe_rows` gives it the attribute ``kept`` if its rows are short enough, and `keep_rows`
 gets it with lanes. Out: the first loop also writes values that later loops would recompute to thread-local memory,

@@ -1,4 +1,4 @@
-"""Find indices that are multiples of the vector length. They determine the alignment of accesses.
+"""Find indices that are multiples of the vector length, which determine the alignment of accesses.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
 parameters that have to be multiples of a power of two for this. For exact sizes, there are no such parameters.
@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of which parameters must be multiples of a power of two so that a value is a multiple of that power.
+    """Analysis of the parameters that must be multiples of a power of two so that a value is a multiple of that power.
 
     Parameters
     ----------
@@ -108,7 +108,8 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers whose accesses are all whole, aligned vectors, and the parameters on which this depends.
+    """Return the pointers whose accesses are all whole, aligned vectors, and the parameters that must be multiples of
+    `lanes`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Reordering of reductions: whether the order affects the bits, and initial values of additional accumulators."""
+"""Properties of reductions for reordering: whether the order affects the bits, and identities of the accumulators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver of passes that replace operations. It rebuilds a kernel block by block.
+"""The driver of passes that replace operations, which rebuilds a kernel block by block.
 
 In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel, and the old
 kernel is unchanged. Operations for which the function returns None are copied.
@@ -35,7 +35,7 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """Return the new kernel. Parameters are kept unless a rule has replaced them."""
+        """Rebuild the kernel and return it. Parameters are kept unless a rule has replaced them."""
         for parameter in self.old.parameters:
             if parameter.value not in self.map:
                 self.builder.kernel.parameters.append(parameter)

@@ -173,7 +173,7 @@ class _Finder:
         return None
 
     def step(self, advance: Operation) -> Value | None:
-        """Return the value that a store adds to the variable, or None if the store does not increment it."""
+        """Return the value that a store adds to the variable, or None if the store is not an increment."""
         maker = self.makers.get(advance.operands[2])
         if maker is None or maker.opcode != "add":
             return None
@@ -184,7 +184,8 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable is only loaded and stored, and each load is in the loop or between `first` and it."""
+        """Return whether all uses of a variable are loads and stores, with each load in the loop or between `first` and
+        the loop."""
         around = set(inside)
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:
@@ -223,7 +224,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether the only effect of an `if` is to leave the scope with this label when its condition holds."""
+    """Return whether the only effect of an `if` is to leave the scope `label` when its condition holds."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results
@@ -308,7 +309,7 @@ class _Sharer(Rewriter):
         b.emit("yield")
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Recompute the value that the first thread has."""
+        """Emit code by which each thread recomputes the first thread's value of `value`."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

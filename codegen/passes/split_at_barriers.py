@@ -194,7 +194,7 @@ class _Splitter:
     # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation]) -> bool:
-        """Mark the operations that must execute once for all threads. Return whether all of them are uniform.
+        """Mark the operations that must execute once for all threads. Return whether all marked operations are uniform.
 
         These are the operations around synchronization points, the loops in `loops`, and everything on which these
         depend.
@@ -239,7 +239,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the operations that enclose an operation which is executed once. They are also executed once."""
+        """Mark the operations that enclose an operation which is executed once, since they are also executed once."""
         for o in around:
             if o in self.once:
                 continue
@@ -259,7 +259,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value that is needed outside of all runs."""
+        """Mark a value that is used outside of all runs, and the operations that compute it."""
         if value in self.needed:
             return
         self.needed.add(value)

@@ -25,7 +25,7 @@ _COMPARISONS = ("greater_equal", "less_equal")
 
 
 def split_borders(kernel: Kernel) -> Kernel:
-    """Return the kernel with the middle ranges of its loops separated."""
+    """Return the kernel with separate code for the middle ranges of its loops."""
     if not any("likely" in o.attributes for o in kernel.walk()):
         return kernel
     return _Splitter(kernel).run()
@@ -44,7 +44,7 @@ class _Splitter:
         self.split = True  # whether loops are split: not inside a loop that could not be split
 
     def run(self) -> Kernel:
-        """Return the new kernel."""
+        """Split the kernel's loops and return the kernel."""
         self.block(self.kernel.body)
         self.kernel.body = self.builder.kernel.body
         return self.kernel
@@ -191,7 +191,7 @@ class _Splitter:
         b.emit("if", (short,), (), (split, whole))
 
     def copies_over_ranges(self, operation: Operation, pieces: Sequence[Any]) -> Block:
-        """Return a block with copies of a loop.
+        """Return a block with a copy of a loop for each range in `pieces`.
 
         Each has a start, a stop, the known results of comparisons, and attributes.
         """

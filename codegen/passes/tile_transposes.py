@@ -33,7 +33,7 @@ def tile_size(itemsizes: Sequence[int]) -> int:
 
 
 def tile_transposes(kernel: Kernel) -> Kernel:
-    """Tile each pair of nested loops that gains from it.
+    """Tile each pair of nested loops that gains from tiling.
 
     The kernel's attribute ``grain`` is the granularity of the outermost loop's chunks.
     """
@@ -158,7 +158,7 @@ class _Tiling:
         return tiles
 
     def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
-        """Return a value recomputed for other indices of the two loops."""
+        """Return a copy of a value, recomputed with the values in `known` in place of the loop indices."""
         return copy_of(self.builder, value, self.made, known)
 
     def _along(self) -> list[Operation]:

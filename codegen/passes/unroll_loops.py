@@ -60,7 +60,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop whose extent is one of these parameters."""
+    """Return whether an operation is an innermost loop whose extent is in `parameters`."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1
@@ -91,7 +91,7 @@ class _Unroller:
                 self.known[p.value] = values[p.value.name]
 
     def run(self) -> Kernel:
-        """Return the new kernel."""
+        """Unroll the loops and return the new kernel."""
         self.block(self.kernel.body)
         return replace(self.kernel, body=self.builder.kernel.body)
 

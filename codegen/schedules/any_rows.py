@@ -1,4 +1,4 @@
-"""Row reductions for rows of any length in one kernel.
+"""Row reductions by one kernel for rows of any length.
 
 Each launch makes the decisions that `rows.py` makes at compile time for one length.
 
@@ -51,13 +51,13 @@ LOADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """The decision for rows of any length: the number of vectors per thread in registers, for each code variant."""
+    """The decision for rows of any length: how many vectors each thread keeps in registers, for each code variant."""
 
     kept: tuple[int, ...]
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the decision for rows of any length. Return None for other kernels and for `exact` sizes."""
+    """Return the decision for a row reduction, or None for other kernels and if `exact` is true."""
     if exact:
         return None
     row = find_row(nest)
@@ -181,7 +181,7 @@ class AnyRowWriter(RowWriter):
         return self.team.length if self.known.kept else length
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the threads that share a row. All these threads get the result."""
+        """Combine the partial results of the threads that share a row. All threads of the row get the result."""
         w = self.w
         if not self.alone:
             values = reduce_warp(w, combine, values, GPU.warp // 2)
@@ -194,7 +194,7 @@ class AnyRowWriter(RowWriter):
         return values
 
     def _combine_warps(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the warps that share a row. All these warps get the result."""
+        """Combine the partial results of the warps that share a row. All warps of the row get the result."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = share_by_warps(w, values, most)

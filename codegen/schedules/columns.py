@@ -50,7 +50,7 @@ class ColumnReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """Return the decision for these sizes, or None if the kernel is not a column reduction."""
+    """Return the decision for the sizes `sizes`, or None if the kernel is not a column reduction."""
     row = find_columns(nest)
     if row is None:
         return None
@@ -96,7 +96,7 @@ def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """Return a column reduction's item as loops over rows, or None for other items."""
+    """Return the item of a column reduction as a `RowNest`, or None for other items."""
     if not nest.levels:
         return None
     row = find_row(nest)
@@ -162,7 +162,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
 
 def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
-    """Return the binary logarithm of `_side`, computed at run time."""
+    """Emit code that computes the binary logarithm of `_side` at run time."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
     for k in range(GPU.warp.bit_length() - 1):
@@ -257,7 +257,7 @@ class ColumnWriter(RowWriter):
         return self._nested(w.select(more, left, lambda: opened.results[1:]))
 
     def _row(self, loop: Operation, row: Value, inside: Value | None) -> Slot:
-        """Return the elements of a row in this thread's columns."""
+        """Return the slot that contains the elements of a row in this thread's columns."""
         valid: list[Value | None] = list(self.columns.valid)
         if inside is not None:
             valid = [inside if v is None else self.w.builder.op("bitwise_and", v, inside) for v in valid]
@@ -271,7 +271,7 @@ class ColumnWriter(RowWriter):
     # -- combination across threads -------------------------------------------------------------------
 
     def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """Combine the partial results of the threads that share columns. All these threads get the result."""
+        """Combine the partial results of the threads that share columns. All threads of the columns get the result."""
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):

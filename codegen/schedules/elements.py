@@ -96,7 +96,7 @@ def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Elements | None:
-    """Return the decision for these sizes. Return None for kernels without loops, or with loops in their items."""
+    """Return the decision for the sizes `sizes`, or None for kernels without loops or with loops in their items."""
     if has_regions(nest.item) or not nest.levels:
         return None
     lanes, vectors = vector_lanes(kernel, nest)

@@ -14,7 +14,7 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The decision of the fallback schedule. It has no parameters."""
+    """The decision of the fallback schedule, which has no parameters."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:

@@ -62,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Restore the memo at the end of the ``with`` block, without loads from memory that the kernel may write."""
+        """Context manager that restores the memo at its end, except for loads from memory that the kernel may write."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -82,7 +82,7 @@ class LaneWriter:
     def slot_within(
         self, base: Value | None, offset: Value, length: Value, there: Value | None = None, *, whole: bool = False
     ) -> Slot:
-        """Return the slot at `offset` from `base`. It is valid if `offset` is less than `length`.
+        """Return the slot at `offset` from `base`, which is valid if `offset` is less than `length`.
 
         `length` elements can be read, or `there` elements if `there` is given. With `whole`, the lanes of a slot are
         either all valid or all invalid.
@@ -277,7 +277,7 @@ class LaneWriter:
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for a lane.
+        """Emit an operation for one lane, under a condition if it is an unsafe load.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """

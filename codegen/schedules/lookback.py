@@ -106,13 +106,13 @@ def _descriptors_of_row(tiles: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The decision that several blocks share a row. Its only parameters are those of the alignment."""
+    """The decision for scans in which several blocks share a row. It contains only the parameters of the alignment."""
 
     keeps_alignment: ClassVar[bool] = True
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """Return the decision for these sizes, or None for a kernel without look-back descriptors."""
+    """Return the decision for the sizes `sizes`, or None for a kernel without look-back descriptors."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)
@@ -348,7 +348,7 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish the total of this tile, and what it completes. Return the prefix of the tile.
+    """Publish the totals of this tile and of the group of tiles that it ends, if any. Return the prefix of the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

@@ -52,7 +52,7 @@ class Nest:
         return [*self.inward, *self.item]
 
     def points(self, sizes: Mapping[str, int]) -> int:
-        """Return the number of points of the launch domain for these sizes."""
+        """Return the number of points of the launch domain for the sizes `sizes`."""
         return prod(sizes[level.extent.name] for level in self.levels)
 
 
@@ -94,12 +94,12 @@ def _zeros(kernel: Kernel) -> set[Value]:
 
 
 def has_stores(operations: Iterable[Operation]) -> bool:
-    """Return whether these operations, or operations nested in them, write memory."""
+    """Return whether any of `operations`, or of the operations nested in them, writes memory."""
     return any(o.opcode in ("store", "atomic") for o in program_order(operations))
 
 
 def has_regions(operations: Iterable[Operation]) -> bool:
-    """Return whether any of these operations has a region, such as a loop or a branch."""
+    """Return whether any of `operations` has a region, such as a loop or a branch."""
     return any(o.regions for o in operations)
 
 
@@ -137,7 +137,7 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether more bytes are contiguous only along the innermost domain loop than along the distributed loops."""
+    """Return whether more bytes are contiguous along the innermost domain loop only than along the loops `loops`."""
     if not nest.levels:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]
@@ -160,7 +160,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
 
 
 def pressure(operations: Iterable[Operation]) -> int:
-    """Return the maximum number of 32-bit registers that the results of these operations need at the same time."""
+    """Return the maximum number of 32-bit registers that the results of `operations` occupy at the same time."""
     ordered = [o for o in program_order(operations) if o.opcode != "constant"]
     made = {v for o in ordered for v in o.results if not isinstance(v.type, Pointer)}
     last: dict[Value, int] = {}

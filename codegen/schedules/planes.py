@@ -46,7 +46,7 @@ class RowPlanes(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowPlanes | None:
-    """Return the decision for these sizes, or None if another schedule is better."""
+    """Return the decision for the sizes `sizes`, or None if another schedule is better."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.operations):
         return None
     operations = _operations(nest)

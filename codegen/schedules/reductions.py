@@ -220,7 +220,7 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Return the number of threads along each of the nested loops, and this thread's index among them.
+    """Return the number of threads along each of the nested loops, and this thread's index along each loop.
 
     The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
     """
@@ -357,7 +357,7 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine accumulators with those of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
+    """Combine accumulators with the accumulators of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     found = combine_all(w, combine, values, others)
     if within is None:

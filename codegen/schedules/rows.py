@@ -133,7 +133,7 @@ class EachRow(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return the decision for these sizes, or None if another schedule is better."""
+    """Return the decision for the sizes `sizes`, or None if another schedule is better."""
     row = find_row(nest)
     if row is None or row.stop.name not in sizes:
         return None
@@ -143,7 +143,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the decision for rows of this length.
+    """Return the decision for rows of the length that `sizes` contains.
 
     A thread keeps its part of the row in registers if the part fits.
     """
@@ -154,7 +154,7 @@ def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str
 
 
 def threads_of(length: int) -> int:
-    """Return the number of threads for a row of this length."""
+    """Return the number of threads for a row of length `length`."""
     return GPU.warp if length <= WARP_LENGTH else GPU.block if length <= BLOCK_LENGTH else GPU.wide_block
 
 
@@ -279,7 +279,7 @@ class RowWriter:
             read, written = (read or loads) and not folds, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
-        """Return whether the operations read memory that the kernel may write, and whether they write memory."""
+        """Return whether the operations `part` read memory that the kernel may write, and whether they write memory."""
         inner = list(program_order(part))
         loads = any(o.opcode == "load" and o.operands[0] not in self.writer.steady for o in inner)
         return loads, any(o.opcode in ("store", "atomic") for o in inner)
@@ -297,7 +297,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Return whether this thread executes the operations that only one thread of the row executes."""
+        """Return whether this thread is the first thread of its row. Only the first thread executes the tail."""
         return self.w.test("equal", self.part, 0)
 
     def _synchronize(self) -> None:
@@ -331,7 +331,7 @@ class RowWriter:
     def _emit_iteration(
         self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
-        """Emit the body of the loop for these slots. Return the accumulators."""
+        """Emit the body of `loop` for the elements of `slots`. Return the new accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
 
@@ -398,7 +398,7 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
     def _readable_length(self, length: Value) -> Value:
-        """Return the number of elements that can be read in a part of the row with this length."""
+        """Return the number of elements that may be read if `length` elements belong to this part of the row."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
@@ -456,7 +456,7 @@ class RowWriter:
     # -- combination across threads ----------------------------------------------------------------
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Combine the partial results of the threads that share a row. All these threads get the result."""
+        """Combine the partial results of the threads that share a row. All threads of the row get the result."""
         w = self.w
         values = reduce_warp(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp

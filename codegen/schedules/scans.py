@@ -105,7 +105,7 @@ def find_scan(nest: Nest) -> Scan | None:
 
 
 def operands_of(operation: Operation) -> list[Value]:
-    """Return the operands of an operation, including those in its regions."""
+    """Return the operands of an operation and of all operations in its regions."""
     return [v for o in program_order([operation]) for v in o.operands]
 
 
@@ -122,7 +122,7 @@ class RowScan(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> RowScan | None:
-    """Return the decision for these sizes, or None if another schedule is better."""
+    """Return the decision for the sizes `sizes`, or None if another schedule is better."""
     scan = find_scan(nest)
     if scan is None or scan.loop.operands[1].name not in sizes:
         return None
@@ -165,7 +165,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowScan, target: Target) -> Kern
 
 
 def _write_rows(w: ThreadWriter) -> None:
-    """Write the scans of rows with one thread per row."""
+    """Emit the scans of rows, with one thread per row."""
     item = w.compute("add", w.compute("multiply", w.block, GPU.block), w.thread)
     with w.when(w.test("less", item, w.product(w.extents()))):
         w.bind(w.nest.levels, item)
@@ -249,7 +249,7 @@ class TileScanner:
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the value to scan for each element of a vector. For elements beyond the row, it is the identity."""
+        """Return the value to scan for each element of a vector. Elements beyond the row get the identity."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)

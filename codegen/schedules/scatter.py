@@ -51,7 +51,7 @@ class PrivateScatter(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
-    """Return the decision for these sizes, or None if the schedule does not fit."""
+    """Return the decision for the sizes `sizes`, or None if the schedule does not fit."""
     atomic = find_scatter(nest)
     if atomic is None or "places" not in kernel.attributes:
         return None

@@ -75,7 +75,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the decision for a merged kernel at these sizes.
+    """Return the decision for a merged kernel at the sizes `sizes`.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """
@@ -162,7 +162,7 @@ def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Count this block as finished. Return in all its threads whether it is the last block."""
+    """Emit code that counts this block as finished. Return a bool that is true in all threads of the last block."""
     b = w.builder
     counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)

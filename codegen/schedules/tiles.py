@@ -72,7 +72,7 @@ class TransposedTiles(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TransposedTiles | None:
-    """Return the decision for these sizes, or None if the schedule does not fit.
+    """Return the decision for the sizes `sizes`, or None if the schedule does not fit.
 
     Tiles are accessed element by element if vectors are not aligned, or do not fit into the registers.
     """

@@ -64,7 +64,7 @@ class ThreadWriter:
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
-        """Return a constant. It is emitted at the start of the kernel."""
+        """Return a constant, which is emitted at the start of the kernel."""
         with self.builder.at(0):
             found = self.builder.constant(value, dtype)
         if dtype is None:
@@ -148,7 +148,7 @@ class ThreadWriter:
     def select(
         self, condition: Value, yes: Callable[[], Sequence[Value]], no: Callable[[], Sequence[Value]]
     ) -> tuple[Value, ...]:
-        """Emit an ``if`` with two regions, and return its results. The region that runs yields them."""
+        """Emit an ``if`` with two regions, and return the values that the executed region yields."""
         regions = []
         given: Sequence[Value] = ()
         for make in (yes, no):
@@ -192,7 +192,7 @@ class ThreadWriter:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Emit a test of whether all these parameters are multiples of `lanes`, which is a power of two."""
+        """Emit a test of whether all parameters in `names` are multiples of `lanes`, which is a power of two."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:
@@ -238,7 +238,7 @@ class ThreadWriter:
             self.map[levels[0].index] = flat
 
     def enter(self, levels: Sequence[Level]) -> None:
-        """Copy the operations that stand before the loops `levels`: they compute values of the loops around them."""
+        """Copy the operations that precede each of the loops `levels` in its enclosing loop."""
         for level in levels:
             self.copy(level.before)
 

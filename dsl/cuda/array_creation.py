@@ -94,7 +94,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether only kernels use arrays of a dtype (records, dates, text), for which weft has no arithmetic."""
+    """Return whether weft has no arithmetic for `dtype`, as for records, dates and text, which only kernels use."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
@@ -108,7 +108,8 @@ class _Constructor(type):
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays. A call creates an uninitialized array, and all weft arrays are instances."""
+    """Numba's class of device arrays. All weft arrays are instances, and calling the class creates an uninitialized
+    array."""
 
     makes = (Array, MemoryArray)
 

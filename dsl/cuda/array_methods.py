@@ -91,7 +91,8 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view in another dtype is an `Array`, as on the CPU. On a GPU, it is a `MemoryArray`."""
+    """Return whether a view of `array` in dtype `dtype` is an `Array`, as on the CPU. Otherwise, it is a
+    `MemoryArray`."""
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
 

@@ -28,7 +28,7 @@ class MemoryInfo(NamedTuple):
 
 
 class Device:
-    """A device, under Numba's names. ``with cuda.gpus[1]:`` makes it the current one.
+    """A device, under Numba's names. ``with cuda.gpus[1]:`` makes the device current.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Context:
         self.device.__enter__()
 
     def pop(self) -> None:
-        """Make the device current that was current before the last `push`."""
+        """Restore the device that was current before the last `push`."""
         self.device.__exit__()
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""Arrays that only kernels and copies use: arrays of records, and arrays seen in another dtype.
+"""Arrays that only kernels and copies use: records, dates or text, and views of device arrays in another dtype.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
 but which has no arithmetic. Invariant: it refers to the storage, not to its current memory. It and weft arrays over
@@ -152,7 +152,7 @@ class MemoryArray:
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """Return a view of this array. Its layout is that of `view`, a NumPy view of the array `shadow`."""
+        """Return a view of this array with the layout of `view`, which is a NumPy view of `shadow`."""
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
@@ -254,7 +254,7 @@ class MemoryArray:
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Copy the elements to an `Array`, or to a new `MemoryArray` if they are records."""
+        """Copy the elements to an `Array`, or to a new `MemoryArray` if the elements are records."""
         values = self.numpy()
         if self.dtype.names is None:
             return convert(values)

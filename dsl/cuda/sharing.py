@@ -36,7 +36,7 @@ class HandleBytes(bytes):
 
 
 class IpcArrayHandle:
-    """A picklable handle to an array's memory. Another process opens it by a ``with`` statement.
+    """A picklable handle to an array's memory. Another process opens the handle in a ``with`` statement.
 
     The process that made the handle must keep the array alive.
     """

@@ -197,7 +197,7 @@ def per_thread_default_stream() -> Stream:
 
 
 def external_stream(ptr: int) -> Stream:
-    """Return a `Stream` for a CUDA stream that other code created, given its handle. weft does not destroy it.
+    """Return a `Stream` for the CUDA stream with the handle `ptr`, which other code has created and must destroy.
 
     Examples
     --------

@@ -16,7 +16,7 @@ MAIN, NEXT, KEY = 0, 1, 2
 
 
 def stop(record: int, error: BaseException) -> None:
-    """Make the kernel with this failure record stop and raise an exception.
+    """Make the kernel with the failure record `record` stop and raise an exception.
 
     The threads of the kernel exit at their next interrupt poll.
     """

@@ -1,4 +1,4 @@
-"""The native code of free lists: it keeps deleted buffers and takes them for new requests.
+"""The native code of free lists, which keeps deleted buffers and reuses them for new requests.
 
 This module also defines the layout of the records that the functions read.
 
@@ -70,7 +70,7 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit the address of a field of a buffer, whose offset is stored with the free lists."""
+    """Emit the address of a field of the buffer `thing`. Word number `which` of `store` contains the field's offset."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 

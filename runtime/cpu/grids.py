@@ -27,7 +27,7 @@ IN_STEP = 1 << 11
 
 
 def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int]:
-    """Return how the blocks of a kernel are divided: the number of threads, and the number of blocks per chunk."""
+    """Return the number of threads that run a kernel's blocks, and the number of blocks per chunk."""
     if function.cooperative or not function.parallel:
         return 1, blocks
     if not function.strided and blocks * prod(block) < THREADS_GRAIN:
@@ -40,7 +40,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry function and its argument slots. If possible, Ctrl-C interrupts a kernel run by this function.
+    """Return an entry function that runs a kernel, and its argument slots. If possible, Ctrl-C interrupts the function.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `slots`.
     """
@@ -94,7 +94,7 @@ class PreparedGrid:
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
     def run(self, items: list[int], stream: object = None) -> None:
-        """Run the kernel to its end with these arguments.
+        """Run the kernel to its end with the arguments `items`.
 
         `stream` has no effect. Raises `KernelFault` if threads wait for each other forever.
         """

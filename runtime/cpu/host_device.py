@@ -56,7 +56,7 @@ class CpuDevice(SynchronousDevice):
         return found
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate the buffers of `requests`, and store them in the table."""
+        """Allocate the buffers of `requests`, and store them in `table`."""
         call = requests.call
         if call is None or call(requests.address, table):
             allocate_for_plan(self, table, requests, lambda nbytes: size_class(nbytes or 1))

@@ -56,7 +56,7 @@ _TUPLE = ("an", "example", "tuple")
 
 
 def check_objects() -> None:
-    """Raise CompileError if this Python's object layout is not the one that native code supports."""
+    """Raise CompileError if native code does not support the object layout of this Python."""
     length = ctypes.c_int64.from_address(id(_TUPLE) + TUPLE_LENGTH).value
     if sys.implementation.name != "cpython" or _header != HEADER or length != len(_TUPLE):
         raise CompileError("native code does not know this Python's objects")
@@ -188,7 +188,7 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file, for a given processor or for any of this machine's architecture."""
+    """Compile LLVM text to an object file, for `processor` or by default for any processor of this architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -354,7 +354,8 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit the address of a 64-bit word, given a base address and an index. Return its name."""
+        """Emit the address of the 64-bit word at index `word` from the address `base`. Return the name of the
+        result."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:

@@ -1,4 +1,4 @@
-"""Native functions as the operators of a class. Python calls them through slots of the type, without a lookup.
+"""Native functions as the operators of a class, which Python calls through slots of the type without a lookup.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -89,7 +89,7 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Make instances of a class callable by a native function, as their method ``__call__``.
+    """Set the method ``__call__`` of a class to a native function.
 
     Raises CompileError if native code cannot be compiled.
     """
@@ -97,7 +97,7 @@ def put_call(kind: type, builtin: Builtin) -> None:
 
 
 def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[int]) -> None:
-    """Set special methods of a class to native code, in the way of a C extension."""
+    """Set special methods of a class to native code, as a C extension does."""
     find, number = _find_operator(), next(_free[way])
     at = _FIRST + _EACH * number
     _TABLE[at : at + _EACH] = words  # type: ignore[assignment]

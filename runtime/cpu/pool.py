@@ -1,4 +1,4 @@
-"""The worker threads of the CPU device. They are native threads, and never hold Python's GIL.
+"""The worker threads of the CPU device: native threads that never hold Python's GIL.
 
 In: a kernel's entry, its slots, and the extent of its outermost loop. Out: the completed loop. Invariant: one job at
 a time is divided among the workers. A second thread with a job runs it without the workers.
@@ -62,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class _Code(NamedTuple):
-    """The native functions of the pool: they run a job, run a worker, and copy bytes."""
+    """The native functions of the pool, which run a job, run a worker, and copy bytes."""
 
     run: Any
     address: int

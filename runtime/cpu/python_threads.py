@@ -35,7 +35,7 @@ class _Job:
         self._errors: list[BaseException] = []
 
     def serve(self) -> None:
-        """In a worker thread, run calls until the queue is empty."""
+        """Run calls until the queue is empty. Worker threads call this method."""
         # Invariant: a worker registers before it takes a call, so that a caller that finds an empty queue waits for the
         # worker
         self._begun.append(None)
@@ -56,7 +56,7 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """In the calling thread, run calls until the queue is empty, then wait for the workers.
+        """Run calls in the calling thread until the queue is empty, then wait for the workers.
 
         Raises the exception of a call that failed.
         """
@@ -88,7 +88,7 @@ class _Workers:
         self._avoided = (-1, 0)  # the processor that the workers avoid, and the number of workers that do
 
     def offer(self, job: _Job, threads: int) -> None:
-        """Give a job to at most `threads` workers."""
+        """Pass a job to at most `threads` workers."""
         try:
             while self._count < threads:
                 # (`threading` would wait for the thread to start: forever, if there is no memory)

@@ -95,7 +95,7 @@ class CudaDevice(GpuServices):
         return self.memory.allocate(nbytes)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate the buffers of `requests`, and store them in the table."""
+        """Allocate the buffers of `requests`, and store them in `table`."""
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:

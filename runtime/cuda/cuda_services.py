@@ -101,7 +101,7 @@ class GpuServices(Named):
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:
-        """Return a new stream, or a wrapper of an existing CUDA stream, which keeps `owner` alive."""
+        """Return a new stream, or a wrapper of an existing CUDA stream. The wrapper keeps `owner` alive."""
         stream = self._order.create(handle, owner)
         self.streaming = self.streaming or not stream.is_main
         return stream
@@ -205,7 +205,7 @@ class GpuServices(Named):
                 self._driver.call("cuMemcpyHtoDAsync", address, values.ctypes.data, values.nbytes, queue)
 
     def _heard(self, name: str, nbytes: int, copy: Callable[[CudaStream], None]) -> None:
-        """Run `copy` in the stream of the calling thread, through the listeners of launches."""
+        """Run `copy` in the stream of the calling thread, and notify the listeners of launches."""
         stream = self._order.current
         if Listening.listeners:
             launch_heard(self, LaunchNote(name, nbytes=nbytes), partial(copy, stream))
@@ -234,7 +234,7 @@ class GpuServices(Named):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU that owns an address, or None if there is no such GPU."""
+        """Return the number of the other GPU that owns an address, or None if no other GPU owns it."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)

@@ -112,7 +112,8 @@ class CrossedList:
         self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes that `stream` may use, and return it. Return None if there is none.
+        """Remove and return a block of `size` bytes that `stream` may use, or return None if the list has no such
+        block.
 
         The stream must have waited for the other users of the block.
         """
@@ -264,7 +265,7 @@ class MemoryPool(Counted):
         return PoolBlock(self, address, size, nbytes, stream)
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
-        """Allocate the buffers of `requests`, and store them in the table."""
+        """Allocate the buffers of `requests`, and store them in `table`."""
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
             allocate_for_plan(self.device, table, requests, _listed_class)
@@ -355,7 +356,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.home)
 
     def _take_back(self, address: int, size: int, home: CudaStream) -> None:
-        """Cache or free a block that no third stream has used."""
+        """Cache or free a block that only its home stream and the device's own stream have used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, home)

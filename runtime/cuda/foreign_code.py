@@ -1,4 +1,5 @@
-"""Code with which kernels are linked: CUDA C++, PTX, cubins, fatbins, object files, libraries and LTO-IR.
+"""Separately compiled code for linking with kernels: CUDA C++, PTX, cubins, fatbins, object files, libraries and
+LTO-IR.
 
 In: the contents of files. Out: a digest that kernels carry, and a linked cubin. Invariant: a digest names the same
 contents in every process, so that a cached kernel is linked to the code for which it was compiled.
@@ -19,7 +20,7 @@ ForeignKind = Literal["cu", "ptx", "cubin", "fatbin", "object", "library", "ltoi
 
 @dataclass(frozen=True, slots=True)
 class ForeignCode:
-    """A file of code with which kernels are linked."""
+    """A file of separately compiled code for linking with kernels."""
 
     kind: ForeignKind
     name: str
@@ -41,7 +42,7 @@ def register_foreign(code: ForeignCode) -> str:
 
 
 def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
-    """Return the registered code with these digests as inputs for the linker.
+    """Return the registered code with the digests `digests` as inputs for the linker.
 
     Raises CompileError if CUDA C++ does not compile, or if NVRTC is missing.
     """
@@ -49,7 +50,7 @@ def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
 
 
 def needs_link_time_optimization(digests: Sequence[str]) -> bool:
-    """Return whether the code with any of these digests is LTO-IR."""
+    """Return whether any code with a digest in `digests` is LTO-IR."""
     return any(_known[digest].kind == "ltoir" for digest in digests)
 
 

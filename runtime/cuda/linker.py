@@ -35,7 +35,7 @@ MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvj
 
 
 def newest_ptx(driver: tuple[int, int]) -> int:
-    """Return the newest PTX version that is supported by a driver for the given CUDA version."""
+    """Return the newest PTX version that a driver for the CUDA version `driver` supports."""
     return max((ptx for version, ptx in PTX_VERSIONS.items() if version <= driver), default=min(PTX_VERSIONS.values()))
 
 

@@ -103,7 +103,7 @@ class Modules:
         self._takes_cubins = True
 
     def load(self, code: ObjectCode, arch: str) -> CudaFunction:
-        """Load a kernel's code on a GPU of this architecture, and return the kernel.
+        """Load a kernel's code on a GPU of the architecture `arch`, and return the kernel.
 
         Raises CudaError if the driver rejects the code.
         """

@@ -270,7 +270,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Make `stream` wait for the work that new work in it depends on. Return the driver's handle of the stream.
+        """Make `stream` wait for the work on which new work in the stream depends. Return the stream's driver handle.
 
         None is the stream of the calling thread.
         """

@@ -174,7 +174,7 @@ def yn(n: int, x: float) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the float32 version of a float64 function of an order and a number. The result is rounded once."""
+    """Return a float32 version of `function`, which takes an order and a float64. Its result is rounded once."""
 
     def apply(n: int, x: float) -> Any:
         return np.float32(function(n, np.float64(x)))

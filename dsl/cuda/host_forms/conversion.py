@@ -84,7 +84,7 @@ def from_half(bits: np.integer) -> np.float32:
 
 
 def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
-    """Return a function that reads an integer's bits as an unsigned number, and converts it to the nearest float."""
+    """Return a function that converts an integer, read as unsigned, to the nearest float of type `kind`."""
 
     def apply(x: Any) -> Any:
         return kind(unsigned(x))

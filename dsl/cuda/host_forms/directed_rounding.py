@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round down: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
+    """Return the result rounded down, given the nearest number `r` and the sign of its error `e`."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Round up: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
+    """Return the result rounded up, given the nearest number `r` and the sign of its error `e`."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Round towards zero: correct r, a result rounded to nearest, by its error e. Only the sign of e matters."""
+    """Return the result rounded towards zero, given the nearest number `r` and the sign of its error `e`."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -80,7 +80,7 @@ def _scaled_error(x: float, y: float, z: float, r: float) -> float:
 
 
 def fma_sign(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of the rounding error x*y + z - r. Here r is the rounded value of x*y + z."""
+    """Return a number with the sign of the error x*y + z - r, where r is x*y + z rounded to nearest."""
     p = abs(x * y)
     q = abs(z)
     e = 0.0
@@ -223,7 +223,7 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand, in the rounding direction that `choose` implements.
+    """Return a function of one operand that computes a result by `error` and rounds it by `choose`.
 
     `error` computes the result rounded to nearest and its error.
     """
@@ -236,7 +236,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands, in the rounding direction that `choose` implements.
+    """Return a function of two operands that computes a result by `error` and rounds it by `choose`.
 
     `error` computes the result rounded to nearest and its error.
     """

@@ -90,12 +90,12 @@ def select_bytes(x: int, y: int, selector: int) -> np.int32:
 
 
 def multiply_24(x: int, y: int) -> int:
-    """Return the product of two signed integers, of which only the lower 24 bits are used."""
+    """Return the product of the lower 24 bits of two signed integers."""
     return ((x << 8) >> 8) * ((y << 8) >> 8)
 
 
 def multiply_24_unsigned(x: int, y: int) -> np.int32:
-    """Return the product of two unsigned integers, of which only the lower 24 bits are used."""
+    """Return the product of the lower 24 bits of two unsigned integers."""
     return np.int32((np.uint32(x) & 0xFFFFFF) * (np.uint32(y) & 0xFFFFFF))
 
 
@@ -159,7 +159,7 @@ def absolute_difference_unsigned(x: int, y: int, z: int) -> int:
 
 
 def extreme_unsigned(choose: Callable[..., Any], unsigned: Any, signed: Any) -> Callable[..., Any]:
-    """Return a function that applies `choose`, a minimum or maximum, to the bits of integers as unsigned numbers."""
+    """Return a function that applies `choose`, a minimum or maximum, to integers read as unsigned numbers."""
 
     def apply(x: int, y: int) -> Any:
         return signed(choose(unsigned(x), unsigned(y)))

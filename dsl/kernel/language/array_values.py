@@ -37,7 +37,7 @@ from weft.runtime import counted
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """Return an extent as an integer of the kernel language, which is typed like a Python int and known to be >= 0."""
+    """Return `extent` as a non-negative kernel integer that is promoted like a Python int."""
     if isinstance(extent, int):
         return Constant(extent)
     return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
@@ -76,7 +76,7 @@ def known_shape(value: object) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Return the non-negative position that an index denotes on an axis.
+    """Convert an index on an axis of length `extent` to a non-negative position.
 
     In kernels with `debug` or the setting `checked`, the position is checked against the bounds of the axis.
 
@@ -122,7 +122,7 @@ def _check(
 
 
 def select(c: Compiler, array: ArrayValue, index: Any) -> Any:
-    """Compile ``array[index]``, which gives an element or a view."""
+    """Compile ``array[index]``. Return an element if the index selects a single one, otherwise a view."""
     view = view_of(c, array, index)
     return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
 
@@ -133,7 +133,7 @@ def _keeps_array(index: Any) -> bool:
 
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
-    """Return the view ``array[index]``. For the index of a single element, the view has no axes."""
+    """Return the view ``array[index]``. If the index selects a single element, the view has no axes."""
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
@@ -311,13 +311,13 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index of an array's element, given an index of the shape to which the array is broadcast."""
+    """Return the index into `array` for the index `place` into the shape to which `array` is broadcast."""
     own = place[len(place) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
 def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
-    """Return a run-time bool: whether a view must be assigned from its last element to its first.
+    """Return a run-time bool that is true if `value` must be assigned to `view` from the last element to the first.
 
     The result is None if any order works.
 
@@ -350,7 +350,7 @@ def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
 
 
 class each:
-    """Context manager that compiles one loop per axis of a shape. It yields the loop indices.
+    """Context manager that compiles one loop per axis of a shape and yields the loop indices.
 
     If `backward` is true at run time, indices run from the last to the first.
     """
@@ -408,7 +408,7 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride between adjacent elements of a contiguous array: 1, or the itemsize if strides count bytes."""
+    """Return the stride of a contiguous 1-D array: 1, or the itemsize for dtypes whose strides are in bytes."""
     return dtype.itemsize if in_bytes(dtype) else 1
 
 

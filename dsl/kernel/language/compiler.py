@@ -1,4 +1,4 @@
-"""State of one compilation: the current function, numbers, errors and hidden parameters.
+"""State of the compilation of a kernel: the current function, promotion of numbers, errors and hidden parameters.
 
 In: values of the kernel language. Out: kernel IR appended to a builder.
 """
@@ -87,7 +87,7 @@ class FunctionFrame:
         return self.source.place(node)
 
     def placed(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return an error with a source location: its own if it has one, otherwise that of `node`."""
+        """Return `error` unchanged if it has a source location, otherwise a copy with the location of `node`."""
         return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
@@ -133,7 +133,8 @@ class Compiler(Variables):
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Callable[..., Any]) -> None:
-        """Use the promotion rules of the kernel, or NumPy's rules if `function` is one of weft's own."""
+        """Set the promotion rules for compiling `function`: the kernel's rules, or NumPy's if `function` is part of
+        weft."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
@@ -159,7 +160,8 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how many times this run has already compiled a call. Unrolled loops compile a call repeatedly."""
+        """Return how often this run has compiled the call `node` before. An unrolled loop compiles a call several
+        times."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
@@ -332,7 +334,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread if `condition` holds, and makes the launch raise `error`. None means always.
+        """Emit code that ends the thread and makes the launch raise `error`, if `condition` is true or None.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -368,7 +370,8 @@ class Compiler(Variables):
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Append a hidden pointer parameter. `what` describes the pointer that a launch passes."""
+        """Append a hidden pointer parameter to the kernel and return it. `what` describes the pointer that a launch
+        passes."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
@@ -388,7 +391,8 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a Python or NumPy number as the op table's casts do. With `wraps`, a Python int wraps around."""
+    """Cast a number to `dtype` at compile time, with the result of a run-time cast. If `wraps` is true, a Python int
+    wraps around."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):

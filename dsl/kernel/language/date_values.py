@@ -18,7 +18,7 @@ NAT = Constant(-(2**63))
 
 
 def as_date(c: Compiler, value: object) -> DateValue | None:
-    """Return a value as a date or duration, whether it is a constant or not. Return None for other values."""
+    """Return `value` as a DateValue if it is a date or duration, otherwise None."""
     if isinstance(value, DateValue):
         return value
     if isinstance(value, Constant) and isinstance(value.value, (np.datetime64, np.timedelta64)):
@@ -128,7 +128,7 @@ def _scaled(c: Compiler, name: str, duration: DateValue, number: Any) -> DateVal
 
 
 def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    """Compile a comparison of dates or durations. Return None if neither operand is one."""
+    """Compile a comparison of dates or durations. Return None if neither operand is a date or duration."""
     first, second = as_date(c, left), as_date(c, right)
     if first is None and second is None:
         return None
@@ -141,7 +141,7 @@ def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def stored_date(c: Compiler, value: object, dtype: np.dtype, label: str) -> Any:
-    """Return the int64 that represents a date or duration in an array of this dtype."""
+    """Return the int64 that represents a date or duration in an array of dtype `dtype`."""
     date = as_date(c, value)
     if date is None or date.dtype.kind != dtype.kind or not is_date_dtype(dtype):
         c.fail(f"{describe(value)} cannot be stored in {label or 'an array'} of {dtype}")

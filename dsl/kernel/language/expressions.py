@@ -263,7 +263,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Return the Python index for an index whose parts are all known at compile time."""
+    """Convert a kernel index to a Python index. All parts of the index must be known at compile time."""
     match index:
         case Constant(value=held):
             return held
@@ -348,7 +348,8 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """Return the format specification of a value in an f-string. Raises KernelSyntaxError if C's printf lacks it."""
+    """Return the format specification of a value in an f-string. Raises KernelSyntaxError for formats that C's printf
+    lacks."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)

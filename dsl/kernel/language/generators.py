@@ -16,7 +16,7 @@ from weft.dsl.kernel.language.values import Generator
 
 
 def each_item(generator: Generator, action: Callable[[Any], None]) -> None:
-    """Compile a generator expression as loops. In the innermost loop, `action` compiles the use of an item."""
+    """Compile a generator expression as loops. `action` compiles the body of the innermost loop for an item."""
     frame: FunctionFrame = generator.frame
     node: ast.GeneratorExp = generator.node
     body: list[ast.stmt] = [ast.copy_location(LoopStep(lambda: action(evaluate(frame, node.elt))), node)]

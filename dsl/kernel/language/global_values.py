@@ -68,7 +68,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
 
 
 def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
-    """Return a NumPy array of records as an array in constant memory, aligned as its fields need."""
+    """Return a NumPy array of records as an array in constant memory that is aligned to 8 bytes."""
     words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
     words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
     with c.at_top():

@@ -1,4 +1,4 @@
-"""Registry of the Python functions that kernels can call, and functions that many of their handlers use."""
+"""Registry of the Python functions that kernels can call, and helper functions of their handlers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
 
 
 def truth_value(c: Compiler, value: object) -> Value:
-    """Return a condition as a run-time bool."""
+    """Convert the truth of a value to a run-time bool."""
     truth = c.truth(value)
     return c.builder.constant(truth, BOOL) if isinstance(truth, bool) else truth
 

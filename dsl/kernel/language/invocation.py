@@ -1,4 +1,4 @@
-"""The call that a handler compiles."""
+"""Description of the call that a handler compiles."""
 
 from __future__ import annotations
 

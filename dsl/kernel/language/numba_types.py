@@ -29,7 +29,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes to which Numba's rules convert an op's operands. NumPy then promotes these dtypes.
+    """Return the dtypes to which Numba's rules convert the operands of `op`. NumPy's rules then promote these dtypes.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
 
 
 def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:
-    """Return whether promotion with the other dtypes converts a float32 to float64."""
+    """Return whether the promotion of `kinds` to a common dtype converts a float32 to float64."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
 

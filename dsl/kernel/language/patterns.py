@@ -20,7 +20,8 @@ Truth = bool | Value
 
 
 def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
-    """Compile the test whether a subject matches a pattern. Return a bool, or a run-time bool."""
+    """Compile the test of `subject` against `pattern`. Return a bool if its result is known at compile time, otherwise
+    a run-time bool."""
     c = frame.compiler
     match pattern:
         case ast.MatchAs(pattern=None):

@@ -33,7 +33,8 @@ from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 @dataclass(slots=True)
 class Recursive:
-    """A recursive function for certain argument types: its name in the kernel, and the variable of its result."""
+    """A recursive function compiled for certain argument types: its name in the kernel, and the variable for its
+    result."""
 
     name: str
     result: Variable
@@ -43,7 +44,7 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """Return the functions that are known to be recursive."""
+    """Return the functions that the compiler has found to be recursive."""
     return {key[0] for key in c.recursive}
 
 

@@ -232,7 +232,8 @@ def _identifier(name: str) -> str:
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
 ) -> Specialization:
-    """Compile a function that other code calls. If no result dtype is given, a first run infers it."""
+    """Compile a function that code outside the kernel language calls. If no result dtype is given, a first run infers
+    it."""
     wanted, abi = device
     source = frame.source
     b = c.builder

@@ -35,7 +35,7 @@ def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
 
 
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
-    """Yield the syntax nodes of a function without those inside nested functions."""
+    """Yield the syntax nodes of a function, except those inside nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]
     stack: list[ast.AST] = list(body)
     while stack:

@@ -53,7 +53,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler inserts in a loop. It calls `action` when it is compiled."""
+    """A statement that the compiler inserts in a loop. Compiling the statement calls `action`."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class LoopStep(ast.Pass):
 
 
 def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
-    """Compile statements. Return whether control reaches their end."""
+    """Compile `statements`. Return whether control can reach the end of the last one."""
     c = frame.compiler
     for statement in statements:
         c.place = frame.place(statement)
@@ -156,7 +156,7 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Open the IR scopes that `break`, `continue` and the loop's `else` leave.
+    """Open the IR scopes of a loop, which `break`, `continue` and the normal end of the loop leave.
 
     Yield the label that ends the loop, and a context for the loop's body.
     """
@@ -391,7 +391,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return an error message with ``{}`` for each run-time value, and these values."""
+    """Return an error message with ``{}`` in place of each run-time value, and the run-time values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -566,7 +566,7 @@ def bind_arguments(
     keywords: dict[str, Any],
     defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
-    """Return the parameters of a function with their values: arguments of a call, or defaults."""
+    """Return each parameter of a function with its value: an argument of the call, or the default."""
     tree = source.tree.args
     positional = (*tree.posonlyargs, *tree.args)
     bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))

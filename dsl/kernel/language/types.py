@@ -122,7 +122,7 @@ class ArrayType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tuple(Type):
-    """The type of a tuple. It contains the type of each item."""
+    """The type of a tuple, given by the types of its items."""
 
     types: tuple[Type, ...]
 
@@ -382,7 +382,7 @@ def from_dtype(dtype: Any) -> Type:
 
 
 def as_type(value: object) -> Type:
-    """Return the type for a type of weft or Numba, a dtype, or a Python or NumPy class such as `float`."""
+    """Convert a type of weft or Numba, a dtype, or a Python or NumPy class such as `float` to a type of weft."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
     if isinstance(value, Type):
@@ -393,7 +393,7 @@ def as_type(value: object) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout of an array with these byte strides: "C", "F" or "A". Strides of None mean C order.
+    """Return the layout of an array with the byte strides `strides`: "C", "F" or "A". Strides of None mean C order.
 
     Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
     """
@@ -505,7 +505,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def as_signature(value: object) -> Signature:
-    """Return the signature for a text, a tuple of argument types, or a signature of weft or Numba."""
+    """Convert a text, a tuple of argument types, or a signature of weft or Numba to a signature of weft."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
     match value:
@@ -519,7 +519,7 @@ def as_signature(value: object) -> Signature:
 
 
 def as_signatures(value: object) -> tuple[Signature, ...]:
-    """Return a tuple of signatures for one signature or a list of signatures."""
+    """Convert one signature or a list of signatures to a tuple of signatures."""
     return tuple(map(as_signature, value)) if isinstance(value, list) else (as_signature(value),)
 
 

@@ -113,7 +113,7 @@ class DateValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChildKernel:
-    """``kernel[grid, block]`` in a kernel. The launch configuration is the value in the brackets."""
+    """The expression ``kernel[grid, block]`` in a kernel. The value in the brackets is the launch configuration."""
 
     kernel: Any
     configuration: Any
@@ -195,7 +195,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time. `present` is a run-time bool: whether the value is not None.
+    """A value that may be None at run time. The run-time bool `present` is false if the value is None.
 
     `value` is None as long as the compiler has seen no other assignment.
     """
@@ -256,7 +256,7 @@ class HeldKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """The kind of a variable to which several arrays are assigned. Which of them it holds is known at run time."""
+    """The kind of a variable that holds one of several arrays, which is selected at run time."""
 
     dtype: np.dtype
     ndim: int
@@ -292,12 +292,12 @@ Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind | OptionalKi
 
 
 def is_none(kind: Kind | None) -> bool:
-    """Return whether a kind is the kind of a variable that is always None."""
+    """Return whether a variable of kind `kind` is always None."""
     return isinstance(kind, ConstantKind) and kind.value is None
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that holds one of several arrays like `array`.
+    """Return the kind of a variable to which `array` and similar arrays can be assigned.
 
     Return None for local arrays of records and text.
     """
@@ -391,7 +391,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable that can hold values of both kinds, or None if there is no such kind.
+    """Return the kind of a variable that can hold values of the kinds `first` and `second`, or None if no kind can.
 
     If `numba`, Python numbers are int64 and float64.
     """

@@ -76,7 +76,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """Return the variable that replaces this one in a run, or this variable if it has not been replaced."""
+        """Return the variable that has replaced this variable in run number `run`, or this variable if none has."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -84,7 +84,7 @@ class Variable:
 
 
 class Variables:
-    """The variables of a compilation. This is the part of `Compiler` that manages them."""
+    """Base class of `Compiler` that manages the variables of a compilation."""
 
     builder: KernelBuilder
     index_dtype: np.dtype
@@ -110,14 +110,14 @@ class Variables:
         raise NotImplementedError
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with a key, which is created on first use. All runs of a compilation share it."""
+        """Return the variable with the key `key`, which is created on first use. All runs of a compilation share it."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
         return found
 
     def assign(self, variable: Variable, value: object) -> None:
-        """Assign a value to a variable. Its kind becomes wider if necessary."""
+        """Assign a value to a variable, whose kind is widened if necessary."""
         variable = variable.now(self.run)
         kind = kind_of(value)
         known = variable.kind
@@ -209,7 +209,7 @@ class Variables:
         return self.builder.offset(pointer, self.builder.constant(taken)) if taken else pointer
 
     def _arena(self, dtype: np.dtype) -> tuple[Value, int]:
-        """Return a pointer to the arena of a dtype, and the number of its elements that are allocated."""
+        """Return a pointer to the arena of `dtype`, and the number of allocated elements."""
         if dtype not in self.arenas:
             with self.at_top():
                 self.arenas[dtype] = self.builder.local(dtype, max(self.arena_lengths[dtype], 1)), 0

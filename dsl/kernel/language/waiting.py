@@ -1,4 +1,4 @@
-"""Detection of loops that wait for another thread without end, on the CPU.
+"""Detection, on the CPU, of loops that wait forever for another thread.
 
 On the CPU, the threads of a block run one after the other up to the next barrier, and blocks in any order. A thread that
 waits in a loop for what a later thread writes would wait forever. In: a `while` loop. Out: code that counts the iterations

@@ -93,7 +93,7 @@ def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
 def _specialized(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
 ) -> Specialization:
-    """Return the kernel IR of a function for a signature, as a specialization."""
+    """Compile a function to kernel IR for a signature, and return the specialization."""
     (signature,) = as_signatures(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)

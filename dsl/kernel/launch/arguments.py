@@ -92,7 +92,8 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array with this dtype and number of axes. `packed` means C-contiguous."""
+    """Return the descriptor of an array of dtype `dtype` with `ndim` axes. `packed` says that the array is
+    C-contiguous."""
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(
@@ -106,7 +107,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
 
 
 def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Return whether an array with this shape and these byte strides is C-contiguous."""
+    """Return whether an array with the shape `shape` and the byte strides `strides` is C-contiguous."""
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected and 0 not in shape:
@@ -160,7 +161,7 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def from_type(kind: Any) -> Descriptor:
-    """Return the descriptor of arguments of a type."""
+    """Return the descriptor of an argument that has the type `kind`."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
             return describe_array(_element_dtype(element), ndim, layout == "C")
@@ -216,7 +217,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
-    """Return an argument as converted by a kernel's extensions, which Numba also applies from the last to the first."""
+    """Convert an argument with a kernel's extensions, which are applied from the last to the first as in Numba."""
     try:
         kind = types.typeof(value)
     except (TypeError, ValueError):
@@ -282,7 +283,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Return a scalar as a 64-bit word, with the bytes of the scalar first."""
+    """Encode a scalar of dtype `dtype` as a 64-bit word whose low bytes are the bytes of the scalar."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))
@@ -293,7 +294,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
-    """Append the 64-bit words of an argument that contains no array."""
+    """Append the 64-bit words of an argument that contains no arrays to `items`."""
     match descriptor:
         case ("scalar", dtype, _):
             if dtype.kind == "c":

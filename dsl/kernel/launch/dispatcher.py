@@ -212,7 +212,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         block: Triple | None,
         sanitized: bool = False,
     ) -> Specialization:
-        """Return the kernel compiled for arguments with these descriptors.
+        """Return the kernel compiled for arguments with the descriptors `descriptors`.
 
         With `sanitized`, the kernel is instrumented for the sanitizer.
 
@@ -241,7 +241,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the descriptors of a compiled signature to which arguments with these descriptors can be converted."""
+        """Return the descriptors of a compiled signature that accepts arguments with the descriptors `descriptors`."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -273,7 +273,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the device on which a launch with these arguments runs, and the descriptors of the arguments."""
+        """Return the device on which a launch with `arguments` runs, and the descriptors of the arguments."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
@@ -311,7 +311,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     # -- launching ----------------------------------------------------------------------------
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """Launch the kernel with these arguments."""
+        """Launch the kernel with the positional arguments `given` and the keyword arguments `keywords`."""
         if not (self._plain and not keywords and len(given) == self._count):
             given = self._bound(given, keywords)
         if self.extensions:

@@ -1,4 +1,4 @@
-"""Hints that say in which direction host arrays are copied for a kernel: `In`, `Out`, `InOut`."""
+"""Argument hints `In`, `Out` and `InOut`, which set the directions in which a launch copies a host array."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the type that a descriptor stands for, for display in signatures."""
+    """Return the argument type that a descriptor describes, for display in signatures."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -66,7 +66,8 @@ class Inspection:
     _compiling: bool
 
     def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the kernel compiled for arguments with these descriptors. `KernelDispatcher` implements it."""
+        """Return the kernel compiled for arguments with the descriptors `descriptors`. `KernelDispatcher` implements
+        this method."""
         raise NotImplementedError
 
     # -- signatures ---------------------------------------------------------------------------
@@ -87,13 +88,13 @@ class Inspection:
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Make later launches with new argument types an error. A `flag` of False allows them again."""
+        """Make launches with new argument types an error, or allow such launches again if `flag` is False."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
 
     def compiled(self, signature: Any = None, cc: Any = None) -> dict[tuple[types.Type, ...], CompiledKernel]:
-        """Return the compiled kernels by argument types: all of them, or only the kernel for `signature`.
+        """Return a dict from argument types to compiled kernels, for all signatures or only for `signature`.
 
         Parameters
         ----------

@@ -62,7 +62,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Launch the kernel, compiled for the types of the arguments. Raises an error that the kernel reports.
+        """Compile the kernel for the argument types if necessary, launch it, and raise any error that it reports.
 
         With a `signature`, the launcher caches the launch for later calls of the same signature.
         """
@@ -105,7 +105,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _function(self, found: Specialization) -> Any:
-        """Return the kernel's function on the device. It is compiled and loaded on first use."""
+        """Return the kernel's function on the device, which is compiled and loaded on first use."""
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
@@ -114,7 +114,7 @@ class DispatchedLaunch:
         return function
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel reported, if any, or launch the kernels that its threads have recorded."""
+        """Raise the error that the kernel reported, if any. Otherwise launch the kernels that its threads recorded."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -288,7 +288,7 @@ class DispatchedLaunch:
             items.extend(strides)
 
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
-        """Append the words of the hidden arguments.
+        """Append the 64-bit words of the hidden arguments to `items`.
 
         Return the buffers of the error report and of the launch queue. They are None if the kernel has no such
         argument.

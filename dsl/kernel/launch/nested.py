@@ -1,4 +1,4 @@
-"""Launches that a kernel records: the host starts the recorded kernels when the kernel's grid has ended.
+"""Launches of kernels by kernels. A kernel records the launches, and the host executes them after the kernel's grid.
 
 In: the launch queue, which threads of the parent appended to. Out: the launches, in the order of the records, in the
 parent's stream. Invariant: a child sees all memory that its parent wrote, and the parent's launch returns when its
@@ -50,7 +50,7 @@ def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -
 
 
 def _words_of(descriptor: Descriptor) -> int:
-    """Return the number of 64-bit words of an argument with this descriptor."""
+    """Return the number of 64-bit words that encode an argument with the descriptor `descriptor`."""
     match descriptor:
         case ("scalar", dtype, _):
             return 2 if dtype.kind == "c" else 1

@@ -49,7 +49,7 @@ def _flat(call: Invocation, value: object, name: str) -> ArrayValue:
 
 
 def new_array(c: Compiler, like: ArrayValue, dtype: Any, name: str) -> ArrayValue:
-    """Return a local array with the shape of another array, which must be known at compile time."""
+    """Allocate a local array with the shape of `like`, which must be known at compile time."""
     if not all(isinstance(extent, int) for extent in like.shape):
         c.fail(
             f"{name} needs memory for its result: the shape of its argument has to be known when the kernel is compiled"
@@ -311,7 +311,7 @@ _filled(None, "empty")
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the dtype of an array of these numbers. Python ints count as int64, and floats as float64."""
+    """Return the dtype of an array of `numbers`. Python ints count as int64, and floats as float64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
 

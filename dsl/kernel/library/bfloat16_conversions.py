@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 whose rounding to a shorter float gives the same result as rounding the integer.
+    """Convert an integer to a float64 that rounds to the same shorter float as the integer itself.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """
@@ -78,22 +78,22 @@ def bfloat16_to_float32(x: Any) -> Any:
 
 
 def bfloat16_as_int16(x: Any) -> Any:
-    """Return the bits of a bfloat16 as int16."""
+    """Reinterpret the bits of a bfloat16 as an int16."""
     return bfloat16(x).view(np.int16)
 
 
 def bfloat16_as_uint16(x: Any) -> Any:
-    """Return the bits of a bfloat16 as uint16."""
+    """Reinterpret the bits of a bfloat16 as a uint16."""
     return bfloat16(x).view(np.uint16)
 
 
 def int16_as_bfloat16(x: Any) -> Any:
-    """Return the bfloat16 whose bits are those of an int16."""
+    """Reinterpret the bits of an int16 as a bfloat16."""
     return np.int16(x).view(bfloat16)
 
 
 def uint16_as_bfloat16(x: Any) -> Any:
-    """Return the bfloat16 whose bits are those of a uint16."""
+    """Reinterpret the bits of a uint16 as a bfloat16."""
     return np.uint16(x).view(bfloat16)
 
 

@@ -53,7 +53,8 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
 
 
 def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden parameter of the launch queue, and the list of kernels and descriptors to which it refers."""
+    """Return the hidden parameter of the launch queue, and the list of kernels and argument descriptors for its
+    records."""
     for what in c.hidden:
         if what[0] == "launches":
             return c.hidden_scalars["launches"], what[1]
@@ -110,7 +111,7 @@ def _descriptor(c: Compiler, value: object) -> args.Descriptor:
 
 
 def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
-    """Append the 64-bit words with which a launch from the host would pass an argument."""
+    """Append the 64-bit words that encode an argument to `words`, as in a launch from the host."""
     match value, descriptor:
         case Constant(value=held), _:
             numbers: list[int] = []
@@ -132,7 +133,7 @@ def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words
 
 
 def _word(c: Compiler, number: ScalarValue) -> Value:
-    """Return a scalar as a 64-bit word, with the bytes of the scalar first."""
+    """Encode a scalar as a 64-bit word whose low bytes are the bytes of the scalar."""
     if number.dtype.kind not in "iub" or number.dtype == np.uint64:
         number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
     return c.builder.cast(number.ir, INT)

@@ -215,7 +215,7 @@ class CoalescedGroup:
         return popc(self.members & lanemask_lt())
 
     def lane(self, rank: int) -> int:
-        """Return the number of the lane with this rank."""
+        """Return the number of the lane that has rank `rank` in the group."""
         rest = self.members
         place = 0
         left = rank
@@ -230,7 +230,7 @@ class CoalescedGroup:
         syncwarp(self.members)
 
     def shfl(self, value: object, rank: int) -> Any:
-        """Return the `value` of the thread with this rank."""
+        """Return the `value` of the thread that has rank `rank` in the group."""
         return shfl_sync(self.members, value, self.lane(rank))
 
     def any(self, predicate: Any) -> bool:

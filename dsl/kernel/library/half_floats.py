@@ -118,7 +118,8 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison of bfloat16 bit patterns that equals `function`, but is true for NaN."""
+    """Return a comparison of bfloat16 bit patterns that applies `function` to the values, and is true if either is
+    NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)

@@ -181,7 +181,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if an array's shape depends on the block size, for which the kernel must then be compiled."""
+    """Raised if an array's shape depends on the block size, which is known only at the launch."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:

@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A library function that kernels can call: one of libdevice, or one that takes float16 or bfloat16 numbers.
+    """A function of libdevice, or a float16 or bfloat16 function, that kernels can call.
 
     Called on numbers outside a compiled kernel, it runs as plain Python: arguments are converted as in kernels, and
     results are NumPy scalars.
@@ -99,7 +99,7 @@ class LibraryFunction:
 
 
 def _row_in_python(name: str) -> Callable[..., Any]:
-    """Return a Python function that computes an op: NumPy's function, or the op's reference if there is none."""
+    """Return a Python function that computes the op `name`: its NumPy function, or its reference if it has none."""
     row = find_op(name)
     found = getattr(np, row.ufunc) if row.ufunc else row.reference
     assert found is not None

@@ -33,7 +33,7 @@ SUFFIXES = {
 
 
 class LinkableCode:
-    """Base class of code files with which kernels are linked, given as items of ``link=``.
+    """Base class of separately compiled code for the option ``link=``.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class LTOIR(LinkableCode):
 
 
 def link_digests(link: Any) -> tuple[str, ...]:
-    """Register the items of ``link=``, and return their digests. Kernels identify linked code by these digests.
+    """Register the items of ``link=``, and return the digests by which kernels identify the items.
 
     Raises KernelTypeError for items of other types and unknown file types, OSError for files that cannot be read.
     """
@@ -158,7 +158,7 @@ class ForeignFunction:
 
 
 def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
-    """Return an argument as its declared type: a scalar that is cast, or a pointer to an array."""
+    """Convert an argument to its declared type. A scalar is cast, and an array becomes a pointer to its elements."""
     c = call.c
     if not isinstance(kind, types.CPointer):
         return c.ir(c.cast(c.scalar(value), kind.dtype), kind.dtype)

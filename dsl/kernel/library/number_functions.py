@@ -33,7 +33,7 @@ def _rows(module: object, names: dict[str, str]) -> None:
 
 
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call of a `math` or `cmath` function by the op `row`."""
+    """Compile a call of a `math` or `cmath` function as the op `row`."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
@@ -123,7 +123,7 @@ def _rect_parts(r: Any, phi: Any) -> Any:
 
 
 def make_complex(call: Invocation, real: Any, imag: Any) -> Any:
-    """Return the complex number with these real and imaginary parts."""
+    """Compile ``complex(real, imag)``."""
     c = call.c
     if isinstance(real, Constant) and isinstance(imag, Constant):
         return compute(c, "complex()", complex, real.value, imag.value)

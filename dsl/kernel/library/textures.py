@@ -221,7 +221,7 @@ def weight(x: Any) -> Any:
 
 @device
 def element(t: Any, index: Any) -> Any:
-    """Return the element at an index. Outside the array, return the value of the addressing mode."""
+    """Return the element at an index. For an index outside the array, the addressing mode determines the value."""
     if t.data.ndim == 1:
         i, inside = inner(t, index[0], 0)
         found = t.data[i]
@@ -241,7 +241,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return the index inside the array to use for `i` on an axis, and False if the value is zero instead."""
+    """Return the valid index that replaces `i` on an axis, and whether that element is read. If not, the value is 0."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

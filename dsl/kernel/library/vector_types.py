@@ -161,7 +161,7 @@ _BY_SHAPE = {(kind.dtype, kind.lanes): kind for kind in VECTOR_TYPES.values()}
 
 
 def vector_type(dtype: Any, lanes: int) -> type[Vector]:
-    """Return the vector type with a dtype and a number of lanes. Raises TypeError if there is none."""
+    """Return the vector type with `lanes` components of dtype `dtype`. Raises TypeError if there is no such type."""
     kind = _BY_SHAPE.get((np.dtype(dtype), lanes))
     if kind is None:
         raise TypeError(f"there is no vector type of {lanes} {np.dtype(dtype)}; there are 1 to 4 of {', '.join(BASES)}")
@@ -169,7 +169,7 @@ def vector_type(dtype: Any, lanes: int) -> type[Vector]:
 
 
 def make_vector(name: str, *components: Any) -> Vector:
-    """Return a vector of the type with this name, such as ``float32x4``."""
+    """Return a vector of the type `name`, such as ``float32x4``."""
     return VECTOR_TYPES[name](*components)
 
 

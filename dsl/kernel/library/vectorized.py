@@ -140,7 +140,8 @@ class VectorFunction(DeviceFunction):
         return result
 
     def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
-        """Return one op per result. Return None if NumPy's `vectorize` calls the function, as it cannot be compiled."""
+        """Return one op per result for operands of types `kinds`, or None if only NumPy's `vectorize` can call the
+        function."""
         rows = self._rows.get(kinds)
         if rows is not None or (self._reason and numpys is not None):
             return rows
@@ -165,7 +166,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays of which some contain dates, which weft arrays do not support."""
+        """Apply the function to NumPy arrays, some of which contain dates. weft arrays do not support dates."""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
@@ -184,7 +185,7 @@ class VectorFunction(DeviceFunction):
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """Compile the function for operands of these types. Return one op per result."""
+        """Compile the function for operands of the types `kinds`. Return one op per result."""
         descriptors, result = self._typed(kinds)
         made = specialize(
             self.function,
@@ -252,7 +253,7 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: type, dtype: np.dtype) -> bool:
-    """Return whether an operand of a dtype or Python type can be passed for a dtype of a signature.
+    """Return whether an operand of type `kind` can be passed for a parameter of dtype `dtype` of a signature.
 
     NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
     """
@@ -361,7 +362,8 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Return a vectorized function that is compiled for its operands, or called by NumPy if it cannot be compiled.
+    """Vectorize a function without signatures. It is compiled for its operands, or called by NumPy if it cannot be
+    compiled.
 
     The options of `numpy.vectorize` are supported.
     """

@@ -1,4 +1,4 @@
-"""Conversion of scalars, in kernels that run as plain Python, by the rules of compiled kernels.
+"""Conversion of scalars by the rules of compiled kernels, for kernels that run as plain Python.
 
 In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, out-of-range
 floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.

@@ -61,7 +61,7 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """Convert an argument for a kernel that runs as plain Python. Assigned values are converted to an array's dtype."""
+    """Convert an argument for a kernel that runs as plain Python. Arrays become views of type `KernelArray`."""
     if isinstance(argument, np.ndarray):
         return as_kernel_array(argument)
     if isinstance(argument, tuple):

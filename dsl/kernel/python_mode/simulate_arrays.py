@@ -1,4 +1,4 @@
-"""NumPy arrays for kernels that run as plain Python. They convert assigned values as compiled kernels do.
+"""NumPy arrays for kernels that run as plain Python. The arrays convert assigned values as compiled kernels do.
 
 In: NumPy arrays. Out: views of them. Invariant: stored values are converted as in compiled kernels (integers wrap,
 floats saturate). Fields of records are also attributes.
@@ -47,7 +47,8 @@ def as_kernel_array(array: np.ndarray) -> KernelArray:
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """Return an array for uninitialized memory. Its elements are NaN, -1, the largest unsigned integer, or True."""
+    """Return an array that represents uninitialized memory, filled with NaN, -1, the largest unsigned integer, or
+    True."""
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
     return as_kernel_array(made)

@@ -38,7 +38,7 @@ ROWS = {
 
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
-    """Return the dtype of a float function's result for these arguments. Return None if all are Python numbers."""
+    """Return the result dtype of a float function of the arguments `values`, or None if all are Python numbers."""
     if not any(isinstance(value, (np.generic, Brain)) for value in values):
         return None
     found = common_dtype(*values)
@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return a function's float64 result for arguments for which Python's function raises an error."""
+    """Return the float64 result of the function `name` for arguments at which Python's function raises an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or an overflow

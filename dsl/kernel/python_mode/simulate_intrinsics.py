@@ -240,7 +240,8 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _bits(x: Any) -> tuple[int, int]:
-    """Return the bits of an integer, and their number. It is 64 for 64-bit dtypes and Python ints, otherwise 32."""
+    """Return the bits of an integer as a non-negative int, and their number: 64 for 64-bit dtypes and Python ints, else
+    32."""
     if isinstance(x, (bool, np.bool_)):
         return int(x), 32
     if isinstance(x, (float, complex, np.inexact)):

@@ -37,7 +37,7 @@ Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class Abandoned(BaseException):
-    """Raised in a simulated thread to unwind its stack when the launch has ended by an error of another thread."""
+    """Raised in a simulated thread to unwind its stack after the launch has ended with an error."""
 
 
 @dataclass(slots=True)
@@ -202,7 +202,7 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start the OS thread with a simulated thread. It holds the baton from the start."""
+        """Start the OS thread. It runs `thread` first, and holds the baton from the start."""
         trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
         def run() -> None:
@@ -222,7 +222,7 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack, with a simulated thread to start if the stack is idle."""
+        """Pass the baton to this stack. If the stack is idle, it then runs the simulated thread `thread`."""
         self._next = thread
         self._baton.release()
 

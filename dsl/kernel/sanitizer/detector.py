@@ -49,7 +49,7 @@ FindingKind = Literal["out of bounds", "uninitialized", "misaligned", "race", "d
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error that the detector has found. For a race, `other` and its block and thread name the second access."""
+    """An error that the detector has found. For a race, the fields `other...` describe the second access."""
 
     kind: FindingKind
     site: Site
@@ -81,7 +81,7 @@ class ThreadState:
         self.move_on()
 
     def move_on(self) -> None:
-        """Begin a new moment in the thread's logical time, after a synchronization or a fence."""
+        """Start a new interval of the thread's logical time, after a synchronization or a fence."""
         self.now = (self, self.epoch, self.grid, self.clock)
         self.seen: dict[Site, Access] = {}
 
@@ -258,7 +258,7 @@ class Detector:
                     self.analyse_repeated(memory, place, held, access, row)
 
     def enter(self, number: int) -> BlockState:
-        """Return the state of the block with this number, which becomes the current block."""
+        """Make block `number` the current block, and return its state."""
         if not self.at_once:
             self.leave()
             self.block = BlockState(number, self.size)
@@ -373,7 +373,7 @@ class Detector:
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """Release a thread's group from a synchronization point. Its members then share one vector clock."""
+        """Release a thread's group from a synchronization point. The members then share one vector clock."""
         assert thread.group is not None
         key, group = thread.group
         known = join_clocks([one.known for one in group])

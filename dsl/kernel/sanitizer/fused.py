@@ -28,7 +28,7 @@ def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def check_launch(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Check a kernel launch within the ``with`` block. It yields the function to which the launch passes its events."""
+    """Context manager that checks a kernel launch. It yields the function that must receive the launch's events."""
     sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.traced)]
     detector = Detector(sites, function.schedule.threads)
     stuck: KernelFault | None = None

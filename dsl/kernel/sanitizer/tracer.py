@@ -72,7 +72,7 @@ class Site:
 
 
 class TracingBuilder(KernelBuilder):
-    """A kernel builder that inserts a `trace` before every operation that synchronizes threads."""
+    """A kernel builder that inserts a `trace` operation before every operation that synchronizes threads."""
 
     def __init__(self, tracer: Tracer, name: str, index_dtype: np.dtype) -> None:
         super().__init__(name, index_dtype)
@@ -122,7 +122,7 @@ class Tracer:
         return found
 
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
-        """Emit a `trace` for a site. Return a run-time bool: whether the address is aligned."""
+        """Emit a `trace` for a site. Return a run-time bool that is true if the address is aligned."""
         self.sites.append(site)
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 

@@ -37,7 +37,7 @@ class Engine(Protocol):
         """Return the LLVM text of the algorithm."""
 
     def distances(self) -> np.ndarray:
-        """Return a table that native code needs to jump over steps."""
+        """Return the table from which native code computes jumps over steps."""
 
     def load(self, generator: np.random.BitGenerator) -> State | None:
         """Return the state of a NumPy generator, or None if native code does not support its state."""
@@ -256,7 +256,7 @@ def _dxsm_output(low: int, high: int) -> int:
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the algorithms that native code supports. Streams refer to an algorithm by its position here."""
+    """Return the algorithms that native code supports. Streams refer to an algorithm by its position in this tuple."""
     vector = f"<{LANES} x i64>"
     return (
         Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),

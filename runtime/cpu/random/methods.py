@@ -95,7 +95,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Return LLVM text for methods that read words, by its placeholder in `streams.ll`."""
+    """Return a dict from placeholders in `streams.ll` to LLVM text, for the methods that read words."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

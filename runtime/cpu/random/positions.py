@@ -121,7 +121,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, place: int) 
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of the words that a draw of bounded integers rejects, found by the stream's index."""
+    """Return the positions of the words that a draw of bounded integers rejects, given the index of the stream."""
     size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
     kind, per_block, found = np.dtype(f"u{method.bits // 8}"), BLOCK * 64 // method.bits, []
     mask = np.uint64((1 << method.bits) - 1)

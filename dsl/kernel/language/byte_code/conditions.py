@@ -22,7 +22,7 @@ class Conditions:
         self.before: dict[int, list[int]] = {}
 
     def merge(self) -> None:
-        """Apply the rules until no blocks can be merged any more."""
+        """Merge blocks until no rule applies."""
         rules = (self._sequence, self._condition, self._both, self._value, self._chain, self._choice)
         while True:
             self._count()
@@ -42,7 +42,7 @@ class Conditions:
                 self.before[a].append(number)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return a block if it has exactly one predecessor, otherwise None."""
+        """Return the block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:
@@ -64,7 +64,8 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the two tests of ``if a and b`` or ``if a or b``. Return whether the blocks have this form."""
+        """Merge the blocks of ``if a and b`` or ``if a or b``. Return False if the blocks at `block` have another
+        form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -95,7 +96,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge the three tests of ``if (a if c else b)``. Return whether the blocks have this form.
+        """Merge the blocks of ``if (a if c else b)``. Return False if the blocks at `block` have another form.
 
         The test `c` selects the test `a` or `b`, and both lead to the same two blocks.
         """
@@ -112,7 +113,8 @@ class Conditions:
         return True
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b``. Return whether the blocks have this form.
+        """Merge the blocks of the value ``a and b`` or ``a or b``. Return False if the blocks at `block` have another
+        form.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -129,7 +131,7 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a if c else b``. Return whether the blocks have this form."""
+        """Merge the blocks of the value ``a if c else b``. Return False if the blocks at `block` have another form."""
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
@@ -143,7 +145,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c``. Return whether the blocks have this form.
+        """Merge the blocks of ``a < b < c``. Return False if the blocks at `block` have another form.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """
@@ -184,13 +186,14 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of a block's second instruction, or of its successor's first instruction."""
+        """Return the equivalence class of the instruction after a block's first instruction, or None if it is
+        unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Append a copy of a shared successor to a block. Return whether that was done.
+        """Append a copy of a block's shared successor to the block. Return whether a copy was appended.
 
         It is done if the successor ends the function and uses values that the block leaves on the stack.
         """

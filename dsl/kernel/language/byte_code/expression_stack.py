@@ -1,4 +1,4 @@
-"""Symbolic execution of straight-line byte code, which yields expressions and simple statements.
+"""Symbolic execution of straight-line byte code. The results are syntax trees of expressions and simple statements.
 
 In: instructions, and the stack before them. Out: the stack after them and the statements executed. The stack holds
 syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
@@ -79,7 +79,8 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition: its code object, and by flag of MAKE_FUNCTION its defaults, annotations and closure."""
+    """A function definition: its code object, and a dict from MAKE_FUNCTION flags to defaults, annotations and
+    closure."""
 
     def __init__(self, code: CodeType, parts: dict[int, ast.expr]) -> None:
         super().__init__()
@@ -94,7 +95,7 @@ class Underflow(Unreadable):
 
 
 def constant(value: Any) -> ast.expr:
-    """Return the tree of a constant."""
+    """Return the syntax tree of a constant."""
     match value:
         case tuple():
             return ast.Tuple([constant(v) for v in value], ast.Load())
@@ -389,7 +390,7 @@ class ExpressionStack:
         raise Underflow
 
     def _jump(self, _: Any) -> None:
-        """Do nothing. The only jumps left at this stage are those of empty loops."""
+        """Do nothing, since the only remaining jumps are those of empty loops."""
 
     def _store(self, name: str) -> None:
         self._bind(self._at(ast.Name(name, ast.Store())))

@@ -1,4 +1,4 @@
-"""Control-flow graphs of byte code, in which code that CPython's compiler duplicated is merged again.
+"""Control-flow graphs of byte code. Code that CPython's compiler duplicated is merged.
 
 CPython copies the test of a `while` loop to the loop's end, and short ends of a function to the jumps to them. Copies
 are found by equivalence: two instructions are equivalent if they are the same and their successors are equivalent.
@@ -70,7 +70,7 @@ def argument_key(value: Any) -> Any:
 
 
 def entry_of(code: list[CodeInstruction]) -> int:
-    """Return the index of the first instruction executed, which is the target of an initial jump if there is one."""
+    """Return the index of the first instruction executed, after an initial jump if there is one."""
     return code[0].after[0] if code[0].name == "jump" else 0
 
 
@@ -147,7 +147,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the copies that the compiler made of a function's end, inside an expression or after a `break`."""
+    """Merge the compiler's copies of a function's last instructions inside an expression or after a `break`."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
@@ -173,7 +173,8 @@ def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[in
 
 
 def _straight_end(code: list[CodeInstruction], start: int) -> list[int]:
-    """Return the instructions from `start` to the end of the function. Return an empty list if there is a branch."""
+    """Return the indices of the instructions from `start` to the function's end, or an empty list if there is a
+    branch."""
     path = [start]
     while len(code[path[-1]].after) == 1 and len(path) <= len(code):
         path.append(code[path[-1]].after[0])
@@ -231,7 +232,8 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return the starts of two equivalent expressions, given their ends. Return None if the expressions differ."""
+    """Return the first instructions of two copies of an expression, given the last instructions `late` and `early`.
+    Return None if the expressions differ."""
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]
         if not (_is_pending(stacks[late]) and single):
@@ -241,7 +243,7 @@ def _start_of_copy(
 
 
 def blocks_of(code: list[CodeInstruction], classes: list[int]) -> dict[int, CodeBlock]:
-    """Return the basic blocks by the index of their first instruction."""
+    """Return a dict from the index of each basic block's first instruction to the block."""
     stacks = stacks_of(code)
     leaving = {n for n in stacks if code[n].name == "pop" and stacks[n][-1] is not None and not _is_pending(stacks[n])}
     leaders = {*_leaders(code, stacks), entry_of(code), *(n for n in stacks if code[n].name == "next")}

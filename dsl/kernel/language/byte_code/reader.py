@@ -80,7 +80,7 @@ def _make(definition: Definition, others: list[ast.expr]) -> Any:
 
 
 def _inner(definition: Definition) -> Tree:
-    """Return the tree of a nested function with its defaults and annotations."""
+    """Return the syntax tree of a nested function, including its defaults and annotations."""
     tree = _read(definition.code)
     for bit, value in definition.parts.items():
         if bit == 1 and isinstance(value, ast.Tuple):
@@ -184,7 +184,8 @@ def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
 
 
 def _compile(tree: Tree, code: CodeType) -> CodeType:
-    """Compile a tree inside a function that defines its free variables. Return the code object of the tree."""
+    """Compile a function's syntax tree inside an outer function that binds its free variables. Return the inner
+    function's code object."""
     body: list[ast.stmt]
     if isinstance(tree, ast.Lambda):
         body = [ast.Return(tree)]

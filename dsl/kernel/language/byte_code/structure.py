@@ -1,4 +1,4 @@
-"""Reconstruction of `if`, loops, `break` and `continue` from basic blocks, by dominators.
+"""Reconstruction of `if` statements, loops, `break` and `continue` from basic blocks and their dominators.
 
 In: basic blocks that hold whole statements. Out: a list of statements. A block with several predecessors follows the
 block that dominates it. A block that no structured jump reaches is copied, up to a limit. Several blocks are
@@ -126,7 +126,7 @@ class Structure:
     # -- statements -------------------------------------------------------------------------
 
     def _emit(self, number: int, stack: list[ast.expr], follow: int, loop: LoopScope | None) -> list[ast.stmt]:
-        """Return the statements from a block up to the block `follow`."""
+        """Return the statements from the block `number` up to, but not including, the block `follow`."""
         if number in self.loops and not (loop is not None and loop.header == number):
             return self._emit_loop(number, stack, follow, loop)
         return self._emit_block(number, stack, follow, loop)
@@ -162,7 +162,7 @@ class Structure:
         return body
 
     def _returns(self, number: int) -> bool:
-        """Return whether a block returns a constant, and does nothing before that except leave loops."""
+        """Return whether the block `number` only leaves enclosing loops and then returns a constant."""
         names = [i.name for i in self.blocks[number].body]
         return names == ["constant", "return"] or (names == ["pop"] and self._returns(self.blocks[number].after[0]))
 
