@@ -1,6 +1,6 @@
 """Prices of European options by the Black-Scholes formula.
 
-The normal distribution function is formula 26.2.17 of Abramowitz and Stegun, since NumPy has no erf.
+The normal distribution function uses formula 26.2.17 of Abramowitz and Stegun, because NumPy has no erf.
 Usage: black_scholes.py [number of options]
 """
 

@@ -1,4 +1,4 @@
-"""Density of points in the plane: the mean of Gaussians around the points, at each node of a grid.
+"""Density of points in the plane. At each node of a grid, the density is the mean of Gaussians around the points.
 
 Usage: density.py [number of points] [nodes per side]
 """

@@ -1,4 +1,4 @@
-"""Heat conduction in a square plate with two cold and two insulated edges, by explicit time steps.
+"""Heat conduction in a square plate with two cold and two insulated edges, computed with explicit time steps.
 
 Usage: heat.py [points per side] [steps]
 """

@@ -1,4 +1,4 @@
-"""Blur, sharpening and edge detection for a picture, by a separable Gaussian filter and differences.
+"""Blur, sharpening and edge detection for a picture, with a separable Gaussian filter and differences.
 
 Reads a binary portable graymap (PGM, P5), repeats it to the size of a photograph, and writes the result if a path is given.
 Usage: image_filter.py [repetitions along each axis] [picture.pgm] [result.pgm]

@@ -1,4 +1,4 @@
-"""Motion of bodies under their mutual gravity, by leapfrog steps, with the total energy before and after.
+"""Motion of bodies under their mutual gravity, computed with leapfrog steps. Prints the total energy before and after.
 
 Usage: nbody.py [bodies] [steps]
 """

@@ -1,4 +1,4 @@
-"""Principal components of a table, and k-means clustering of its rows by the first two components.
+"""Principal components of a table, and k-means clustering of its rows in the space of the first two components.
 
 Usage: pca.py [table.csv] [clusters]
 """

@@ -1,4 +1,4 @@
-"""Blur, sharpening and edge detection for an image, by a separable Gaussian filter and differences."""
+"""Blur, sharpening and edge detection for an image, with a separable Gaussian filter and differences."""
 
 import numpy as np
 

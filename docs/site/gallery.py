@@ -16,90 +16,97 @@ TIMES = ROOT / "benchmarks" / "results" / "gallery" / "gallery.json"
 TEXTS = {
     "black_scholes": (
         "Option prices",
-        "The Black-Scholes formula gives the price of an option from logarithms, exponentials and the normal distribution. NumPy\n"
-        "runs it as dozens of loops, weft as one. Asian options have no formula, so they are simulated: the random numbers are\n"
-        "those of NumPy's generator.",
+        "The Black-Scholes formula computes the price of an option with logarithms, exponentials and the normal distribution.\n"
+        "NumPy needs dozens of loops for the formula, weft only one. There is no such formula for Asian options, so the program\n"
+        "simulates them with random numbers. The random numbers are those of NumPy's generator.",
     ),
     "gray_scott": (
         "Gray-Scott patterns",
-        "Two substances react and diffuse. Each step reads nine neighbors through `roll`, which weft turns into plain indices.",
+        "Two substances react and diffuse. Each step reads nine neighbors of a point with `roll`. weft replaces `roll` with index\n"
+        "arithmetic, so the shifted arrays are never stored.",
     ),
     "heat": (
         "Heat in a plate",
-        "A time step assigns to slices of the plate, and to its borders. weft updates the plate in place, and computes several\n"
-        "steps of a large plate in one kernel.",
+        "Each time step assigns to slices of the plate and to its borders. weft updates the plate in place. If the plate is large,\n"
+        "one kernel computes several time steps.",
     ),
     "image_filters": (
         "Image filters",
-        "A separable Gaussian blur, unsharp masking and edges. The loops over the weights are recorded as a whole, so one kernel\n"
-        "reads all neighbors of a pixel.",
+        "The program applies a separable Gaussian blur, unsharp masking and an edge filter. weft records all iterations of the\n"
+        "loops over the filter weights, so one kernel reads all neighbors of a pixel.",
     ),
     "ising": (
         "The Ising model",
-        "A magnet near its critical point, by the Metropolis algorithm in checkerboard order. The program assigns through a\n"
-        "boolean mask, which weft computes for all elements without selecting any.",
+        "The program simulates a magnet near its critical temperature, with the Metropolis algorithm in checkerboard order. It\n"
+        "assigns through a boolean mask. weft computes the new values for all elements, and stores them where the mask is true.",
     ),
     "k_means": (
         "k-means clustering",
-        "Lloyd's algorithm. Distances, the choice of the nearest center and the loss share a kernel.",
+        "The program uses Lloyd's algorithm. A single kernel computes the distances, the nearest center of each point, and the loss.",
     ),
     "lattice_boltzmann": (
         "Flow around a cylinder",
-        "The lattice Boltzmann method with nine velocities. The picture shows the vorticity shortly after the start.",
+        "The program uses the lattice Boltzmann method with nine velocities. The picture shows the vorticity shortly after the start.",
     ),
     "life": (
         "Game of life",
-        "Conway's game on a torus, with the age of each cell as its color.",
+        "This is Conway's game on a torus. The color of a cell shows its age.",
     ),
     "mandelbrot": (
         "The Mandelbrot set",
-        "Escape times with smooth colors. The program drops points that have escaped, so its arrays shrink in each step.",
+        "The program computes escape times with smooth colors. It removes the points that have escaped, so its arrays become\n"
+        "smaller in each step.",
     ),
     "n_body": (
         "Bodies that attract each other",
-        "All pairs of bodies, by the leapfrog method. NumPy writes the distances of all pairs to memory. weft never does.",
+        "The program computes the forces between all pairs of bodies, and uses the leapfrog method. NumPy writes the distances of\n"
+        "all pairs to memory, but weft does not.",
     ),
     "pagerank": (
         "PageRank",
-        "Power iteration over the links of a random web. The work is scattered reads and `bincount`.",
+        "The program applies power iteration to the links of a random web. Most of the time is spent in indexing with arrays and in\n"
+        "`bincount`.",
     ),
     "poisson": (
         "Poisson's equation",
-        "Jacobi iterations, then successive over-relaxation with checkerboard masks.",
+        "The program first uses Jacobi iterations, and then successive over-relaxation with checkerboard masks.",
     ),
     "principal_components": (
         "Principal components",
-        "Power iteration with deflation. Most of the work is in matrix products, which both sides leave to the BLAS library.",
+        "The program uses power iteration with deflation. Most of the time is spent in matrix products, which both NumPy and weft\n"
+        "compute with the BLAS library.",
     ),
     "ray_marcher": (
         "A ray marcher",
-        "Signed distance functions describe spheres, a torus and a floor. The picture shows the distance to the eye.",
+        "Signed distance functions describe spheres, a torus and a floor. The picture shows the distance from the viewer.",
     ),
     "seawater": (
         "Density of seawater",
-        "UNESCO's equation of state: a polynomial with dozens of coefficients. It is one kernel that reads three numbers a point.\n"
-        "The lines are temperatures.",
+        "UNESCO's equation of state is a polynomial with dozens of coefficients. weft computes it in one kernel, which reads three\n"
+        "numbers per point. The lines in the picture are temperatures.",
     ),
     "spectrogram": (
         "A spectrogram",
-        "Windowed frames of a signal are multiplied by a matrix of sines and cosines. Most of the time is in these products, which\n"
-        "both sides leave to the BLAS library. The picture shows a chirp, and a tone that is switched on and off.",
+        "The program multiplies windowed frames of a signal by a matrix of sines and cosines. Most of the time is spent in these\n"
+        "products, which both NumPy and weft compute with the BLAS library. The picture shows a chirp, and a tone that is switched\n"
+        "on and off.",
     ),
     "wave_fdtd": (
         "Electromagnetic waves",
-        "Yee's method in the plane, with an absorbing border. Each step updates three fields in place.",
+        "The program uses Yee's method in two dimensions, with an absorbing border. Each step updates three fields in place.",
     ),
 }
 # The reason that is given for programs that are slower than NumPy
 SLOWER = (
-    "NumPy is faster here: the program's time is in random access and library calls, which fusion does not shorten."
+    "NumPy is faster for this program, because most of the time is spent in random memory accesses and in library calls, which fusion does "
+    "not speed up."
 )
 
 
 def read_times() -> dict[str, dict[str, Any]]:
     """Return the measured times of each program."""
     measured = json.loads(TIMES.read_text(encoding="utf-8"))
-    how = f"processor times on one core of {measured['machine'].removeprefix('CPU: ')}, with NumPy {measured['numpy']}"
+    how = f"CPU times on one core of {measured['machine'].removeprefix('CPU: ')}, with NumPy {measured['numpy']}"
     return {result["program"]: result | {"how": how} for result in measured["results"]}
 
 
@@ -120,8 +127,8 @@ def time_table(result: dict[str, Any] | None) -> str:
         f"| warm | {show_ms(result['numpy'])} | {show_ms(result['weft'])} |",
     ]
     ratio = result["ratio"]
-    verdict = f"Warm, weft has {ratio:.3g} times NumPy's speed." if ratio >= 1 else SLOWER
-    return "\n".join(rows) + f"\n\n{verdict} These are {result['how']}.\n"
+    verdict = f"When warm, weft is {ratio:.3g} times as fast as NumPy." if ratio >= 1 else SLOWER
+    return "\n".join(rows) + f"\n\n{verdict} The table contains {result['how']}.\n"
 
 
 def program_page(name: str, result: dict[str, Any] | None) -> str:
@@ -130,8 +137,8 @@ def program_page(name: str, result: dict[str, Any] | None) -> str:
     shown = PROGRAMS[name]
     return (
         f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(result)}\n"
-        f"The picture is drawn from `main({shown.picture})`, which ran on weft when this page was built.\n\n"
-        f"## The program\n\nThis is plain NumPy. Add a line that calls `main`, and `weft run` runs the file on weft.\n\n"
+        f"The picture shows the result of `main({shown.picture})`, which ran on weft when this page was built.\n\n"
+        f"## The program\n\nThe program uses only NumPy. To run the program on weft, add a line that calls `main`, and run the file with `weft run`.\n\n"
         f"```{{literalinclude}} ../../../../{shown.folder}/{name}.py\n:language: python\n```\n"
     )
 
@@ -147,8 +154,8 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
         )
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
-        f"# Gallery\n\n{len(TEXTS)} short programs in plain NumPy, with pictures and with their times on NumPy and on weft.\n"
-        "The speed below a picture is that of a repeated call. Each page describes how it was measured.\n\n"
+        f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, with pictures, and with run times for NumPy and weft.\n"
+        "The speed below each picture is that of a repeated call. Each page describes the measurement.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
         "`python -m benchmarks --device cpu --suite gallery --out FOLDER` measures the times again.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"

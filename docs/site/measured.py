@@ -10,12 +10,13 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
-This page is generated from the folder `benchmarks/results`. [Measure a program](guide/measuring.md) has the commands that measure
-everything again. Times are from two CPU cores, except those in the section about a GPU.
+The data on this page come from the folder `benchmarks/results`. [Measure a program](guide/measuring.md) describes how to repeat the
+measurements. The programs ran on two CPU cores, except for the programs in the section about a GPU.
 
-*Warm* is a repeated call in the same process. *Cold* is the first call in a new process, with an empty cache of compiled kernels, or with a
-filled one. Results are compared with NumPy's before a program is measured. The sides take turns, so that other work on the machine affects
-all alike. Numbers are medians.
+*Warm* times are those of repeated calls in the same process. *Cold* times are those of the first call in a new process. The cache of
+compiled kernels is either empty or filled before a cold call. The results of each program are compared with NumPy's before the program is
+measured. NumPy, weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All
+times are medians.
 """
 
 
@@ -27,7 +28,9 @@ def load(name: str) -> dict[str, Any]:
 
 def machine(facts: dict[str, Any]) -> str:
     """Return a sentence about the machine and the versions."""
-    return f"Measured on {facts['date']}: {facts['machine']}, NumPy {facts['numpy']}, Python {facts['python']}."
+    driver = f", driver {facts['driver']}" if facts.get("driver") else ""
+    versions = f"NumPy {facts['numpy']}, Python {facts['python']}{driver}"
+    return f"These data were measured on {facts['date']} ({facts['machine']}, {versions})."
 
 
 def peers_table(found: dict[str, Any], digits: int, *sides: str) -> str:
@@ -51,12 +54,13 @@ def on_a_gpu() -> str:
     found = load("cuda/fused-cuda-0")
     said = found["summary"]
     return (
-        "\n## On a GPU\n\nThe same programs and four more on a GPU, warm, from the first operation to the end of the last kernel. NumPy\n"
-        "runs on the CPU of the same machine. The best peer is the fastest of CuPy, JAX, PyTorch and torch.compile; kernels written by\n"
-        f"hand in CUDA C++ do not count. The geometric mean is {said['geometric mean, best peer / weft']:.2f} times the speed of the best\n"
-        f"peer. In {said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast. weft records the\n"
-        "operations of every call anew. This takes longer than the kernel in programs of hundreds of operations such as the\n"
-        f"Mandelbrot set. {machine(found)} Driver {found['driver']}.\n\n"
+        "\n## On a GPU\n\nThis table contains the warm times of the ten programs above and of four more programs on a GPU. A time\n"
+        "includes the launches and the kernels. NumPy runs on the CPU of the same machine. The best peer is the fastest of CuPy,\n"
+        "JAX, PyTorch and torch.compile. The times of hand-written kernels in CUDA C++ are shown for comparison only. On average\n"
+        f"(geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
+        f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
+        "records the operations in every call. If a program has hundreds of operations, as the Mandelbrot set does, recording takes\n"
+        f"longer than the kernels. {machine(found)}\n\n"
         + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
         + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
     )
@@ -67,9 +71,10 @@ def large_programs() -> str:
     found = load("cpu/fused-2")
     said = found["summary"]
     return (
-        "\n## Large programs\n\nTen programs on arrays of millions of elements, warm. The peers run the same computation, each in its own\n"
-        f"form. The geometric mean is {said['geometric mean, NumPy / weft']:.1f} times NumPy's speed, and\n"
-        f"{said['geometric mean, best peer / weft']:.2f} times the speed of the best peer. {machine(found)}\n\n"
+        "\n## Large programs\n\nThis table contains the warm times of ten programs on arrays of millions of elements. The peers are other\n"
+        "libraries. For each peer, the program was rewritten with the library's own functions. On average (geometric mean), weft is\n"
+        f"{said['geometric mean, NumPy / weft']:.1f} times as fast as NumPy, and {said['geometric mean, best peer / weft']:.2f} times as\n"
+        f"fast as the best peer. {machine(found)}\n\n"
         + peers_table(found, 1, "numexpr", "Numba", "JAX", "torch.compile")
         + "\n\n![Bandwidth of the programs](../benchmarks/results/cpu/fused-2.svg)\n"
     )
@@ -81,10 +86,10 @@ def npbench(preset: str, table: bool) -> str:
     said = found["summary"]
     ratios = {result["program"]: result["ratio"] for result in found["results"] if result.get("ratio")}
     text = (
-        f"\n### Preset {preset}\n\nWarm: {said['warm, geometric mean of NumPy / weft']:.2f} times NumPy's speed (geometric mean);\n"
-        f"{said['warm, programs faster than NumPy']} programs are faster. Cold with an empty cache, a call takes\n"
-        f"{said['first call, empty cache, geometric mean of weft / NumPy']:.2f} times as long as NumPy's, and with a filled cache\n"
-        f"{said['first call, filled cache, geometric mean of weft / NumPy']:.2f} times. {machine(found)}\n\n"
+        f"\n### Preset {preset}\n\nWhen warm, weft is {said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric\n"
+        f"mean), and {said['warm, programs faster than NumPy']} programs are faster. A cold call takes\n"
+        f"{said['first call, empty cache, geometric mean of weft / NumPy']:.2f} times as long as with NumPy if the cache is empty, and\n"
+        f"{said['first call, filled cache, geometric mean of weft / NumPy']:.2f} times as long if the cache is filled. {machine(found)}\n\n"
     )
     if table:
         rows = ["| program | NumPy ms | weft ms | NumPy / weft | cold, empty cache ms | cold, filled cache ms |"]
@@ -109,12 +114,12 @@ def slower(found: dict[str, Any]) -> str:
 def where_numpy_is_faster() -> str:
     """Return the section about programs that lose."""
     return (
-        "\n## Where NumPy is faster\n\nThe number is weft's speed as a multiple of NumPy's.\n\n"
+        "\n## Where NumPy is faster\n\nNumPy is faster in the following programs. Each number is weft's speed divided by NumPy's speed.\n\n"
         f"- NPBench, preset S: {slower(load('npbench/npbench-S'))}\n"
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
-        f"- classical programs at everyday sizes: {slower(load('classical/classical'))}\n\n"
-        "In these programs, the arrays are small, or a value is needed in each iteration, or most of the time is\n"
-        "spent in a library call such as a matrix product. [Small arrays](guide/small_arrays.md) and\n"
+        f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n\n"
+        "Most of these programs have small arrays, need a result in each iteration, or spend most of the time in library\n"
+        "calls such as matrix products. [Small arrays](guide/small_arrays.md) and\n"
         "[What the first run costs](guide/first_run.md) describe such cases.\n"
     )
 
@@ -130,7 +135,8 @@ def small_arrays() -> str:
     for statement, ratios in by_statement.items():
         rows.append(f"| `{statement}` | {' | '.join(f'{ratios[n]:.2f}' if n in ratios else '-' for n in sizes)} |")
     return (
-        "\n## Small arrays\n\nSpeed of single statements on small arrays, as a multiple of NumPy's. Such statements are executed immediately.\n"
+        "\n## Small arrays\n\nThis table contains the speed of single statements on small arrays, divided by NumPy's speed. weft executes such\n"
+        "statements immediately.\n"
         f"{machine(found)}\n\n" + "\n".join(rows) + "\n"
     )
 
@@ -142,12 +148,13 @@ def measured_page() -> str:
     return (
         HEAD
         + large_programs()
-        + "\n## NPBench\n\n54 programs of scientific computing in NumPy, unmodified.\n"
+        + "\n## NPBench\n\nNPBench consists of 54 programs from scientific computing. The NumPy versions run unmodified on weft.\n"
         + npbench("M", table=True)
         + npbench("S", table=False)
-        + "\n## Classical programs\n\n24 programs at everyday sizes: "
-        f"{said['warm, geometric mean of NumPy / weft']:.2f} times NumPy's speed when warm (geometric mean), and\n"
-        f"{said['warm, programs faster than NumPy']} are faster. The [gallery](gallery/index.md) shows some of them at larger sizes.\n\n"
+        + "\n## Classical programs\n\nThis set consists of 24 well-known numerical programs with typical sizes. When warm, weft is\n"
+        f"{said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric mean), and\n"
+        f"{said['warm, programs faster than NumPy']} programs are faster. The [gallery](gallery/index.md) contains some of these programs\n"
+        "with larger sizes.\n\n"
         "![Classical programs](../benchmarks/results/classical/classical.svg)\n"
         + on_a_gpu()
         + where_numpy_is_faster()

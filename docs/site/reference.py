@@ -48,30 +48,30 @@ MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
 REMEDIES = {
     "CacheWarning": "Make the folder of WEFT_CACHE_DIR writable, or set WEFT_CACHE=0.",
-    "CompileError": "Install the tool that the message names. If code generation has failed, report the kernel.",
-    "CudaError": "The message names the driver's call. Run `weft doctor`.",
-    "DeviceLostError": "Start a new process. Run the kernel with WEFT_SANITIZE=1 on the CPU to find its invalid access.",
+    "CompileError": "Install the tool that the message names. If code generation failed, report the kernel.",
+    "CudaError": "The message names the driver function that failed. Run `weft doctor`.",
+    "DeviceLostError": "Start a new process. To find the invalid access, run the kernel on the CPU with WEFT_SANITIZE=1.",
     "DeviceMismatchError": "Move one array, for example with `x.to('cpu')`.",
-    "DeviceNotFoundError": "Run `weft info`. It prints what is missing and how to install it.",
-    "DivergenceError": "Move the barrier or warp operation to where all threads reach it.",
-    "HostFallbackWarning": "Copy the array once by `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore silences the warning.",
+    "DeviceNotFoundError": "Run `weft info`, which prints the missing packages and the command that installs them.",
+    "DivergenceError": "Move the barrier or the warp operation to a line that all threads reach.",
+    "HostFallbackWarning": "Copy the array once with `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore turns the warning off.",
     "KernelAttributeError": "Use a name that the message suggests.",
     "KernelError": "See the subclasses.",
-    "KernelFault": "Move the barrier that the message names to where all threads reach it.",
-    "KernelNameError": "Define the name on every path before its use.",
+    "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
+    "KernelNameError": "Assign the name on every path that leads to its use.",
     "KernelSyntaxError": "Use the alternative that the message names.",
     "KernelTypeError": "Convert one operand, or use two variables with different names.",
-    "LaunchError": "Use at most 1024 threads a block, and less shared memory.",
-    "MaskedArrayError": "Fill the gaps first, by `x.filled(0)`, or use the functions of `numpy.ma`.",
+    "LaunchError": "Use at most 1024 threads per block, or less shared memory.",
+    "MaskedArrayError": "First fill the masked elements, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
     "MissingAssemblerError": "Run `pip install nvidia-nvjitlink`.",
-    "OptimizerWarning": "The result is right. Attach the report that the message names to an issue.",
-    "OutOfMemoryError": "Delete arrays of the list `error.largest`, or raise the limit; then evaluate again.",
-    "PerformanceWarning": "Follow the message, for example by `cuda.In(x)` for an argument that is only read.",
-    "SanitizerError": "Each report names the access, the array and the line. A race needs a barrier between the two accesses.",
+    "OptimizerWarning": "The result is correct. Open an issue, and attach the report that the message names.",
+    "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the limit. Then evaluate again.",
+    "PerformanceWarning": "Follow the advice in the message. For example, pass `cuda.In(x)` if the kernel only reads `x`.",
+    "SanitizerError": "Each report names the access, the array and the line. To fix a race, insert a barrier between the two accesses.",
     "SettingError": "Correct the environment variable that the message names.",
-    "UnsupportedDtypeError": "Convert the array to numbers, or leave the operation to NumPy.",
-    "VerificationError": "Attach the report that the message names to an issue.",
-    "WeftError": "See the subclasses. Catch this class to catch all errors of weft.",
+    "UnsupportedDtypeError": "Convert the array to a numeric dtype, or use NumPy for this operation.",
+    "VerificationError": "Open an issue, and attach the report that the message names.",
+    "WeftError": "See the subclasses. To catch all errors of weft, catch this class.",
 }
 
 Pages = dict[str, str]
@@ -107,11 +107,13 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
     module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
     for slug, (title, shown) in GROUPS.items():
         wanted = sorted(n for n, module in module_of.items() if {n, module} & set(shown.split()) and n[0] != "_")
-        text = "These functions have NumPy's parameters and results. They record their work on large arrays."
+        text = (
+            "These functions have the same parameters and results as in NumPy. Operations on large arrays are recorded."
+        )
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.row.name}"]
-    text = "These functions work element by element, and operands broadcast. They fuse with each other and with\nreductions. Aliases have no separate entries."
+    text = "These functions operate on each element, and support broadcasting. They fuse with each other and with\nreductions. Aliases have no separate entries."
     pages["elementwise"] = heading("Elementwise functions", text) + entries(
         [names["weft.UFunc"], *own, *(names[f"weft.{n}"] for n in ELEMENTWISE)], names
     )
@@ -160,9 +162,9 @@ def op_page() -> str:
         rows += [f"   * - {link}{also}", f"     - {escape(op.doc)}", f"     - {dtypes_of(op)}"]
         rows += [f"     - {bound}", f"     - {sign}"]
     text = (
-        "All functions of single elements are ops of one table. Every op runs on the CPU and on GPUs, in fused kernels\n"
-        "and inside explicit kernels. *exact* means that results are bit-identical to NumPy's. Otherwise, the column ULP is the largest error in units\n"
-        "in the last place of the result. 16-bit floats are computed in float32 and rounded once."
+        "This table lists all elementwise operations. Every op runs on the CPU and on GPUs, in fused kernels and in explicit\n"
+        "kernels. The column ULP contains the largest error, in units in the last place of the result. *exact* means that the\n"
+        "result is bit-identical to NumPy's. Ops on 16-bit floats are computed in float32 and rounded once."
     )
     return heading("Table of ops", text) + "\n".join(rows) + "\n"
 
@@ -171,7 +173,7 @@ def error_page(names: dict[str, PublicName]) -> str:
     """Return the page of errors and warnings, with remedies."""
     classes = {name: getattr(wf, name) for name in (*wf.__all__, "SanitizerError") if name in REMEDIES}
     text = heading(
-        "Errors and warnings", "An error message describes what was requested, what is wrong, where, and what to do."
+        "Errors and warnings", "An error message describes the request, the mistake, its location, and a remedy."
     )
     rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - is a", "     - what to do"]
     for name, kind in sorted(classes.items()):
@@ -183,7 +185,7 @@ def error_page(names: dict[str, PublicName]) -> str:
 
 def command_page() -> str:
     """Return the page of the command line, from its parser."""
-    text = heading("Commands", "The command ``weft`` and ``python -m weft`` are the same.")
+    text = heading("Commands", "The commands ``weft`` and ``python -m weft`` are equivalent.")
     (commands,) = [a for a in make_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)]
     said = {action.dest: action.help for action in commands._choices_actions}  # type: ignore[attr-defined]
     assert isinstance(commands.choices, dict)
@@ -199,10 +201,10 @@ def kernel_page(names: dict[str, PublicName]) -> str:
     """Return the page of kernel decorators and of the names of the CUDA model."""
     text = heading(
         "Kernels",
-        "These decorators and functions make kernels. :doc:`The user guide </kernels>` shows how to use them.",
+        "These decorators and functions create kernels. :doc:`The user guide </kernels>` shows how to use them.",
     )
     text += entries((names[f"weft.{name}"] for name in KERNELS), names)
-    text += "\nThe CUDA model\n--------------\n\nThese names of ``weft.cuda`` are for use inside kernels.\n\n"
+    text += "\nThe CUDA model\n--------------\n\nKernels can use the following names from ``weft.cuda``.\n\n"
     rows = [".. list-table::", "   :header-rows: 1", "", "   * - name", "     - meaning"]
     for name, (parameters, meaning) in TABLE.items():
         rows += [f"   * - ``cuda.{name}({parameters})``", f"     - {link_names(escape(meaning), names)}"]
@@ -219,9 +221,9 @@ def host_page() -> str:
     ]
     listed = [f"`{n} <{NUMPY_PAGE.format(n)}>`__" for n in host if n not in mine and n not in wf.__all__]
     text = (
-        "weft has no kernels for these functions of NumPy. ``wf.NAME`` calls NumPy's function on the host, with weft\n"
-        "arrays converted to NumPy arrays and results converted back. The same holds for ``wf.fft``, ``wf.linalg`` and\n"
-        "``wf.random``."
+        "weft has no kernels for the following NumPy functions. ``wf.NAME`` converts weft arrays to NumPy arrays, calls NumPy's\n"
+        "function on the host, and converts the results back. Some functions of ``wf.fft``, ``wf.linalg`` and ``wf.random`` also\n"
+        "run on the host."
     )
     return heading("NumPy functions on the host", text) + ", ".join(listed) + "\n"
 
@@ -231,15 +233,15 @@ def reference_pages() -> Pages:
     names = {name.name: name for name in public_names()}
     members = [name for name in names.values() if name.name.startswith("weft.Array.")]
     pages = function_pages(names)
-    of_array = "An array is a view of memory that may not have been computed yet."
+    of_array = "An array is a view of memory. The elements may not have been computed yet."
     pages["array"] = heading("Array", of_array) + describe(names["weft.Array"], names) + entries(members, names)
-    text = "These functions run what was recorded, show it, and measure it."
+    text = "These functions run, show and measure the recorded operations."
     pages["running"] = heading("Running and explaining", text) + entries((names[f"weft.{n}"] for n in RUNNING), names)
-    text = heading("Devices, streams and memory", "These functions choose devices and manage their memory.")
+    text = heading("Devices, streams and memory", "These functions select devices and manage their memory.")
     memory = [name for name in names.values() if name.name.startswith("weft.memory.")]
     pages["machines"] = text + entries([*(names[f"weft.{n}"] for n in MACHINES), *memory], names)
     pages["kernels"] = kernel_page(names)
-    text = "Functions of the host under Numba CUDA's names. On a machine without a GPU, they act on the CPU."
+    text = "These host functions have the same names as in Numba CUDA. On a machine without a GPU, they use the CPU."
     cuda = [name for name in names.values() if name.name.startswith("weft.cuda.") and callable(name.target)]
     pages["cuda"] = heading("weft.cuda", text) + entries(cuda, names)
     pages["ops"], pages["errors"], pages["commands"] = op_page(), error_page(names), command_page()

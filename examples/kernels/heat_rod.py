@@ -1,7 +1,7 @@
 """Heat conduction in a rod. One kernel launch computes all time steps.
 
-The two buffers are swapped inside the kernel. Between steps, all threads of the grid wait for each other by
-`cg.this_grid().sync()`. The temperatures of the end points are fixed.
+The two buffers are swapped inside the kernel. After each step, `cg.this_grid().sync()`
+makes all threads of the grid wait for each other. The temperatures of the end points are fixed.
 
 Usage: heat_rod.py [points] [steps]
 """

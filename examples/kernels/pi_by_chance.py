@@ -1,7 +1,7 @@
 """A Monte Carlo estimate of pi. Each thread draws random points in a square, with its own random state.
 
-The states are xoroshiro128+ generators that cannot overlap; the same seed gives the same result on every
-device.
+The states belong to xoroshiro128+ generators, whose sequences do not overlap. The same seed gives the same result on
+every device.
 
 Usage: pi_by_chance.py [threads] [throws of each]
 """

@@ -1,4 +1,4 @@
-"""Copies and kernels in two streams, with events that time them.
+"""Copy and compute in two streams, and measure the time with events.
 
 Usage: streams_and_events.py [elements]
 """

@@ -1,7 +1,7 @@
-"""Scaling of a vector in place. There are fewer threads than elements, and the launch gets NumPy arrays.
+"""Scale a vector in place. There are fewer threads than elements, and the arguments are NumPy arrays.
 
-Each thread starts at the element with its own index and advances by the number of threads. The launch copies
-the arrays to the device and back.
+Each thread starts at the element with its own index, and advances by the number of threads. If the device is a GPU,
+the launch copies the arrays to the GPU and back.
 
 Usage: stride_loop.py [elements]
 """

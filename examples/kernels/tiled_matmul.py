@@ -1,4 +1,4 @@
-"""A matrix product by tiles. Each block repeatedly loads two tiles into shared memory and multiplies them.
+"""Multiply matrices in tiles. Each block repeatedly loads two tiles into shared memory and multiplies them.
 
 Usage: tiled_matmul.py [rows] [inner] [columns]
 """

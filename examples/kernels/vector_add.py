@@ -1,4 +1,4 @@
-"""Addition of two vectors in device memory, with one thread per element.
+"""Add two vectors in device memory, with one thread per element.
 
 Usage: vector_add.py [elements]
 """

@@ -1,9 +1,8 @@
-"""The sum of an array, by warp shuffles.
+"""Sum an array with warp shuffles.
 
-Each thread sums elements at the stride of the grid. Each warp combines the sums of its threads by shuffles, and one
-lane adds the result to the total.
-
-Shared memory and barriers are not needed: the 32 lanes of a warp read each other's values directly.
+Each thread adds the elements of a grid-stride loop. Each warp combines the sums of its threads with shuffles, and one
+lane adds the result to the total. Shared memory and barriers are not needed, because the 32 lanes of a warp read each
+other's values directly.
 
 Usage: warp_sum.py [elements]
 """

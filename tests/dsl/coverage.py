@@ -25,26 +25,26 @@ DEVICES = {"GPU": "simt", "CPU": "cpu"}
 
 HEAD = """# Where NumPy's functions run
 
-Each function was called on the CPU, and on `simt`, a device that uses the schedules of a GPU, with NumPy {version}. The arrays were
-float64, or another dtype for functions that require it. With other dtypes or options, a function may run elsewhere. If a function then runs
-on the host instead of a GPU, weft issues `weft.HostFallbackWarning`. The last table lists the libraries. `simt` does not use those of a
-GPU.
+To produce this table, each function was called with NumPy {version} on the CPU and on the device `simt`, which uses the schedules of a GPU.
+The arguments were float64 arrays, or arrays of another dtype if the function requires it. With other dtypes or options, a function may run
+elsewhere. If such a function runs on the host instead of a GPU, weft issues `weft.HostFallbackWarning`. The last table lists the libraries.
+The device `simt` does not use the libraries of a GPU.
 
 | word | meaning |
 | --- | --- |
-| fused | is recorded, and runs in kernels together with other operations |
-| view | reads no elements: returns a view of the memory, or a fact about dtypes and shapes |
-| library | a library computes it: BLAS or cuBLAS for products, cuFFT and cuSOLVER on a GPU, NumPy on all threads of a CPU |
-| host | NumPy computes it immediately; on a GPU, elements are copied to the host |
-| no arrays | takes no weft arrays, such as functions for text, dates, files and printing |
+| fused | weft records the function, and kernels compute it together with other operations |
+| view | the function reads no elements, and returns a view of the memory or a property of the arrays, such as a dtype or a shape |
+| library | a library computes the function: BLAS or cuBLAS for products, cuFFT and cuSOLVER on a GPU, NumPy on all threads of a CPU |
+| host | NumPy computes the function immediately; arrays on a GPU are copied to the host |
+| no arrays | the function does not accept weft arrays, such as functions for text, dates, files and printing |
 
 """
 
 LIBRARIES = """## Libraries of linear algebra and Fourier transforms
 
-With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. Without nvmath-python,
-and on `simt`, NumPy computes the functions of cuFFT and cuSOLVER on the host. The tests replace the libraries with stand-ins.
-`pytest -m gpu tests/gpu/test_libraries.py` calls the libraries on a GPU.
+With `pip install 'weft[nvmath]'`, NVIDIA's libraries compute these functions on a CUDA device. Without nvmath-python, and on `simt`, NumPy
+computes the functions of cuFFT and cuSOLVER on the host. The tests usually replace the libraries with stand-ins. To test the libraries
+themselves on a GPU, run `pytest -m gpu tests/gpu/test_libraries.py`.
 
 """
 
