@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import is_pure
 
 LARGEST_BLOCK = 1024  # threads along an axis
@@ -36,6 +37,7 @@ class LinearIndex:
 
     def __init__(self, kernel: Kernel, makers: dict[Value, Operation]) -> None:
         self.makers, self.index_dtype = makers, kernel.index_dtype
+        self._all = {v: o for o in program_order(kernel.body.operations) for v in o.results}
         self._axes: dict[Value, tuple[frozenset[int], int] | None] = {}
         self._largest: dict[Value, int] = {}
 
@@ -87,7 +89,7 @@ class LinearIndex:
                 return step, parts[0][1] and parts[1][1] and self.fits(maker)
             case "multiply":
                 for x, y in (operands, operands[::-1]):
-                    factor = self.makers.get(y)
+                    factor = self._all.get(y)
                     if factor is not None and factor.opcode == "constant":
                         found = self.step(x, axis)
                         if found is None:
@@ -102,7 +104,7 @@ class LinearIndex:
     def largest(self, value: Value) -> int:
         """Return a bound of the absolute value of a signed integer."""
         if value not in self._largest:
-            maker, found = self.makers.get(value), _limit(value) + 1
+            maker, found = self._all.get(value), _limit(value) + 1
             if maker is not None and maker.opcode == "constant":
                 found = abs(int(maker.attributes["value"]))
             elif maker is not None and maker.opcode in _LARGEST:
@@ -122,7 +124,7 @@ class LinearIndex:
 
     def is_position(self, value: Value) -> bool:
         """Return whether a value is a sum or product of indices in the index dtype, which no launch lets overflow."""
-        maker = self.makers.get(value)
+        maker = self._all.get(value)
         if maker is None or not _is_signed(value):
             return False
         if maker.opcode in _LARGEST:
