@@ -211,8 +211,13 @@ def element(operation: Operation) -> tuple[str, int]:
 
 
 @contextmanager
-def range_loop(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
-    """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index."""
+def range_loop(
+    emitter: Emitter, kind: str, start: str, stop: str, note: str = "", step: Callable[[], str] = lambda: "1"
+) -> Iterator[str]:
+    """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index.
+
+    `step` returns the increment. It is called after the body of the loop.
+    """
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
     before = emitter.label
@@ -225,7 +230,7 @@ def range_loop(emitter: Emitter, kind: str, start: str, stop: str, note: str = "
     emitter.do(f"br i1 {inside}, label %body{number}, label %{after}")
     emitter.start_label(f"body{number}")
     yield index
-    following = emitter.line(f"add nuw nsw {kind} {index}, 1")
+    following = emitter.line(f"add nuw nsw {kind} {index}, {step()}")
     emitter.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{emitter.label} ]"
     emitter.do(f"br label %{head}{note}")
     emitter.start_label(after)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
-from weft.codegen.llvm.emit import Item, memory_type
+from weft.codegen.llvm.emit import Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
 from weft.codegen.llvm.host_bounds import thread_range
 from weft.codegen.llvm.host_grid import GridDialect, Range, finish, range_loop, thread_loops
@@ -20,8 +20,11 @@ from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_barriers import BarrierEmitter
 from weft.codegen.passes.find_guards import Bound, GuardFinder
+from weft.codegen.passes.find_merged_axis import can_merge_blocks
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
+
+MOST_MERGED = 1 << 16  # threads of merged blocks: after these, the kernel polls for interrupts
 
 
 class SplitEmitter(BarrierEmitter):
@@ -29,8 +32,11 @@ class SplitEmitter(BarrierEmitter):
 
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect, split)
-        self.guards = GuardFinder(kernel, split)
+        self.merges = self.merges_blocks()
+        self.guards = GuardFinder(kernel, split, split.axis if self.merges else None)
         self.settled: dict[Value, bool] = {}  # comparisons whose results are the same in all threads of the open run
+
+        self.span = ("0", "0")  # with merged blocks: the first position along the axis, and the one after the last
 
     # -- the module -----------------------------------------------------------------------------
 
@@ -86,9 +92,41 @@ class SplitEmitter(BarrierEmitter):
     @contextmanager
     def next_block(self) -> Iterator[str]:
         """Emit a loop over the blocks that sets the block indices. The ``with`` yields the number of a block."""
-        with range_loop(self, "i64", "%begin", "%end") as block:
+        count = "1"
+        with range_loop(self, "i64", "%begin", "%end", step=lambda: count) as block:
             self.dialect.set_block_indices(self, block, self.split.axis)
+            if self.merges:
+                count = self.merge_blocks(block)
             yield block
+
+    def merges_blocks(self) -> bool:
+        """Return whether adjacent blocks run as one block. The threads of a block then need no memory of their own."""
+        kernel, split = self.kernel, self.split
+        runs = split.runs()
+        alone = len(runs) == 1 and not runs[0].again and not split.kept and not split.crossing
+        user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None
+        return user and alone and not self.grid_in_step and can_merge_blocks(kernel, split.axis)
+
+    def merge_blocks(self, block: str) -> str:
+        """Emit the number of blocks from `block` on, along the axis of the innermost loop, that run as one block.
+
+        The block index along this axis becomes 0, and the thread index becomes the position in the grid.
+        """
+        axis, kind = self.split.axis, scalar_type(self.kernel.index_dtype)
+        numbers = self.dialect.numbers
+        first, extent, size = (
+            text if kind == "i64" else self.line(f"zext nneg {kind} {text} to i64")
+            for text in (numbers[name, axis] for name in ("block_index", "grid_size", "block_size"))
+        )
+        most = self.line(f"add i64 {self.line(f'udiv i64 {MOST_MERGED}, {size}')}, 1")
+        count = self.line(f"sub nuw nsw i64 %end, {block}")
+        for other in (self.line(f"sub nuw nsw i64 {extent}, {first}"), most):
+            count = self.call("llvm.umin.i64", "i64", [("i64", count), ("i64", other)])
+        ends = (first, self.line(f"add nuw nsw i64 {first}, {count}"))
+        start, stop = (self.dialect.narrow(self, self.line(f"mul nuw nsw i64 {n}, {size}"), kind) for n in ends)
+        self.span = start, stop
+        numbers["block_index", axis] = "0"
+        return count
 
     @contextmanager
     def each_thread(self, independent: bool, bounds: list[Bound]) -> Iterator[None]:
@@ -102,7 +140,7 @@ class SplitEmitter(BarrierEmitter):
                 before = self.line(
                     f"mul nuw nsw i64 {self.line(f'sub nuw nsw i64 {block}, %begin')}, {self.block_threads}"
                 )
-            limits = self.limits_of(bounds) if bounds else None
+            limits = self.limits_of(bounds) if bounds or self.merges else None
             with thread_loops(self, self.dialect, self.split.axis, independent, limits) as linear:
                 if self.kernel.index_dtype.itemsize < 8:
                     linear = self.line(f"zext nneg i32 {linear} to i64")
@@ -125,7 +163,9 @@ class SplitEmitter(BarrierEmitter):
                 return self.scalar_of(value)
 
             along = [bound for bound in bounds if bound.axis == axis]
-            found = thread_range(self, along, self.dialect.numbers["block_size", axis], compute)
+            whole = "0", self.dialect.numbers["block_size", axis]
+            threads = self.span if self.merges and axis == self.split.axis else whole
+            found = thread_range(self, along, threads, compute, self.guards.index.longest)
             self.environment = outside
             return found
 

@@ -7,12 +7,12 @@ stores nothing that another thread or another run can read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.linear_index import LinearIndex
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, is_pure
@@ -22,6 +22,7 @@ Fact = tuple[bool, int, int]
 Facts = frozenset[Fact]
 
 _NEGATED = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
+_LARGEST_STEP = 1 << 20
 _INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
 
@@ -61,7 +62,7 @@ class RunGuards:
 class GuardFinder:
     """Finder of the guards of a kernel's runs."""
 
-    def __init__(self, kernel: Kernel, split: BarrierSplit) -> None:
+    def __init__(self, kernel: Kernel, split: BarrierSplit, merged: int | None = None) -> None:
         self.split = split
         self.makers: dict[Value, Operation] = {}  # of the values of runs
         self.stores: dict[Value, list[Operation]] = {}  # of each `local`
@@ -76,7 +77,7 @@ class GuardFinder:
                 self.makers.update(dict.fromkeys(o.results, o))
                 for region in o.regions:
                     self.makers.update(dict.fromkeys(region.parameters, o))
-        self.index = LinearIndex(kernel, self.makers)
+        self.index = LinearIndex(kernel, self.makers, merged)
         self._enter(kernel.body, ())
 
     def _enter(self, block: Block, around: tuple[Block, ...]) -> None:
@@ -123,7 +124,7 @@ class GuardFinder:
         if axis in first and axis in second:
             return None
         found = self.index.step(smaller if axis in first else larger, axis)
-        if found is None or found[0] <= 0:
+        if found is None or not 0 < found[0] <= _LARGEST_STEP:
             return None
         return Bound(axis, smaller, larger, strict, found[0] if axis in first else -found[0], found[1])
 

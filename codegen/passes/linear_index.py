@@ -13,7 +13,7 @@ from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Poin
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import is_pure
 
-LARGEST_BLOCK = 1024  # threads along an axis
+LONGEST_BLOCK, LONGEST_GRID = 1 << 10, 1 << 41  # threads along an axis
 # Largest values along each axis, by CUDA's limits of a launch.
 _LARGEST = {
     "thread_index": (1023, 1023, 63),
@@ -33,10 +33,12 @@ class LinearIndex:
     makers : dict
         The operations that compute values which may differ between threads. All other values are available outside of
         the loops over threads.
+    merged : int or None
+        The axis along which blocks run as one block, whose thread index is the position in the grid.
     """
 
-    def __init__(self, kernel: Kernel, makers: dict[Value, Operation]) -> None:
-        self.makers, self.index_dtype = makers, kernel.index_dtype
+    def __init__(self, kernel: Kernel, makers: dict[Value, Operation], merged: int | None = None) -> None:
+        self.makers, self.index_dtype, self.merged = makers, kernel.index_dtype, merged
         self._all = {v: o for o in program_order(kernel.body.operations) for v in o.results}
         self._axes: dict[Value, tuple[frozenset[int], int] | None] = {}
         self._largest: dict[Value, int] = {}
@@ -62,6 +64,11 @@ class LinearIndex:
                 found = (frozenset(own).union(*(part[0] for part in known)), count) if complete else None
             self._axes[value] = found
         return self._axes[value]
+
+    @property
+    def longest(self) -> int:
+        """Return a limit of the number of threads of a loop over threads."""
+        return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
         """Return the difference of an integer between adjacent threads along an axis, modulo the size of its type.
@@ -108,7 +115,9 @@ class LinearIndex:
             if maker is not None and maker.opcode == "constant":
                 found = abs(int(maker.attributes["value"]))
             elif maker is not None and maker.opcode in _LARGEST:
-                found = min(found, _LARGEST[maker.opcode][maker.attributes.get("axis", 0)])
+                axis = maker.attributes.get("axis", 0)
+                whole = maker.opcode == "thread_index" and axis == self.merged
+                found = min(found, LONGEST_GRID - 1 if whole else _LARGEST[maker.opcode][axis])
             elif maker is not None and maker.opcode == "cast" and _is_signed(maker.operands[0]):
                 source = self.largest(maker.operands[0])
                 found = source if source <= _limit(value) else found
