@@ -9,7 +9,7 @@ run in any order, so the accesses of the loop over x are independent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value, program_order
@@ -213,8 +213,13 @@ def element(operation: Operation) -> tuple[str, int]:
 
 
 @contextmanager
-def range_loop(emitter: Emitter, kind: str, start: str, stop: str, note: str = "") -> Iterator[str]:
-    """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index."""
+def range_loop(
+    emitter: Emitter, kind: str, start: str, stop: str, note: str = "", step: Callable[[], str] = lambda: "1"
+) -> Iterator[str]:
+    """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index.
+
+    `step` returns the increment. It is called after the body of the loop.
+    """
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"
     before = emitter.label
@@ -227,18 +232,24 @@ def range_loop(emitter: Emitter, kind: str, start: str, stop: str, note: str = "
     emitter.do(f"br i1 {inside}, label %body{number}, label %{after}")
     emitter.start_label(f"body{number}")
     yield index
-    following = emitter.line(f"add nuw nsw {kind} {index}, 1")
+    following = emitter.line(f"add nuw nsw {kind} {index}, {step()}")
     emitter.lines[slot] = f"  {index} = phi {kind} [ {start}, %{before} ], [ {following}, %{emitter.label} ]"
     emitter.do(f"br label %{head}{note}")
     emitter.start_label(after)
 
 
+Range = Callable[[int], tuple[str, str]]  # axis -> the first thread index, and the index after the last one
+
+
 @contextmanager
-def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent: bool) -> Iterator[str]:
+def thread_loops(
+    emitter: Emitter, dialect: GridDialect, axis: int, independent: bool, limits: Range | None = None
+) -> Iterator[str]:
     """Emit loops over the threads of a block, with x (axis 0) or y (axis 1) innermost.
 
     The ``with`` yields the position of a thread in this order. `independent` tells LLVM that iterations do not depend
-    on each other.
+    on each other. `limits` emits the range of a loop, by default all threads along its axis. At this point, the thread
+    index along the axis is 0, and the indices of the outer loops are known.
     """
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
@@ -251,13 +262,19 @@ def thread_loops(emitter: Emitter, dialect: GridDialect, axis: int, independent:
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")
 
-    with range_loop(emitter, kind, "0", sizes[2]) as z, range_loop(emitter, kind, "0", sizes[1 - axis]) as outer:
+    @contextmanager
+    def along(each: int, note: str = "") -> Iterator[str]:
+        start, stop = limits(each) if limits is not None else ("0", sizes[each])
+        with range_loop(emitter, kind, start, stop, note) as index:
+            dialect.numbers["thread_index", each] = index
+            yield index
+
+    dialect.numbers.update({("thread_index", each): "0" for each in AXES})
+    with along(2) as z, along(1 - axis) as outer:
         before = row(z, outer, 1 - axis)
-        with range_loop(emitter, kind, "0", sizes[axis], f", !llvm.loop {loop}") as inner:
+        with along(axis, f", !llvm.loop {loop}") as inner:
             position = emitter.line(f"add nuw nsw {kind} {before}, {inner}")
             x, y = (inner, outer) if axis == 0 else (outer, inner)
-            for each, text in zip(AXES, (x, y, z), strict=True):
-                dialect.numbers["thread_index", each] = text
             dialect.linear = position if axis == 0 else emitter.line(f"add nuw nsw {kind} {row(z, y, 1)}, {x}")
             yield position
 

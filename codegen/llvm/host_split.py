@@ -11,19 +11,32 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 
 from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
-from weft.codegen.llvm.emit import Item, memory_type
+from weft.codegen.llvm.emit import Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
-from weft.codegen.llvm.host_grid import GridDialect, finish, range_loop, thread_loops
+from weft.codegen.llvm.host_bounds import thread_range
+from weft.codegen.llvm.host_grid import GridDialect, Range, finish, range_loop, thread_loops
 from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_barriers import BarrierEmitter
+from weft.codegen.passes.find_guards import Bound, GuardFinder
+from weft.codegen.passes.find_merged_axis import can_merge_blocks
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
+
+MOST_MERGED = 1 << 16  # threads of merged blocks: after these, the kernel polls for interrupts
 
 
 class SplitEmitter(BarrierEmitter):
     """Emitter of a split kernel: loops over threads, and the synchronization points between these loops."""
+
+    def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
+        super().__init__(kernel, dialect, split)
+        self.merges = self.merges_blocks()
+        self.guards = GuardFinder(kernel, split, split.axis if self.merges else None)
+        self.settled: dict[Value, bool] = {}  # comparisons whose results are the same in all threads of the open run
+
+        self.span = ("0", "0")  # with merged blocks: the first position along the axis, and the one after the last
 
     # -- the module -----------------------------------------------------------------------------
 
@@ -79,24 +92,84 @@ class SplitEmitter(BarrierEmitter):
     @contextmanager
     def next_block(self) -> Iterator[str]:
         """Emit a loop over the blocks that sets the block indices. The ``with`` yields the number of a block."""
-        with range_loop(self, "i64", "%begin", "%end") as block:
+        count = "1"
+        with range_loop(self, "i64", "%begin", "%end", step=lambda: count) as block:
             self.dialect.set_block_indices(self, block, self.split.axis)
+            if self.merges:
+                count = self.merge_blocks(block)
             yield block
 
+    def merges_blocks(self) -> bool:
+        """Return whether adjacent blocks run as one block. The threads of a block then need no memory of their own."""
+        kernel, split = self.kernel, self.split
+        runs = split.runs()
+        alone = len(runs) == 1 and not runs[0].again and not split.kept and not split.crossing
+        user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None
+        return user and alone and not self.grid_in_step and can_merge_blocks(kernel, split.axis)
+
+    def merge_blocks(self, block: str) -> str:
+        """Emit the number of blocks from `block` on, along the axis of the innermost loop, that run as one block.
+
+        The block index along this axis becomes 0, and the thread index becomes the position in the grid.
+        """
+        axis, kind = self.split.axis, scalar_type(self.kernel.index_dtype)
+        numbers = self.dialect.numbers
+        first, extent, size = (
+            text if kind == "i64" else self.line(f"zext nneg {kind} {text} to i64")
+            for text in (numbers[name, axis] for name in ("block_index", "grid_size", "block_size"))
+        )
+        most = self.line(f"add i64 {self.line(f'udiv i64 {MOST_MERGED}, {size}')}, 1")
+        count = self.line(f"sub nuw nsw i64 %end, {block}")
+        for other in (self.line(f"sub nuw nsw i64 {extent}, {first}"), most):
+            count = self.call("llvm.umin.i64", "i64", [("i64", count), ("i64", other)])
+        ends = (first, self.line(f"add nuw nsw i64 {first}, {count}"))
+        start, stop = (self.dialect.narrow(self, self.line(f"mul nuw nsw i64 {n}, {size}"), kind) for n in ends)
+        self.span = start, stop
+        numbers["block_index", axis] = "0"
+        return count
+
     @contextmanager
-    def each_thread(self, independent: bool) -> Iterator[None]:
-        """Emit loops over the threads of a block, or of all blocks, and set `linear` to the thread's position."""
+    def each_thread(self, independent: bool, bounds: list[Bound]) -> Iterator[None]:
+        """Emit loops over the threads of a block, or of all blocks, and set `linear` to the thread's position.
+
+        Threads outside `bounds` are skipped.
+        """
         with self.next_block() if self.grid_in_step else nullcontext("") as block:
             before = ""
             if block:
                 before = self.line(
                     f"mul nuw nsw i64 {self.line(f'sub nuw nsw i64 {block}, %begin')}, {self.block_threads}"
                 )
-            with thread_loops(self, self.dialect, self.split.axis, independent) as linear:
+            limits = self.limits_of(bounds) if bounds or self.merges else None
+            with thread_loops(self, self.dialect, self.split.axis, independent, limits) as linear:
                 if self.kernel.index_dtype.itemsize < 8:
                     linear = self.line(f"zext nneg i32 {linear} to i64")
                 self.linear = self.line(f"add nuw nsw i64 {before}, {linear}") if block else linear
                 yield
+
+    def limits_of(self, bounds: list[Bound]) -> Range:
+        """Return a function that emits the range of the thread indices along an axis."""
+
+        def limits(axis: int) -> tuple[str, str]:
+            outside, made = dict(self.environment), set[Value]()
+
+            def compute(value: Value) -> str:
+                maker = self.guards.makers.get(value)
+                if maker is not None and value not in made:
+                    made.add(value)
+                    for operand in maker.operands:
+                        compute(operand)
+                    super(SplitEmitter, self).operation(maker)
+                return self.scalar_of(value)
+
+            along = [bound for bound in bounds if bound.axis == axis]
+            whole = "0", self.dialect.numbers["block_size", axis]
+            threads = self.span if self.merges and axis == self.split.axis else whole
+            found = thread_range(self, along, threads, compute, self.guards.index.longest)
+            self.environment = outside
+            return found
+
+        return limits
 
     def poison_shared(self) -> None:
         """Fill shared memory with a fixed byte, so that a block does not read the values of the previous block."""
@@ -132,7 +205,9 @@ class SplitEmitter(BarrierEmitter):
         are gone.
         """
         # a `local` outside `places` belongs to a function
-        if operation.opcode == "local" and operation.results[0] in self.split.places:
+        if operation.results and operation.results[0] in self.settled:
+            self.set(operation, Item("true" if self.settled[operation.results[0]] else "false"))
+        elif operation.opcode == "local" and operation.results[0] in self.split.places:
             self.allocate_common(operation.results[0])
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
             self.repeat_while_any(operation)
@@ -204,12 +279,14 @@ class SplitEmitter(BarrierEmitter):
                 self.clear_masks(operation)
         arrays = [root for root in self.split.touched(run) if root not in self.split.single]
         independent = self.steps.walk_on(run.everything(), arrays)
-        with self.each_thread(independent):
+        guards = self.guards.find(run, exits=bool(self.gone))
+        self.settled = guards.settled
+        with self.each_thread(independent, guards.bounds):
             self.here = set()
-            guards = [(self.gone, "eq")] if self.gone and run.late else []
+            masks = [(self.gone, "eq")] if self.gone and run.late else []
             if run.branch is not None:
-                guards.append((self.masks[run.branch], "ne"))
-            for k, (array, word) in enumerate(guards):
+                masks.append((self.masks[run.branch], "ne"))
+            for k, (array, word) in enumerate(masks):
                 byte = self.line(f"load i8, ptr {self.slot(array, 'i8')}, align 1{NOTE}")
                 there = self.line(f"icmp {word} i8 {byte}, 0")
                 self.do(f"br i1 {there}, label %here{number}.{k}, label %done{number}")
@@ -239,6 +316,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"br label %done{number}")
             self.start_label(f"done{number}")
             self.linear = ""
+        self.settled = {}
 
     def open_variable(self, root: Value, run: Run) -> None:
         """Bind the `local` variable `root` to memory for the run `run`."""
@@ -313,7 +391,7 @@ class SplitEmitter(BarrierEmitter):
             return
         for operand in maker.operands:
             self.make_available(operand)
-        super().operation(maker)
+        self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
         """Store those of `values` that later runs use, in arrays with one element per thread."""

@@ -1,0 +1,104 @@
+"""Loops over the threads of a block that skip threads without work.
+
+In: bounds of the thread indices of a run. Out: the first and last thread index along each axis. A guard such as
+``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes hundreds of cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Value
+from weft.codegen.llvm.emit import scalar_type
+from weft.codegen.llvm.emit_text import Writer
+from weft.codegen.passes.find_guards import Bound
+
+
+def thread_range(
+    emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
+) -> tuple[str, str]:
+    """Emit the part of a range of thread indices along an axis that is within the bounds.
+
+    Parameters
+    ----------
+    emitter : Writer
+    bounds : iterable of Bound
+    threads : (str, str)
+        The first thread index along the axis, and the index after the last one, in the index dtype.
+    compute : callable
+        Emits the computation of a value for thread 0 of the axis, and returns its text.
+    longest : int
+        Limit of the thread indices.
+
+    Returns
+    -------
+    (str, str)
+        The first thread index, and the index after the last one.
+    """
+    bounds = list(bounds)
+    if not bounds:
+        return threads
+    kind = scalar_type(emitter.kernel.index_dtype)
+    start, stop = (t if kind == "i64" or t == "0" else emitter.line(f"zext nneg {kind} {t} to i64") for t in threads)
+    total = stop
+    for bound in bounds:
+        sides = [_wide(emitter, value, compute(value)) for value in (bound.smaller, bound.larger)]
+        holds = emitter.line(f"icmp {'slt' if bound.strict else 'sle'} i64 {sides[0]}, {sides[1]}")
+        if bound.step < 0:
+            first = _first(emitter, bound, sides, holds, total)
+            first = _if_safe(emitter, bound, sides[1], (first, "0"), longest)
+            start = first if start == "0" else emitter.call("llvm.umax.i64", "i64", [("i64", start), ("i64", first)])
+        else:
+            end = _end(emitter, bound, sides, holds, stop)
+            stop = _if_safe(emitter, bound, sides[0], (end, stop), longest)
+    start, stop = (
+        t if kind == "i64" or t == "0" else emitter.line(f"trunc nuw nsw i64 {t} to {kind}") for t in (start, stop)
+    )
+    return start, stop
+
+
+def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str) -> str:
+    """Emit the number of threads below an upper bound, at most `stop`."""
+    if bound.step == 0:
+        return emitter.line(f"select i1 {holds}, i64 {stop}, i64 0")
+    last = _quotient(emitter, sides[1], sides[0], bound.strict, bound.step)
+    within = emitter.line(f"icmp ult i64 {last}, {stop}")
+    end = emitter.line(f"select i1 {within}, i64 {emitter.line(f'add i64 {last}, 1')}, i64 {stop}")
+    return emitter.line(f"select i1 {holds}, i64 {end}, i64 0")
+
+
+def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: str) -> str:
+    """Emit the first thread index above a lower bound, or `total` if there is none."""
+    before = _quotient(emitter, sides[0], sides[1], not bound.strict, -bound.step)
+    within = emitter.line(f"icmp ult i64 {before}, {total}")
+    first = emitter.line(f"select i1 {within}, i64 {emitter.line(f'add i64 {before}, 1')}, i64 {total}")
+    return emitter.line(f"select i1 {holds}, i64 0, i64 {first}")
+
+
+def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: int) -> str:
+    """Emit the number of steps from a value to a larger one, as an unsigned number."""
+    distance = emitter.line(f"sub i64 {larger}, {smaller}")
+    if less_one:
+        distance = emitter.line(f"add i64 {distance}, -1")
+    return distance if step == 1 else emitter.line(f"udiv i64 {distance}, {step}")
+
+
+def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:
+    """Emit the first choice if the value that depends on the axis cannot overflow, otherwise the second."""
+    if bound.exact:
+        return choices[0]
+    kind = (bound.smaller if bound.step > 0 else bound.larger).type
+    assert isinstance(kind, np.dtype)
+    safe = emitter.line(f"icmp sle i64 {text}, {np.iinfo(kind).max - longest * abs(bound.step)}")
+    return emitter.line(f"select i1 {safe}, i64 {choices[0]}, i64 {choices[1]}")
+
+
+def _wide(emitter: Writer, value: Value, text: str) -> str:
+    assert isinstance(value.type, np.dtype)
+    kind = scalar_type(value.type)
+    if kind != "i64":
+        text = emitter.line(f"sext {kind} {text} to i64")
+    # a computation that the kernel would skip may be poison
+    return emitter.line(f"freeze i64 {text}")

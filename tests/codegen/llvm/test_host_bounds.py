@@ -1,0 +1,367 @@
+"""Tests of kernels with guards, such as ``if i < n``, and with grids of any size.
+
+Threads without work are skipped. The results are the same as in plain Python, whatever the form of the guard.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import cuda
+from weft.codegen.passes.find_guards import GuardFinder, RunGuards
+from weft.codegen.passes.split_at_barriers import Run
+from weft.runtime import override
+
+ROWS, COLUMNS = 13, 21
+
+
+class Guarded:
+    """A generator of the source text of a kernel with random guards.
+
+    Parameters `a` and `o` have the shape (ROWS, COLUMNS), `q` is a vector that takes atomic sums, and `n` and `m` are
+    random numbers, which may be negative or large.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        pick = self.random
+        self.block: tuple[int, ...] = pick.choice([(4, 4), (8, 2), (16, 3), (3, 16), (32, 1), (1, 7), (4, 4, 2)])
+        self.grid = (pick.randint(1, 9), pick.randint(1, 5))
+        self.lines: list[str] = []
+        self.count = 0
+
+    def inequality(self) -> str:
+        pick = self.random
+        x = pick.choice(
+            ("i", "j", "i", "j", "t", "cuda.threadIdx.y", "j * w + i", "i * 2 + 1", "n + j", "cuda.blockIdx.x")
+        )
+        if pick.random() < 0.5:
+            x += pick.choice((" + 1", " - 1", " - 2", " + 3", " - n", " + m"))
+        limit = pick.choice(("a.shape[0]", "a.shape[1]", "n", "m", "n - 1", "4", "i", "j", "n // 2", "o.size", "n + i"))
+        if limit == x:
+            limit = "7"
+        word = pick.choice(("<", "<", "<=", ">", ">=", "==", "!="))
+        form = pick.randrange(4)
+        if form == 0:
+            return f"{limit} {word} {x}"
+        if form == 1:
+            return f"{pick.randint(-2, 4)} <= {x} {pick.choice(('<', '<='))} {limit}"
+        return f"{x} {word} {limit}"
+
+    def condition(self, depth: int = 2) -> str:
+        pick = self.random
+        if depth and pick.random() < 0.5:
+            parts = [self.condition(depth - 1) for _ in range(2)]
+            word = pick.choice((" and ", " and ", " or ", " & ", " | "))
+            return f"({parts[0]}){word}({parts[1]})"
+        if depth and pick.random() < 0.2:
+            return f"not ({self.condition(depth - 1)})"
+        if pick.random() < 0.1:
+            return "a[0, 0] >= 0"
+        return self.inequality()
+
+    def inside(self) -> str:
+        """Return a guard that keeps the indices within the array."""
+        return self.random.choice(
+            ("i < a.shape[1] and j < a.shape[0]", "0 <= j < a.shape[0] and i < a.shape[1]", "j < 13 and 21 > i")
+        )
+
+    def work(self, depth: int) -> list[str]:
+        """Return statements that each thread executes within the array."""
+        pick = self.random
+        k = pick.randrange(8)
+        if k == 0:
+            return [f"cuda.atomic.add(q, {pick.randrange(4)}, i - j)"]
+        if k == 1:
+            return [f"v += a[j, i] * {pick.randint(1, 3)}"]
+        if k == 2 and depth:
+            return [f"if {self.condition()}:", *indented(self.work(depth - 1))]
+        if k == 3 and depth:
+            return [f"for k in range({pick.choice(('3', 'i % 3', 'n % 4'))}):", *indented(self.work(depth - 1))]
+        if k == 4:
+            return ["o[j, i] += a[j, i] + v"]
+        if k == 5 and depth:
+            return [
+                f"if {self.condition()}:",
+                *indented(self.work(depth - 1)),
+                "else:",
+                *indented(self.work(depth - 1)),
+            ]
+        return [f"o[j, i] = a[j, i] * {pick.randint(2, 5)} + n"]
+
+    def statement(self) -> list[str]:
+        pick = self.random
+        guarded = [f"if {self.inside()}:", *indented([s for _ in range(pick.randint(1, 3)) for s in self.work(2)])]
+        match pick.randrange(10):
+            case 0 | 8:
+                return [f"if {self.condition()}:", "    return"]
+            case 1:
+                return [f"v = n if {self.condition()} else i"]
+            case 2:
+                return [f"if {self.condition()}:", *indented(guarded)]
+            case 3:
+                return [f"cuda.atomic.add(q, {pick.randrange(4)}, 1)"]
+            case 4:
+                return [f"ok = {self.condition()}", "if ok:", *indented(guarded)]
+            case _:
+                return guarded
+
+    def exchange(self) -> list[str]:
+        value = self.random.choice(("a[j, i] if j < a.shape[0] and i < a.shape[1] else 0", "i + j", "v"))
+        return [
+            f"s[t] = {value}",
+            "cuda.syncthreads()",
+            f"v += s[(t + {self.random.randint(0, 5)}) % threads]",
+            "cuda.syncthreads()",
+        ]
+
+    def source(self) -> str:
+        barriers = self.random.random() < 0.4
+        lines = ["s = cuda.shared.array(64, np.int64)", "i, j = cuda.grid(2)"]
+        lines += ["t = cuda.threadIdx.x + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)"]
+        lines += ["threads = cuda.blockDim.x * cuda.blockDim.y * cuda.blockDim.z", "v = a.size"]
+        if self.random.random() < 0.4:
+            lines[1] = "j, i = cuda.grid(2)"
+        if len(self.block) == 3:
+            lines += ["if cuda.threadIdx.z != 1:", "    return"] if not barriers else []
+            lines += ["j += 10000 * (1 - cuda.threadIdx.z)"]
+        returned = False
+        for _ in range(self.random.randint(1, 3)):
+            if barriers and not returned and self.random.random() < 0.6:
+                lines += self.exchange()
+            made = self.statement()
+            returned = returned or "    return" in made
+            lines += made
+        if barriers and not returned:
+            lines += self.exchange()
+        if "v +=" in " ".join(lines) or self.random.random() < 0.5:
+            lines += [f"if {self.inside()}:", "    o[j, i] += v"]
+        return "def kernel(a, o, q, n, m, w):\n" + "\n".join(indented(lines)) + "\n"
+
+    def arguments(self) -> list[Any]:
+        pick = self.random
+        numbers = [pick.choice((0, 1, 3, 7, 13, 21, 40, -1, -5, 2**63 - 1, -(2**63), 2**31)) for _ in range(2)]
+        a = np.random.default_rng(pick.randrange(100)).integers(-9, 9, (ROWS, COLUMNS))
+        return [a, np.zeros_like(a), np.zeros(4, np.int64), *numbers, COLUMNS]
+
+
+def indented(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]
+
+
+def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
+    """Return a kernel, compiled with or without bounds, and a list that receives the number of bounds of each run."""
+    counts: list[int] = []
+    find = GuardFinder.find
+    text = text.replace("def kernel", "def kernel" + "_unbounded" * (not bounds))
+    file = f"<guarded kernel {hash(text)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    scope: dict[str, Any] = {"__name__": "guarded_kernel", "cuda": cuda, "np": np}
+    exec(compile(text, file, "exec"), scope)
+    (function,) = (value for name, value in scope.items() if name.startswith("kernel"))
+
+    def counted(self: GuardFinder, run: Run, exits: bool) -> RunGuards:
+        found = find(self, run, exits) if bounds else RunGuards()
+        counts.append(len(found.bounds))
+        return found
+
+    def launch(grid: Any, block: Any, arguments: list[Any]) -> list[Any]:
+        with pytest.MonkeyPatch.context() as patch, override(cache=False):
+            patch.setattr(GuardFinder, "find", counted)
+            copies = [np.copy(x) if isinstance(x, np.ndarray) else x for x in arguments]
+            kernel[grid, block](*copies)
+        return copies
+
+    kernel = weft.kernel(function)
+    return launch, counts
+
+
+def check(seed: int) -> tuple[str, int]:
+    """Run a random kernel with and without bounds, and as plain Python.
+
+    Return the differences, or "", and the number of bounds. Plain Python does not wrap around at the largest integers.
+    """
+    made = Guarded(seed)
+    text, arguments = made.source(), made.arguments()
+    launch, counts = compiled(text, True)
+    results = {"bounded": launch(made.grid, made.block, arguments)}
+    other, _ = compiled(text, False)
+    results["unbounded"] = other(made.grid, made.block, arguments)
+    if max(map(abs, arguments[3:])) < 2**31:
+        with override(kernel_python=True):
+            results["Python"] = launch(made.grid, made.block, arguments)
+    for name, found in results.items():
+        for k in (1, 2):
+            if not np.array_equal(results["bounded"][k], found[k]):
+                case = f"seed {seed}, {made.grid}, {made.block}, {arguments[3:]}, {name}"
+                return f"{case}\n{results['bounded'][k]}\n{found[k]}\n{text}", sum(counts)
+    return "", sum(counts)
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(40, 400, 40))])
+def test_random_guards(first: int) -> None:
+    counts = []
+    for seed in range(first, first + 40):
+        difference, count = check(seed)
+        assert difference == ""
+        counts.append(count)
+    assert sum(count > 0 for count in counts) > 10
+
+
+def below(i, n, x, o):
+    if i < n:
+        o[i] = x[i]
+
+
+def at_most(i, n, x, o):
+    if not i > n - 1:
+        o[i] = x[i]
+
+
+def returns(i, n, x, o):
+    if n <= i:
+        return
+    o[i] = x[i]
+
+
+def between(i, n, x, o):
+    if 2 <= i < n - 3:
+        o[i] = x[i - 1] + x[i + 1]
+
+
+def named(i, n, x, o):
+    inside = i >= 1 and i + 1 < n
+    if inside:
+        o[i] = x[i]
+
+
+def neither(i, n, x, o):
+    if i < 1 or i >= n or x[i] < 0:
+        return
+    o[i] = x[i]
+
+
+def local_work(i, n, x, o):
+    total = np.float32(0)
+    for k in range(3):
+        total += np.float32(k)
+    if i < n:
+        o[i] = x[i] + total
+
+
+def one(i, n, x, o):
+    if i == 5:
+        o[i] = x[i]
+
+
+def twice(i, n, x, o):
+    if i < n:
+        o[i] = x[i]
+    y = x[0]
+    if i < n and y > 0:
+        o[i] += y
+
+
+def even(i, n, x, o):
+    if 2 * i + 1 < n:
+        o[2 * i + 1] = x[i]
+
+
+def assigned_twice(i, n, x, o):
+    i += 1
+    if i < n:
+        o[i] = x[i]
+
+
+# function -> number of bounds
+FORMS = {
+    below: 1,
+    at_most: 1,
+    returns: 1,
+    between: 2,
+    named: 2,
+    neither: 2,
+    local_work: 1,
+    one: 2,
+    twice: 1,
+    even: 1,
+    assigned_twice: 1,
+}
+
+
+def guarded_kernel(function: Any) -> str:
+    """Return the text of a kernel with the body of a function of a thread's index and the number of elements."""
+    lines = inspect.getsource(function).splitlines()
+    return "\n".join(["def kernel(x, o):", "    i = cuda.grid(1)", "    n = x.size", *lines[1:]]) + "\n"
+
+
+# -- kernels in which threads outside the guard have effects ---------------------------------------------
+
+
+def counted(i, n, x, o):
+    cuda.atomic.add(o, 0, np.float32(1))
+    if 0 < i < n:
+        o[i] = x[i]
+
+
+def otherwise(i, n, x, o):
+    if i < n:
+        o[i] = x[i]
+    else:
+        cuda.atomic.add(o, 0, np.float32(1))
+
+
+def either(i, n, x, o):
+    if i < n or x[0] < 0:
+        o[i] = x[i]
+
+
+def kept(i, n, x, o):
+    total = np.float32(0)
+    if i < n:
+        total = x[i]
+    part = cuda.shared.array(1024, np.float32)
+    part[cuda.threadIdx.x] = total
+    cuda.syncthreads()
+    total += part[(cuda.threadIdx.x + 1) % cuda.blockDim.x]
+    cuda.atomic.add(o, i % n, total)
+
+
+def gone(i, n, x, o):
+    if i >= n:
+        return
+    o[i] = np.float32(cuda.syncthreads_count(True))
+
+
+UNBOUNDED = (counted, otherwise, either, kept, gone)
+
+
+@pytest.mark.parametrize("function", [*FORMS, *UNBOUNDED], ids=lambda f: f.__name__)
+def test_forms_of_guards(function: Any) -> None:
+    text = guarded_kernel(function)
+    launch, counts = compiled(text, True)
+    other, _ = compiled(text, False)
+    x = np.random.default_rng(0).integers(1, 9, 1000).astype(np.float32)  # (all sums are exact)
+    for grid, block in ((4, 256), (9, 256), (1, 1024), (3, 7), (100, 32)):
+        found, expected = (each(grid, block, [x, np.zeros_like(x)]) for each in (launch, other))
+        np.testing.assert_array_equal(found[1], expected[1])
+        assert found[1].any()
+    assert set(counts) == {FORMS.get(function, 0)}
+
+
+def test_the_loop_over_threads_ends_at_the_guard() -> None:
+    """Test that the generated code has no masks, for each order of the indices."""
+    for order in ("i, j", "j, i"):
+        text = f"def kernel(x, o):\n    {order} = cuda.grid(2)\n    if i < x.shape[0] and j < x.shape[1]:\n        o[i, j] = x[i, j] * 2\n"
+        launch, counts = compiled(text, True)
+        x = np.random.default_rng(0).integers(0, 9, (37, 45))
+        for grid in ((3, 3), (5, 40), (40, 5)):
+            np.testing.assert_array_equal(launch(grid, (16, 16), [x, np.zeros_like(x)])[1], 2 * x)
+        assert counts == [2]
