@@ -9,11 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
-import json
 import os
-import pkgutil
-import runpy
-import select
 import sys
 import time
 import types
@@ -74,14 +70,14 @@ class MainProgram:
         if "__mp_main__" in sys.modules:  # (multiprocessing remembers the `__main__` of its import)
             sys.modules["__mp_main__"] = main
         names.update(__annotations__={}, __builtins__=builtins)
-        container = not self.option and pkgutil.get_importer(self.text) is not None
+        container = not self.option and _contains_modules(self.text)
         if not sys.flags.safe_path or container:
             path = os.path.abspath(self.text) if container else "" if self.option in ("-c", "-") else self.folder
             sys.path[: not sys.flags.safe_path] = [path]
         if self.option == "-m":
-            runpy._run_module_as_main(self.text)  # type: ignore[attr-defined]
+            import_module("runpy")._run_module_as_main(self.text)
         elif container:
-            runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
+            import_module("runpy")._run_module_as_main("__main__", alter_argv=False)
         else:
             exec(self._code(names), names)
         return names
@@ -98,6 +94,15 @@ class MainProgram:
         return code
 
 
+def _contains_modules(path: str) -> bool:
+    """Return whether Python can import modules from a path, as from a folder and a ZIP file."""
+    for hook in sys.path_hooks:
+        with contextlib.suppress(ImportError):
+            hook(path)
+            return True
+    return False
+
+
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
@@ -105,6 +110,8 @@ def _read(path: str) -> bytes:
 
 def output_is_closed() -> bool:
     """Return whether standard output is a pipe whose reader has ended."""
+    import select
+
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)
@@ -119,7 +126,7 @@ def time_alone() -> None:
     NumPy is imported before, as it is in a process that has imported weft. The second run imports the program's own
     modules again, as the other runs of ``weft run --compare`` do.
     """
-    program = MainProgram(*json.load(sys.stdin))
+    program = MainProgram(*import_module("json").load(sys.stdin))
     import_module("numpy")
     main, modules, path = sys.modules["__main__"], set(sys.modules), list(sys.path)
     folder = os.path.join(program.folder, "")
