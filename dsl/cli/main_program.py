@@ -14,13 +14,11 @@ import sys
 import time
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import BuiltinImporter, SourceFileLoader
 from typing import Any
 
 
-@dataclass(frozen=True)
 class MainProgram:
     """A program in one of the forms that ``python`` accepts on its command line.
 
@@ -34,9 +32,8 @@ class MainProgram:
         ``sys.argv`` as the program begins.
     """
 
-    option: str
-    text: str
-    arguments: list[str]
+    def __init__(self, option: str, text: str, arguments: list[str]) -> None:
+        self.option, self.text, self.arguments = option, text, arguments
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -39,12 +38,13 @@ class NeedsCodeError(Exception):
     """Raised for an op that only generated code can compute, or that expands to such an op."""
 
 
-@dataclass(slots=True, eq=False)
 class _Value:
     """An array in place of a `Value` of a kernel."""
 
-    type: np.dtype
-    array: Any
+    __slots__ = ("array", "type")
+
+    def __init__(self, type: np.dtype, array: Any) -> None:
+        self.type, self.array = type, array
 
 
 class _OnArrays:
