@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
@@ -53,8 +53,9 @@ def show_stages(target: Target, kernel: Kernel, text: str) -> None:
     if folder:
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             for name, content in stages.items():
-                (Path(folder) / f"{kernel.name}-{digest}.{target.name}.{name}").write_text(content)
+                with open(os.path.join(folder, f"{kernel.name}-{digest}.{target.name}.{name}"), "w") as file:
+                    file.write(content)
         except OSError as error:
             raise SettingError(f"WEFT_DUMP={folder!r}: kernels cannot be written there: {error}") from None

@@ -9,8 +9,8 @@ from __future__ import annotations
 import platform
 from dataclasses import replace
 from functools import lru_cache
+from glob import glob
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from weft.codegen.target import Target, cuda_target, newest_architecture
@@ -124,7 +124,8 @@ def _key(cpu: str) -> bytes:
 def _system_description() -> str:
     """Return Linux's description of the first x86 processor, or "" if it is incomplete."""
     try:
-        first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+        with open("/proc/cpuinfo") as file:
+            first = file.read().split("\n\n")[0]
     except OSError:
         return ""
     lines = [line for line in first.splitlines() if line.split("\t")[0].strip(" :") in _CPU_LINES]
@@ -147,9 +148,10 @@ def exceeds_caches(target: Target, nbytes: int) -> bool:
 def _last_cache() -> int:
     """Return the size of this machine's last-level cache in bytes, or 0 if it is unknown."""
     sizes = [0]
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+    for path in glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
         try:
-            text = path.read_text().strip()
+            with open(path) as file:
+                text = file.read().strip()
         except OSError:
             continue
         number = text.rstrip("KMG")

@@ -14,7 +14,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.codegen.kernel_ir.text import print_kernel
@@ -105,7 +104,7 @@ class CompileCounts:
 @lru_cache(maxsize=1)
 def code_version() -> str:
     """Return a digest of the code generator's source, which distinguishes code that different versions have cached."""
-    return source_digest(Path(__file__).parent)
+    return source_digest(os.path.dirname(__file__))
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:

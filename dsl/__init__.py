@@ -11,12 +11,12 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate import at_call
-from weft.dsl.plans import compile, evaluate, explain
 from weft.runtime import set_launch_checker
 from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from weft.dsl.functions.symbolic import lambdify
+    from weft.dsl.plans import compile, evaluate, explain
 
 __all__ = [
     "OWN",
@@ -33,6 +33,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.dsl.functions.symbolic": "lambdify",
+        "weft.dsl.plans": "compile evaluate explain",
     },
 )
 

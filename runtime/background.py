@@ -1,24 +1,27 @@
 """Calls of functions in a second process, which works for this process in the background.
 
 In: the name of a function, and its arguments. Out: a `Request`, which later has the result. Invariant: no call waits
-for the second process, which has one request at a time.
+for the second process, which has one request at a time. A program that ends within `DELAY` seconds starts it only at its
+end, unless a request is urgent.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import pickle
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from weft.runtime.settings import override, overrides, setting, thread_count
-from weft.runtime.worker_process import WorkerProcess, can_start, serve
+from weft.runtime.worker_process import WorkerProcess, can_start, serve, start_detached
 
 HELLO, FAREWELL = b"hello", b"farewell"
 # Maximum number of requests that wait, and of processes that have ended unexpectedly before no other is started.
@@ -27,8 +30,10 @@ MOST_WAITING, MOST_ENDED = 64, 4
 IDLE = 20.0
 # The second process has a lower priority, so that it does not slow down this process.
 NICE = 10
-# Seconds after which the process starts for requests that are not urgent. They would slow down programs that end sooner.
-DELAY = 1
+# Seconds after which the process starts for requests that are not urgent. It would slow down programs that end sooner:
+# their requests are answered after their end, so that the next run finds the results on disk.
+DELAY = 1.0
+_BEGIN = time.monotonic()
 
 
 class Request:
@@ -67,7 +72,6 @@ class _Second:
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started
-    delayed = False  # whether it was started for requests that are not urgent
     left = False  # whether it is ending by itself
     ended = 0  # number of processes that have ended unexpectedly
     sent: Request | None = None
@@ -111,7 +115,9 @@ def submit(
     settings = overrides() | {"threads": thread_count(), "background": False}
     request = Request(pickle.dumps((function, settings, arguments)), then)
     with _Second.lock:
-        if sum(map(len, _Second.queues)) >= MOST_WAITING or not _start(urgent):
+        if sum(map(len, _Second.queues)) >= MOST_WAITING or not (
+            _start() if urgent or _is_late() else _Second.ended < MOST_ENDED
+        ):
             return None
         _Second.queues[not urgent].append(request)
     exchange()
@@ -131,14 +137,16 @@ def prepare() -> None:
             _start()
 
 
-def _start(urgent: bool = True) -> bool:
-    if _Second.process is not None and urgent and _Second.delayed and not _Second.ready:
-        _Second.process.cancel()
-        _Second.process = None
+def _is_late() -> bool:
+    """Return whether this program runs for so long that the second process may start for any request."""
+    return time.monotonic() > _BEGIN + DELAY
+
+
+def _start() -> bool:
     if _Second.process is None and _Second.ended < MOST_ENDED:
         try:
-            _Second.process = WorkerProcess(__name__, 0.0 if urgent else DELAY)
-            _Second.left, _Second.delayed = False, not urgent
+            _Second.process = WorkerProcess(__name__)
+            _Second.left = False
         except OSError:
             _Second.ended = MOST_ENDED
     return _Second.process is not None
@@ -146,9 +154,11 @@ def _start(urgent: bool = True) -> bool:
 
 def exchange() -> None:
     """Receive answers from the second process, and send it the next request if it is ready."""
-    if _Second.process is None:
+    if _Second.process is None and not any(_Second.queues):
         return
     with _Second.lock:
+        if _Second.process is None and any(_Second.queues) and _is_late() and not _start():
+            _Second.lose()
         process = _Second.process
         if process is None:
             return
@@ -180,6 +190,19 @@ def _replace(process: WorkerProcess) -> None:
         _Second.queues[0].appendleft(request)
     if any(_Second.queues) and not _start():
         _Second.lose()
+
+
+@atexit.register
+def _leave() -> None:
+    """Let a second process answer the requests that wait at the end of this process."""
+    with _Second.lock:
+        waiting = [request.data for queue in _Second.queues for request in queue]
+        if not waiting or not setting("background"):
+            return
+        if _Second.process is not None:
+            _Second.process.leave(waiting)
+        else:
+            start_detached(__name__, waiting)
 
 
 def _after_fork() -> None:

@@ -7,6 +7,7 @@ miss, is removed, and causes one warning. A failed write is not an error.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -14,15 +15,17 @@ import stat
 import struct
 import time
 from dataclasses import asdict
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.runtime.errors import CacheWarning, warn_user
 from weft.runtime.object_code import ObjectCode
 from weft.runtime.settings import setting
+
+if TYPE_CHECKING:
+    from pathlib import Path  # (importing it takes 3 ms)
 
 MAGIC = b"weft\x00\x01"
 # Increased when the format of entries changes.
@@ -54,33 +57,45 @@ def decode(payload: bytes) -> ObjectCode:
 class DiskCache:
     """A disk cache: a folder of entries, whose total size is limited to `limit` bytes."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
+        self._folder = os.fspath(folder)
         self.limit = limit
         self.usable = self._prepare()
         self._room = 0  # bytes to write before the folder is scanned again
         self._warned = False
 
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of the entries."""
+        from pathlib import Path
+
+        return Path(self._folder)
+
+    def _make_folder(self) -> None:
+        os.makedirs(os.path.dirname(self._folder) or ".", exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._folder, 0o700)
+
     def _prepare(self) -> bool:
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = self.folder.stat()
+            self._make_folder()
+            found = os.stat(os.path.join(self._folder, ""))
         except OSError as error:
-            warn_user(f"no disk cache: {self.folder}: {error.strerror}; {REMEDY}", CacheWarning)
+            warn_user(f"no disk cache: {self._folder}: {error.strerror}; {REMEDY}", CacheWarning)
             return False
         if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
             warn_user(
-                f"no disk cache: {self.folder} belongs to another user or others may write to it; {REMEDY}",
+                f"no disk cache: {self._folder} belongs to another user or others may write to it; {REMEDY}",
                 CacheWarning,
             )
             return False
         return True
 
-    def _path(self, key: bytes) -> Path:
+    def _path(self, key: bytes) -> str:
         return self._file(hashlib.sha256(key).hexdigest())
 
-    def _file(self, digest: str) -> Path:
-        return self.folder / (digest + ".weft")
+    def _file(self, digest: str) -> str:
+        return os.path.join(self._folder, digest + ".weft")
 
     def _warn(self, text: str) -> None:
         if not self._warned:
@@ -91,6 +106,10 @@ class DiskCache:
         """Return the object code stored for `key`, or None if there is none."""
         return self.find(hashlib.sha256(key).hexdigest())
 
+    def has(self, key: bytes) -> bool:
+        """Return whether there is an entry for `key`, without reading it."""
+        return self.usable and os.path.exists(self._path(key))
+
     def find(self, digest: str) -> ObjectCode | None:
         """Return the object code for the key whose SHA-256 digest is `digest`, in hexadecimal digits.
 
@@ -100,7 +119,8 @@ class DiskCache:
             return None
         path = self._file(digest)
         try:
-            data = path.read_bytes()
+            with open(path, "rb") as file:
+                data = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -130,15 +150,17 @@ class DiskCache:
             return None
 
     @staticmethod
-    def _touch(path: Path) -> None:
+    def _touch(path: str) -> None:
         try:
             os.utime(path)
         except OSError:
             return  # only the order of eviction suffers
 
-    def _remove(self, path: Path) -> None:
+    def _remove(self, path: str) -> None:
         try:
-            path.unlink(missing_ok=True)
+            os.unlink(path)
+        except FileNotFoundError:
+            return
         except OSError as error:
             self._warn(f"cannot remove the cache entry {path}: {error}")
 
@@ -157,8 +179,8 @@ class DiskCache:
         )
         entry = header + key + payload
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may have been removed
-            handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-")
+            self._make_folder()  # it may have been removed
+            handle, name = tempfile.mkstemp(dir=self._folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
                     # (waiting for the disk takes milliseconds, and a lost write is detected by the digest)
@@ -171,17 +193,23 @@ class DiskCache:
             if self._room < 0:
                 self._evict()
         except OSError as error:
-            self._warn(f"cannot write to the disk cache {self.folder}: {error}; {REMEDY}")
+            self._warn(f"cannot write to the disk cache {self._folder}: {error}; {REMEDY}")
 
-    def _entries(self) -> list[tuple[float, int, Path]]:
+    def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
+        """Return the modification times, sizes and paths of the files whose names begin and end like this."""
         found = []
-        for path in self.folder.glob("*.weft"):
-            try:
-                state = path.stat()
-            except OSError:
-                continue  # another process removed it
-            found.append((state.st_mtime, state.st_size, path))
+        try:
+            with os.scandir(self._folder) as files:
+                for file in files:
+                    if file.name.startswith(begin) and file.name.endswith(end):
+                        with contextlib.suppress(OSError):  # another process removed it
+                            found.append(((state := file.stat()).st_mtime, state.st_size, file.path))
+        except FileNotFoundError:
+            return []
         return sorted(found)
+
+    def _entries(self) -> list[tuple[float, int, str]]:
+        return self._files("", ".weft")
 
     def _evict(self) -> None:
         """Remove the least recently used entries if the total size exceeds the limit.
@@ -201,18 +229,15 @@ class DiskCache:
 
     def _sweep(self, before: float) -> None:
         """Remove temporary files of unfinished writes that were last modified before the time `before`."""
-        for path in self.folder.glob("new-*"):
-            try:
-                if path.stat().st_mtime < before:
-                    self._remove(path)
-            except FileNotFoundError:
-                continue  # finished, or swept by another process
+        for modified, _, path in self._files("new-", ""):
+            if modified < before:
+                self._remove(path)
 
     def info(self) -> dict[str, Any]:
         """Return the cache's folder, number of entries, size in bytes, and limit of the size."""
         entries = self._entries() if self.usable else []
         return {
-            "folder": str(self.folder),
+            "folder": self._folder,
             "entries": len(entries),
             "bytes": sum(size for _, size, _ in entries),
             "limit": self.limit,
@@ -245,9 +270,11 @@ def _version(name: str) -> str:
         spec = find_spec(name)
     if spec is None or spec.origin is None:
         return "missing"
-    found = sorted(Path(spec.origin).parent.parent.glob(f"{name}-*.dist-info"))
+    begin, end = f"{name}-", ".dist-info"
+    names = os.listdir(os.path.dirname(os.path.dirname(spec.origin)))
+    found = sorted(each for each in names if each.startswith(begin) and each.endswith(end))
     if found:
-        return found[-1].name[len(name) + 1 : -len(".dist-info")]
+        return found[-1][len(begin) : -len(end)]
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -264,21 +291,22 @@ def key_material(target: Any, text: str) -> bytes:
     return f"{_versions()}, schema {SCHEMA}\n{target!r}\n{text}".encode()
 
 
-def source_digest(folder: Path) -> str:
+def source_digest(folder: str | os.PathLike[str]) -> str:
     """Return a digest of the contents of the Python files in a folder and its subfolders.
 
     The digest is stored on disk under the names, sizes and modification times of the files. Python also uses these to
     find out whether byte code is up to date. Reading all files would take ten times as long.
     """
     files: list[tuple[str, int, int]] = []
-    _list_sources(str(folder), files)
+    _list_sources(os.fspath(folder), files)
     files.sort()
     cache, key = disk_cache(), key_material("source files", repr(files))
     entry = cache.get(key) if cache is not None else None
     if entry is None:
         digest = hashlib.sha256()
         for path, _, _ in files:
-            digest.update(Path(path).read_bytes())
+            with open(path, "rb") as file:
+                digest.update(file.read())
         entry = ObjectCode("facts", "", b"", "", (), (), {"digest": digest.hexdigest()})
         if cache is not None:
             cache.put(key, entry)
@@ -307,5 +335,5 @@ def disk_cache() -> DiskCache | None:
     where = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")
     key = (where, setting("cache_size"))
     if key not in _caches:
-        _caches[key] = DiskCache(Path(where), key[1])
+        _caches[key] = DiskCache(where, key[1])
     return _caches[key]

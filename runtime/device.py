@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -80,7 +79,6 @@ class ReleasedBuffer(Buffer):
         pass
 
 
-@dataclass(slots=True)
 class Requests:
     """The buffers that a plan allocates together in each run.
 
@@ -97,12 +95,14 @@ class Requests:
         could not fill.
     """
 
-    places: list[int]
-    sizes: list[int]
-    runs: int = 0
-    call: Callable[[int, list[Any]], int] | None = None
-    address: int = 0
-    words: array[int] | None = None
+    __slots__ = ("address", "call", "places", "runs", "sizes", "words")
+
+    def __init__(self, places: list[int], sizes: list[int]) -> None:
+        self.places, self.sizes = places, sizes
+        self.runs = 0
+        self.call: Callable[[int, list[Any]], int] | None = None
+        self.address = 0
+        self.words: array[int] | None = None
 
 
 class OptionalServices(Protocol):

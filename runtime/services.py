@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -59,20 +58,19 @@ class Event(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class HostMemory:
     """Memory that the host accesses at the address `host`.
 
     If the device can access the memory, its address on the device is `address`.
     """
 
-    host: int
-    address: int
-    nbytes: int
-    owner: Any = None  # releases the memory when it is deleted
+    __slots__ = ("address", "host", "nbytes", "owner")
+
+    def __init__(self, host: int, address: int, nbytes: int, owner: Any = None) -> None:
+        self.host, self.address, self.nbytes = host, address, nbytes
+        self.owner = owner  # releases the memory when it is deleted
 
 
-@dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """The properties of a device.
 
@@ -87,11 +85,12 @@ class DeviceFacts:
         Attribute values, keyed by the driver's names without prefix: ``MAX_THREADS_PER_BLOCK``, ``WARP_SIZE`` ...
     """
 
-    number: int
-    name: str
-    uuid: str
-    capability: tuple[int, int]
-    attributes: Mapping[str, int] = field(repr=False)
+    __slots__ = ("attributes", "capability", "name", "number", "uuid")
+
+    def __init__(
+        self, number: int, name: str, uuid: str, capability: tuple[int, int], attributes: Mapping[str, int]
+    ) -> None:
+        self.number, self.name, self.uuid, self.capability, self.attributes = number, name, uuid, capability, attributes
 
 
 class MemoryCount(Protocol):

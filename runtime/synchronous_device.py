@@ -11,9 +11,8 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +100,8 @@ class SharedFile:
 
     def __del__(self) -> None:
         if getattr(self, "_mine", False):
-            Path(self.path).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
 
 
 class NoMemory:
@@ -221,7 +221,8 @@ class SynchronousDevice(Named):
 
 def _processor_name() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        with open("/proc/cpuinfo") as file:
+            lines = file.read().splitlines()
     except OSError:
         lines = []
     named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
@@ -296,7 +297,8 @@ def _attributes() -> dict[str, int]:
 def machine_memory() -> tuple[int, int]:
     """Return the free and the total memory of the machine in bytes."""
     try:
-        rows = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        with open("/proc/meminfo") as file:
+            rows = dict(line.split(":", 1) for line in file.read().splitlines())
         free, total = (int(rows[key].split()[0]) * 1024 for key in ("MemAvailable", "MemTotal"))
     except (OSError, KeyError):
         page = os.sysconf("SC_PAGE_SIZE")

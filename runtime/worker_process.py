@@ -8,12 +8,10 @@ that wait for any child, such as ``os.wait``, do not find it.
 from __future__ import annotations
 
 import os
-import signal
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from select import select
 
 from weft.runtime.settings import environment
@@ -25,8 +23,6 @@ LONGEST = 1 << 20
 # The shell ends at once, so that the process is not a child of this one. (A shell gives background processes no input
 # unless it is redirected.)
 _SCRIPT = 'exec 3<&0; "$@" <&3 3<&- 2>/dev/null &'
-# The same after some seconds, if the process with this number still exists.
-_SCRIPT_LATER = 'exec 3<&0; (sleep {delay}; kill -0 {number} && exec "$@") <&3 3<&- 2>/dev/null &'
 # Closes what the process has inherited. Finds this package first, then the modules that a new interpreter finds, then
 # those that this process finds.
 _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{home!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
@@ -39,8 +35,35 @@ def can_start() -> bool:
     return bool(sys.executable) and not getattr(sys, "frozen", False) and os.path.exists(SHELL) and not worker
 
 
+def _spawn(module: str, requests: int, answers: int) -> int:
+    """Start a Python process that runs the function ``main`` of a module. Return the number of its process group.
+
+    `requests` and `answers` are the files of its standard input and output. Raises OSError.
+    """
+    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    code = _START.format(home=home, paths=[os.path.abspath(path) for path in sys.path], module=module)
+    command = [SHELL, "-c", _SCRIPT, SHELL, sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
+    actions = [(os.POSIX_SPAWN_DUP2, requests, 0), (os.POSIX_SPAWN_DUP2, answers, 1)]
+    # (a process group of its own: Ctrl-C does not reach it, and its priority still counts, unlike in a new session)
+    group = os.posix_spawn(SHELL, command, environment(), file_actions=actions, setpgroup=0)
+    os.waitpid(group, 0)
+    return group
+
+
+def start_detached(module: str, requests: Sequence[bytes]) -> None:
+    """Start a process that answers requests whose answers nobody reads. Without memory or processes, do nothing."""
+    with suppress(OSError), open(os.memfd_create("requests"), "w+b") as file, open(os.devnull, "wb") as answers:
+        file.write(b"".join(map(_packed, requests)))
+        file.seek(0)
+        _spawn(module, file.fileno(), answers.fileno())
+
+
+def _packed(message: bytes) -> bytes:
+    return LENGTH.pack(len(message)) + message
+
+
 class WorkerProcess:
-    """A second Python process, which runs the function ``main`` of a module after `delay` seconds.
+    """A second Python process, which runs the function ``main`` of a module.
 
     Raises OSError if the process cannot be started.
 
@@ -50,21 +73,14 @@ class WorkerProcess:
         Whether the process has ended, and all of its answers were received.
     """
 
-    def __init__(self, module: str, delay: float = 0.0) -> None:
-        home = str(Path(__file__).absolute().parents[2])
-        code = _START.format(home=home, paths=[os.path.abspath(path) for path in sys.path], module=module)
-        script = _SCRIPT_LATER.format(delay=delay, number=os.getpid()) if delay else _SCRIPT
-        command = [SHELL, "-c", script, SHELL, sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
+    def __init__(self, module: str) -> None:
         theirs, self._requests = os.pipe()
         self._answers, answers = os.pipe()
         os.set_blocking(self._answers, False)
         self._received = b""
         self.ended = False
         try:
-            actions = [(os.POSIX_SPAWN_DUP2, theirs, 0), (os.POSIX_SPAWN_DUP2, answers, 1)]
-            # (a process group of its own: Ctrl-C does not reach it, and its priority still counts, unlike in a new session)
-            self._group = os.posix_spawn(SHELL, command, environment(), file_actions=actions, setpgroup=0)
-            os.waitpid(self._group, 0)
+            self._group = _spawn(module, theirs, answers)
         except OSError:
             self.close()
             raise
@@ -77,7 +93,7 @@ class WorkerProcess:
 
         Otherwise, sending a large request blocks until the process reads it.
         """
-        data = memoryview(LENGTH.pack(len(request)) + request)
+        data = memoryview(_packed(request))
         try:
             while data:
                 data = data[os.write(self._requests, data) :]
@@ -100,11 +116,13 @@ class WorkerProcess:
         self.ended |= len(self._received) >= LENGTH.size and LENGTH.unpack_from(self._received)[0] > LONGEST
         return found
 
-    def cancel(self) -> None:
-        """Kill the process, even if it has not answered yet."""
+    def leave(self, requests: Sequence[bytes]) -> None:
+        """Send the requests for which the connection has room, without waiting for the process."""
+        os.set_blocking(self._requests, False)
         with suppress(OSError):
-            os.killpg(self._group, signal.SIGKILL)
-        self.close()
+            for data in map(_packed, requests):
+                if os.write(self._requests, data) < len(data):
+                    return
 
     def close(self) -> None:
         """Close the connection. The process then ends after its current request."""
@@ -136,9 +154,10 @@ def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle:
         os.dup2(nothing, handle)
 
     def send(message: bytes) -> None:
-        data = LENGTH.pack(len(message)) + message
-        while data:
-            data = data[os.write(answers, data) :]
+        data = _packed(message)
+        with suppress(BrokenPipeError):  # (the first process has ended, and the remaining requests are for later ones)
+            while data:
+                data = data[os.write(answers, data) :]
 
     send(hello)
     received = b""

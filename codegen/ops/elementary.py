@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops import pair_functions, pairs
 from weft.codegen.ops.arithmetic import either, one, select, test, zero
 from weft.codegen.ops.definition import OpDef
+
+if TYPE_CHECKING:
+    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.operation import Value
 
 
 def _math(

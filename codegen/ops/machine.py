@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops.arithmetic import INTEGERS, one, select, test, zero
 from weft.codegen.ops.definition import OpDef
+
+if TYPE_CHECKING:
+    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.operation import Value
 
 _FLOATS = ("e->e", "f->f", "d->d")
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.dtypes import dtype_kind, is_bfloat16, is_supported, native_dtype
-from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops import arithmetic, elementary, logic, machine, random_bits
 from weft.codegen.ops.definition import OpDef
+
+if TYPE_CHECKING:
+    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.operation import Value
 
 OPS: dict[str, OpDef] = {}
 _ALIASES: dict[str, OpDef] = {}

@@ -7,13 +7,16 @@ or underflow. Infinities, NaNs and signed zeros follow Annex G of the C standard
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops import pairs
 from weft.codegen.ops.pairs import Pair
+
+if TYPE_CHECKING:
+    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.operation import Value
 
 LN2 = math.log(2.0)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeAlias
+
 import numpy as np
 
-from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Value
+if TYPE_CHECKING:
+    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.operation import Value
 
-Pair = tuple[Value, Value]
+
+Pair: TypeAlias = "tuple[Value, Value]"
 
 
 def _c(b: KernelBuilder, value: float, like: Value) -> Value:

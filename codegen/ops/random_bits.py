@@ -7,13 +7,15 @@ them is cheap to compute again, so it is not stored for a variable that still re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen.kernel_ir.builder import KernelBuilder
-from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.ops.definition import OpDef
+
+if TYPE_CHECKING:
+    from weft.codegen.kernel_ir.builder import KernelBuilder
+    from weft.codegen.kernel_ir.operation import Value
 
 _WORD = np.dtype(np.uint64)
 # NumPy's constants of PCG64DXSM and Philox4x64 (Salmon et al. 2011).

@@ -8,7 +8,6 @@ evaluated.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -77,17 +76,19 @@ from weft.runtime import IMMEDIATE, DeviceMismatchError
 _BOOLS = (bool, np.bool_)
 
 
-@dataclass(slots=True)
 class Index:
     """A parsed index expression."""
 
-    shape: list[int]  # of the basic part, one entry per axis
-    strides: list[int]
-    offset: int
-    advanced: list[Positions]
-    # One tuple per axis of the array: (first, step, axis of the basic part), (first, 0, -1) for an integer,
-    # or (0, 0, -2 - k) for item k of `advanced`.
-    axes: list[tuple[int, int, int]]
+    __slots__ = ("advanced", "axes", "offset", "shape", "strides")
+
+    def __init__(self, offset: int) -> None:
+        self.shape: list[int] = []  # of the basic part, one entry per axis
+        self.strides: list[int] = []
+        self.offset = offset
+        self.advanced: list[Positions] = []
+        # One tuple per axis of the array: (first, step, axis of the basic part), (first, 0, -1) for an integer,
+        # or (0, 0, -2 - k) for item k of `advanced`.
+        self.axes: list[tuple[int, int, int]] = []
 
 
 def _expand(key: object, ndim: int) -> list[Any]:
@@ -129,7 +130,7 @@ def _plain(item: object) -> Any:
 def resolve(array: Array, key: object) -> Index:
     """Parse an index expression. Raises IndexError as NumPy does."""
     shape, strides, offset = array._view or whole(array._storage)
-    index = Index([], [], offset, [], [])
+    index = Index(offset)
     axis = 0
     for item in _expand(key, array.ndim):
         if item is None:
@@ -295,13 +296,15 @@ def element(array: Array, offset: int) -> Array:
     return record(expr_of(window(array, (), (), offset)))
 
 
-@dataclass(slots=True)
 class Places:
     """Axis layout of an indexing result: its shape and the positions of its axes."""
 
-    shape: tuple[int, ...]
-    result_axes: tuple[int, ...]  # of the basic part's axes
-    at: int  # position of the index arrays' axes in the result
+    __slots__ = ("at", "result_axes", "shape")
+
+    def __init__(self, shape: tuple[int, ...], result_axes: tuple[int, ...], at: int) -> None:
+        self.shape = shape
+        self.result_axes = result_axes  # of the basic part's axes
+        self.at = at  # position of the index arrays' axes in the result
 
 
 def _places(index: Index, key: object, ndim: int) -> Places:

@@ -7,8 +7,6 @@ require it, and not if its expression cannot exceed them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from weft.dsl.arrays.array import LOOKS, Array, convert, expr_of, record
@@ -21,7 +19,6 @@ _INT64 = np.dtype(np.int64)
 MANY = 1 << 18
 
 
-@dataclass(slots=True)
 class Positions:
     """Checked indices along one axis, as non-negative integers on the host or as a weft array.
 
@@ -30,13 +27,20 @@ class Positions:
     `place` is their position among the result's axes. `length` and `stride` are those of the indexed axis.
     """
 
-    place: int
-    length: int
-    stride: int
-    shape: tuple[int, ...]
-    numbers: np.ndarray | None
-    array: Array | None = None
-    wraps: bool = False
+    __slots__ = ("array", "length", "numbers", "place", "shape", "stride", "wraps")
+
+    def __init__(
+        self,
+        place: int,
+        length: int,
+        stride: int,
+        shape: tuple[int, ...],
+        numbers: np.ndarray | None,
+        array: Array | None = None,
+        wraps: bool = False,
+    ) -> None:
+        self.place, self.length, self.stride, self.shape = place, length, stride, shape
+        self.numbers, self.array, self.wraps = numbers, array, wraps
 
     def expr(self) -> Expr:
         """Return the indices as an expression of the current epoch with non-negative elements."""

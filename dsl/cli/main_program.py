@@ -9,22 +9,16 @@ from __future__ import annotations
 import builtins
 import contextlib
 import io
-import json
 import os
-import pkgutil
-import runpy
-import select
 import sys
 import time
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.machinery import BuiltinImporter, SourceFileLoader
 from typing import Any
 
 
-@dataclass(frozen=True)
 class MainProgram:
     """A program in one of the forms that ``python`` accepts on its command line.
 
@@ -38,9 +32,8 @@ class MainProgram:
         ``sys.argv`` as the program begins.
     """
 
-    option: str
-    text: str
-    arguments: list[str]
+    def __init__(self, option: str, text: str, arguments: list[str]) -> None:
+        self.option, self.text, self.arguments = option, text, arguments
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
@@ -76,14 +69,14 @@ class MainProgram:
         names["__builtins__"] = builtins
         if sys.version_info < (3, 14):  # (later versions create it on demand)
             names["__annotations__"] = {}
-        container = not self.option and pkgutil.get_importer(self.text) is not None
+        container = not self.option and _contains_modules(self.text)
         if not sys.flags.safe_path or container:
             path = os.path.abspath(self.text) if container else "" if self.option in ("-c", "-") else self.folder
             sys.path[: not sys.flags.safe_path] = [path]
         if self.option == "-m":
-            runpy._run_module_as_main(self.text)  # type: ignore[attr-defined]
+            import_module("runpy")._run_module_as_main(self.text)
         elif container:
-            runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
+            import_module("runpy")._run_module_as_main("__main__", alter_argv=False)
         else:
             exec(self._code(names), names)
         return names
@@ -104,6 +97,15 @@ class MainProgram:
         return code
 
 
+def _contains_modules(path: str) -> bool:
+    """Return whether Python can import modules from a path, as from a folder and a ZIP file."""
+    for hook in sys.path_hooks:
+        with contextlib.suppress(ImportError):
+            hook(path)
+            return True
+    return False
+
+
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
@@ -111,6 +113,8 @@ def _read(path: str) -> bytes:
 
 def output_is_closed() -> bool:
     """Return whether standard output is a pipe whose reader has ended."""
+    import select
+
     poll = select.poll()
     try:
         poll.register(sys.stdout.fileno(), 0)
@@ -125,7 +129,7 @@ def time_alone() -> None:
     NumPy is imported before, as it is in a process that has imported weft. The second run imports the program's own
     modules again, as the other runs of ``weft run --compare`` do.
     """
-    program = MainProgram(*json.load(sys.stdin))
+    program = MainProgram(*import_module("json").load(sys.stdin))
     import_module("numpy")
     main, modules, path = sys.modules["__main__"], set(sys.modules), list(sys.path)
     folder = os.path.join(program.folder, "")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import combinations
-from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -404,7 +403,7 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
-    free = [c for c in ascii_letters if c not in subscripts]
+    free = [c for c in map(chr, (*range(97, 123), *range(65, 91))) if c not in subscripts]
     if max(wide) > len(free):
         return None
     names = "".join(free[: max(wide)])

@@ -11,7 +11,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from inspect import Parameter, Signature, signature
+from inspect import CO_VARARGS, CO_VARKEYWORDS, signature, unwrap
 from math import inf
 from time import perf_counter
 from types import BuiltinFunctionType, FunctionType, NoneType
@@ -25,7 +25,7 @@ from weft.dsl.arrays.methods import AT_ONCE
 from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.dsl.functions.own_names import OWN, OwnNames
-from weft.dsl.immediate.at_call import BASIC, COMMON, Implementation, implementation_of, numpy_implementation
+from weft.dsl.immediate.at_call import BASIC, COMMON, ENOUGH, Implementation, implementation_of, numpy_implementation
 from weft.dsl.immediate.callers import CALLERS
 from weft.dsl.immediate.inner_loops import store_numpy_loops
 from weft.dsl.immediate.native_elements import put_elements_first
@@ -77,21 +77,31 @@ def make_immediate(
     return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS, CALLERS), name, text)
 
 
-def plain_signature(function: Callable[..., Any]) -> Signature:
+_LITERALS = (NoneType, bool, int, float, str, tuple)
+
+
+def plain_signature(function: Callable[..., Any]) -> str:
     """Return a function's signature in the form that `inspect` reads from a builtin's docstring.
 
     The signature has no annotations. Defaults that have no literal become None.
     """
-    usual = (NoneType, bool, int, float, str, tuple)
-    return Signature(
-        [
-            each.replace(
-                annotation=Parameter.empty,
-                default=each.default if each.default is Parameter.empty or isinstance(each.default, usual) else None,
-            )
-            for each in signature(function).parameters.values()
-        ]
-    )
+    function = unwrap(function)
+    if type(function) is not FunctionType:
+        return str(signature(function))
+    code, named, given = function.__code__, function.__kwdefaults__ or {}, function.__defaults__ or ()
+    names, places = code.co_varnames, code.co_argcount
+    end = places + code.co_kwonlyargcount
+    defaults = dict(zip(names[places - len(given) : places], given, strict=True)) | named
+    shown = [
+        name if name not in defaults else f"{name}={each if isinstance(each := defaults[name], _LITERALS) else None!r}"
+        for name in names[:end]
+    ]
+    rest, options = bool(code.co_flags & CO_VARARGS), bool(code.co_flags & CO_VARKEYWORDS)
+    after = [f"*{names[end]}"] if rest else ["*"] if code.co_kwonlyargcount else []
+    parts = [*shown[:places], *after, *shown[places:], *([f"**{names[end + rest]}"] if options else [])]
+    if code.co_posonlyargcount:
+        parts.insert(code.co_posonlyargcount, "/")
+    return f"({', '.join(parts)})"
 
 
 # Functions and methods whose results may be views.
@@ -107,7 +117,7 @@ _installing = threading.Lock()
 _failed: list[Exception] = []
 
 
-_replacement = Replacement(f"{__name__}.install_native_code", immediate_text, 4_000)
+_replacement = Replacement(f"{__name__}.install_native_code", immediate_text, ENOUGH)
 # Seconds that a call may be delayed by the installation, which takes 20 ms: the next calls continue it.
 SLICE = 0.003
 _under_way: list[Iterator[None]] = []

@@ -102,23 +102,33 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
     CompileError
         If native code cannot be compiled.
     """
-    raised = _RAISED.get(platform.machine())
-    try:
-        flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
-    except (OSError, TypeError, AttributeError):
-        flags = []
-    if raised is None or not flags:
+    raised, common = _RAISED.get(platform.machine()), _common_words()
+    if raised is None or not common:
         return following
     if mode in (Mode.PRODUCT, DOT):
         for code in "fdFD":
             note_loop("matmul", np.matmul, np.dtype(code))
         loops = loops_of("matmul").buffer_info()[0]
     objects = (*_OBJECTS.values(), following, following.table, table, LOOKS, IMMEDIATE, CALLERS)
-    words = [*map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values())]
-    words += [numpy_function("_ARRAY_API", place) for place in (_NEW_ARRAY, _NEW_SCALAR)]
-    words += [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in flags]
-    words += [following.address, id(following.table), *(each.buffer_info()[0] for each in (LOOKS, IMMEDIATE, CALLERS))]
+    words = [
+        *common,
+        following.address,
+        id(following.table),
+        *(each.buffer_info()[0] for each in (LOOKS, IMMEDIATE, CALLERS)),
+    ]
     return Builtin(NAME, loop_text(raised), [*words, int(mode), loops, id(table)], objects, *following.named)
+
+
+@cache
+def _common_words() -> tuple[int, ...]:
+    """Return the words that all builtins share, or none if the C library does not show the floating-point flags."""
+    try:
+        flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
+    except (OSError, TypeError, AttributeError):
+        return ()
+    interface = [numpy_function("_ARRAY_API", place) for place in (_NEW_ARRAY, _NEW_SCALAR)]
+    addresses = [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in flags]
+    return *map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values()), *interface, *addresses
 
 
 @cache

@@ -26,7 +26,7 @@ from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import MISSED, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.small_work import einsum_products, is_few
-from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
+from weft.dsl.script.kinds import ALIKE, ENOUGH, NUMBERS, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import BETWEEN, IMMEDIATE, try_compiling
 
 _KINDS = {
@@ -220,32 +220,96 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
     """Return a function that calls `wrapped` for small arguments, and `own` otherwise."""
+    computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
+    any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
+    decide = _decider(wrapped, own, kind)
+    if kind is MemoryEffect.CREATE:
+        return _creator(wrapped, decide)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        limit = IMMEDIATE[0]
+        if not limit or (options and "device" in options):
+            return decide(*arguments, **options)
+        for value in (*arguments, *options.values()) if options else arguments:
+            given = type(value)
+            if given is np.ndarray:
+                size = value.size
+                if (size if computes else size * size) > limit:
+                    return decide(*arguments, **options)
+            elif given is list or given is tuple:
+                if not _has_few(value, limit, any_length):
+                    return decide(*arguments, **options)
+            elif given not in PLAIN:
+                return decide(*arguments, **options)
+        if not (number := next(_calls)) % BETWEEN:
+            install_native_after(number)
+        found = wrapped(*arguments, **options)
+        if type(found) is not np.ndarray or found.size * found.size <= limit:
+            return found
+        if kind is MemoryEffect.VIEW or kind is MemoryEffect.WRITE or type(options.get("out")) is np.ndarray:
+            return found
+        return found if kind is MemoryEffect.COMPUTE and found.size <= limit else take(found)
+
+    return call
+
+
+def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -> bool:
+    """Return whether a sequence consists of small arrays, or of numbers or rows of numbers, and is short or may be long."""
+    count = len(items)
+    if NUMBERS.issuperset(map(type, items)):
+        return any_length or count * count <= limit
+    if count * count > limit:
+        return False
+    for item in items:
+        kind = type(item)
+        if kind is np.ndarray:
+            if item.size * item.size > limit:
+                return False
+        elif not (any_length and (kind is list or kind is tuple) and NUMBERS.issuperset(map(type, item))):
+            return False
+    return True
+
+
+def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that creates a small array from numbers, or from one tuple of numbers, and calls `decide` otherwise."""
+    name = getattr(wrapped, "__name__", "function")
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        lengths = arguments[0] if len(arguments) == 1 and type(arguments[0]) is tuple else arguments
+        if options or not NUMBERS.issuperset(map(type, lengths)):
+            return decide(*arguments, **options)
+        made, limit = _made_elements(name, arguments, options), IMMEDIATE[0]
+        if made * made > limit:
+            return decide(*arguments)
+        if not (number := next(_calls)) % BETWEEN:
+            install_native_after(number)
+        return take(wrapped(*arguments))
+
+    return call
+
+
+def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
+    """Return a function like that of `choose`, which accepts any arguments and takes longer."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)
 
     def call(*arguments: Any, **options: Any) -> Any:
-        number = next(_calls)
-        if not number % BETWEEN:
+        if not (number := next(_calls)) % BETWEEN:
             install_native_after(number)
         if not IMMEDIATE[0]:
             return own(*arguments, **options)
         if name == "einsum" and not options and NDARRAY.issuperset(map(type, arguments[1:])):
             if einsum_products(arguments) <= IMMEDIATE[0]:
                 return wrapped(*arguments)
-        if kind is MemoryEffect.CREATE and not options and NUMBERS.issuperset(map(type, arguments)):
+        given = (*arguments, *options.values())
+        plain = "device" not in options and types_in(given) <= PLAIN
+        if plain and kind is MemoryEffect.CREATE:
             made = _made_elements(name, arguments, options)
             if is_few(made) or (made <= IMMEDIATE[0] and name in ALIKE):
-                return take(wrapped(*arguments))
-        given = (*arguments, *options.values())
+                return take(wrapped(*arguments, **options))
         # (NumPy takes longer to convert a list than to compute with its elements)
-        stacks = _starts_with_array(arguments)
-        if (
-            not stacks
-            and (computes or kind is MemoryEffect.DRAW)
-            and "device" not in options
-            and types_in(given) <= PLAIN
-        ):
+        if plain and (computes or kind is MemoryEffect.DRAW) and not _starts_with_array(arguments):
             return take(wrapped(*arguments, **options))
         target = options.get("out") if kind is not MemoryEffect.WRITE else arguments[0] if arguments else None
         if inputs is not None and len(arguments) > inputs:
@@ -282,16 +346,15 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 def install_native_after(calls: int) -> None:
     """Install native code for script functions once the number of calls in Python is large enough."""
-    if import_module("weft.dsl.script.native_script").replacement.is_due(calls):
+    if calls >= ENOUGH and import_module("weft.dsl.script.native_script").replacement.is_due(calls):
         install_native_code()
 
 
 def install_native_code() -> None:
-    """Install the native code of script functions and of small operations."""
+    """Install the native code of script functions."""
     if _native:
         return
     native = import_module("weft.dsl.script.native_script")
-    import_module("weft.dsl.immediate.native_immediate").install_native_code()
     instead = "script functions stay in Python, which is slower"
     if not try_compiling("native code for script functions", instead, native.check):
         return

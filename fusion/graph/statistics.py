@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import weft.codegen as codegen
 import weft.runtime as runtime
 
 
-@dataclass(slots=True)
 class Statistics:
     """Counters since the start of the process or the last reset.
 
@@ -104,6 +102,6 @@ def reset_statistics() -> None:
     >>> wf.statistics()['kernels']
     0
     """
-    for name in Statistics.__slots__:
+    for name in Statistics.__annotations__:
         setattr(STATISTICS, name, 0)
     STATISTICS.compiled_before = codegen.CompileCounts.compiled

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -40,7 +40,7 @@ def open_store(device: Device) -> DiskCache | None:
 @lru_cache(maxsize=1)
 def planner_version() -> str:
     """Return a digest of the source text of the planner and the code generator."""
-    return code_version() + source_digest(Path(__file__).parents[1])
+    return code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:

@@ -8,7 +8,6 @@ is therefore cut at the same operations, and finds the same plans.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from types import CodeType
 
@@ -76,7 +75,6 @@ def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 
 
-@dataclass(slots=True)
 class VisitLoop:
     """A loop in a sequence of visits.
 
@@ -90,9 +88,10 @@ class VisitLoop:
         Number of operations of the shortest iteration.
     """
 
-    head: Site
-    visits: list[int]
-    length: int
+    __slots__ = ("head", "length", "visits")
+
+    def __init__(self, head: Site, visits: list[int], length: int) -> None:
+        self.head, self.visits, self.length = head, visits, length
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:

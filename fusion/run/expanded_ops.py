@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -22,8 +21,8 @@ from weft.codegen import find_op, is_bfloat16
 
 Loop = tuple[np.dtype, ...]
 
-# Seconds in NumPy after which an op's loop is requested from the second process.
-REQUEST = 0.005
+# Seconds in NumPy after which an op's loop is requested from the second process, and after which this starts at once.
+REQUEST, URGENT = 0.005, 0.03
 # Seconds that the compilation of a loop takes, and that loading LLVM and the code generator takes.
 PRICE, LOADING = 0.03, 0.1
 # What a warning says about ops whose loops cannot be compiled.
@@ -39,12 +38,13 @@ class NeedsCodeError(Exception):
     """Raised for an op that only generated code can compute, or that expands to such an op."""
 
 
-@dataclass(slots=True, eq=False)
 class _Value:
     """An array in place of a `Value` of a kernel."""
 
-    type: np.dtype
-    array: Any
+    __slots__ = ("array", "type")
+
+    def __init__(self, type: np.dtype, array: Any) -> None:
+        self.type, self.array = type, array
 
 
 class _OnArrays:
@@ -155,7 +155,7 @@ class ExpandedOp:
         self._builder = _OnArrays(simple)
         self._compile = compile
         self._made: Any = None
-        self._spent = 0.0
+        self._spent = self._noted = 0.0  # seconds in NumPy, also at the last call of `_compile_if_it_pays`
         self._request: Any = None
         self.when_compiled: Callable[[], None] = lambda: None
 
@@ -176,7 +176,10 @@ class ExpandedOp:
         if self._request is None:
             row = self._op, self._loop, self._dtype
             store = "weft.fusion.run.stored_loops.store_loop"
-            self._request = runtime.submit(store, row, _forget_expansions, urgent=True) or ()
+            self._request = runtime.submit(store, row, _forget_expansions) or ()
+        if self._spent > URGENT > self._noted:
+            runtime.prepare()
+        self._noted = self._spent
         # (the second process may be slow to answer on a busy machine)
         due = self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
         if due and runtime.try_compiling(self._form, BY_NUMPY, self.compiled) is None:

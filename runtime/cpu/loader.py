@@ -9,14 +9,16 @@ from importlib import import_module
 from typing import Any
 
 from weft.runtime.cpu import elf
-from weft.runtime.cpu.printing import CALLBACK
-from weft.runtime.cpu.trace_log import FULL, LOG
 from weft.runtime.errors import CompileError
 from weft.runtime.object_code import NO_SCHEDULE, BlockSchedule, ObjectCode
 
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-# The runtime's own functions and memory that host code may use.
-_OWN: dict[str, Any] = {"weft_print": CALLBACK, "weft_trace_log": LOG, "weft_trace_full": FULL}
+# The runtime's own functions and memory that host code may use: module and name. Few programs use them.
+_OWN = {
+    "weft_print": ("printing", "CALLBACK"),
+    "weft_trace_log": ("trace_log", "LOG"),
+    "weft_trace_full": ("trace_log", "FULL"),
+}
 
 
 def _math_library() -> ctypes.CDLL:
@@ -41,9 +43,11 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 @cache
 def _address(symbol: str) -> int:
     """Return the address of an external symbol. Return 0 if nothing defines the symbol."""
-    own = _OWN.get(symbol)
-    owner = next((library for library in _libraries() if hasattr(library, symbol)), None)
-    found = own if own is not None else getattr(owner, symbol, None)
+    if symbol in _OWN:
+        module, name = _OWN[symbol]
+        found = getattr(import_module(f"weft.runtime.cpu.{module}"), name)
+    else:
+        found = next((getattr(library, symbol) for library in _libraries() if hasattr(library, symbol)), None)
     return ctypes.cast(found, ctypes.c_void_p).value or 0 if found is not None else 0
 
 

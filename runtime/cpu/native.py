@@ -130,7 +130,7 @@ def optimized_object(
 def is_kept(text: str) -> bool:
     """Return whether the disk cache contains the object code of an LLVM text, optimized or not."""
     cache = disk_cache()
-    return cache is not None and any(cache.get(key) is not None for key in _keys_of(text))
+    return cache is not None and any(map(cache.has, _keys_of(text)))
 
 
 # A processor's name and features, as LLVM writes them.

@@ -33,7 +33,7 @@ _check_platform()
 _collects = gc.isenabled()
 gc.disable()  # (collections would visit all modules while they load: 5 ms)
 try:
-    from weft.dsl import OWN, Array, UFunc, compile, evaluate, explain, find_name
+    from weft.dsl import OWN, Array, UFunc, find_name
 finally:
     if _collects:
         gc.enable()
@@ -64,7 +64,7 @@ from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and editors
     from weft import cuda as cuda
-    from weft.dsl import lambdify
+    from weft.dsl import compile, evaluate, explain, lambdify
     from weft.dsl import memory as memory
     from weft.dsl.cuda.streams import stream as stream
     from weft.dsl.kernel import guvectorize as guvectorize
@@ -92,7 +92,7 @@ __version__ = "0.1.0"
 
 _MODULES = {"cuda": "weft.cuda", "memory": "weft.dsl.memory"}
 _LAZY = {
-    "weft.dsl": "lambdify",
+    "weft.dsl": "compile evaluate explain lambdify",
     "weft.dsl.cuda.streams": "stream",
     "weft.dsl.kernel": "guvectorize kernel reduce sanitize texture vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",

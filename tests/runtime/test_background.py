@@ -65,29 +65,36 @@ def test_urgent_requests_come_first() -> None:
     assert order == [3, 4, 1, 2]
 
 
-def test_a_process_for_requests_that_are_not_urgent_starts_later(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Close the second process. Requests that are not urgent start none."""
     if background._Second.process is not None:
         background._Second.process.close()
     background._Second.process, background._Second.ready = None, False
-    monkeypatch.setattr(background, "DELAY", 1000)
+    monkeypatch.setattr(background, "_BEGIN", time.monotonic() + 1000)
+
+
+def test_requests_that_are_not_urgent_start_the_process_later(
+    no_process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     later = submit("math.sqrt", (4,))
-    first = background._Second.process
-    assert later is not None and first is not None and _group_exists(first._group) and not later.is_over()
-    urgent = answered(submit("math.sqrt", (9,), urgent=True))
-    assert (urgent.result, answered(later).result) == (3.0, 2.0)
-    assert background._Second.process is not first and not background._Second.ended
-    end = time.monotonic() + 20
-    while _group_exists(first._group) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not _group_exists(first._group)
+    assert later is not None and not later.is_over() and waiting() == 1 and background._Second.process is None
+    monkeypatch.setattr(background, "_BEGIN", time.monotonic() - 1000)
+    assert answered(later).result == 2.0
 
 
-def _group_exists(number: int) -> bool:
-    try:
-        os.killpg(number, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def test_an_urgent_request_starts_the_process(no_process: None) -> None:
+    later, urgent = submit("math.sqrt", (4,)), submit("math.sqrt", (9,), urgent=True)
+    assert (answered(urgent).result, answered(later).result) == (3.0, 2.0)
+
+
+def test_requests_are_lost_if_the_process_cannot_be_started_later(
+    no_process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = submit("math.sqrt", (4,))
+    monkeypatch.setattr(background, "_BEGIN", time.monotonic() - 1000)
+    monkeypatch.setattr(background._Second, "ended", background.MOST_ENDED)
+    assert later is not None and later.is_over() and later.state == "lost"
 
 
 def test_a_request_that_ends_the_process_has_crashed_and_the_next_one_starts_another() -> None:
@@ -175,6 +182,27 @@ def test_exit_waits_for_no_request_and_the_process_ends_after_its_request() -> N
     )
     assert time.monotonic() - begin > 0 and not is_gone(int(number))
     wait_for(lambda: is_gone(int(number)))
+
+
+def test_a_short_program_starts_the_process_at_its_end(tmp_path: Path) -> None:
+    files = [tmp_path / "first", tmp_path / "second"]
+    (started,) = run(
+        f"for name in {[str(file) for file in files]}: submit('os.mkdir', (name,))\n"
+        "from weft.runtime import background\nprint(background._Second.process)"
+    )
+    assert started == "None"
+    wait_for(lambda: all(file.exists() for file in files))
+
+
+def test_the_process_answers_requests_that_wait_at_the_end(tmp_path: Path) -> None:
+    files = [tmp_path / "first", tmp_path / "second"]
+    run(f"for name in {[str(file) for file in files]}: submit('os.mkdir', (name,), urgent=True)")
+    wait_for(lambda: all(file.exists() for file in files))
+
+
+def test_a_short_program_without_requests_starts_no_process() -> None:
+    code = "import subprocess\nos.posix_spawn = None\nfrom weft.runtime import background\nprint(waiting())"
+    assert run(code) == ["0"]
 
 
 def test_a_forked_child_has_no_second_process() -> None:

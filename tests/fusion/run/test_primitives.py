@@ -214,11 +214,13 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
 def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     kind, asked = np.dtype(np.float32), list[Any]()
 
-    def submit(function: str, arguments: Any, then: Any, urgent: bool) -> Request:
+    def submit(function: str, arguments: Any, then: Any) -> Request:
         asked.append((function, arguments))
         return Request(b"", then)
 
+    hurried: list[None] = []
     monkeypatch.setattr(runtime, "submit", submit, raising=False)
+    monkeypatch.setattr(runtime, "prepare", lambda: hurried.append(None), raising=False)
     monkeypatch.setattr(expanded_ops, "REQUEST", 0.0)
     row = ExpandedOp(
         "maximum", (kind,) * 2, kind, primitives._numpy_function, lambda: find_loop("maximum", (kind,) * 2, kind)
@@ -226,6 +228,11 @@ def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch
     x = values(kind, 1)
     for _ in range(3):
         assert same_bits(row(x, x), x) and row._made is None
+    assert not hurried  # (the process starts at once only if more time is lost)
+    monkeypatch.setattr(expanded_ops, "URGENT", (row._noted + row._spent) / 2)
+    for _ in range(3):
+        assert same_bits(row(x, x), x) and row._made is None
+    assert len(hurried) == 1
     ((function, arguments),) = asked
     module, _, name = function.rpartition(".")
     getattr(import_module(module), name)(*arguments)  # as the second process does
