@@ -191,7 +191,7 @@ from weft.runtime import waiting
 from weft.runtime.replacement import COMPILED, REQUESTED
 native_immediate.SLICE = 60.0  # (the first call that installs does so completely)
 x = wf.asarray(np.arange(4.0))
-for calls in (REQUESTED, 8000, COMPILED):
+for calls in (REQUESTED, 20_000, COMPILED):
     for _ in range(calls):
         float(x.sum())  # (a method alone suffices)
     while waiting():
