@@ -188,10 +188,11 @@ def test_native_code_for_small_work_loads_a_compiler_only_without_a_second_proce
 import sys, time, numpy as np, weft as wf
 from weft.dsl.immediate import native_immediate
 from weft.runtime import waiting
-from weft.runtime.replacement import COMPILED, REQUESTED
+from weft.dsl.immediate.at_call import ENOUGH
+from weft.runtime.replacement import COMPILED
 native_immediate.SLICE = 60.0  # (the first call that installs does so completely)
 x = wf.asarray(np.arange(4.0))
-for calls in (REQUESTED, 20_000, COMPILED):
+for calls in (ENOUGH, 8000, COMPILED):
     for _ in range(calls):
         float(x.sum())  # (a method alone suffices)
     while waiting():
