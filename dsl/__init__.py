@@ -39,7 +39,7 @@ __getattr__ = lazy_names(
 
 
 def find_name(name: str) -> Any:
-    """Look up ``weft.<name>``: an object of weft, otherwise NumPy's object of that name, adapted to weft arrays.
+    """Return the object ``weft.<name>``: weft's own, or else NumPy's object of that name, adapted to weft arrays.
 
     Raises AttributeError if neither has the name.
     """

@@ -1,8 +1,8 @@
 """Import hooks that register weft arrays with other packages, such as dask, JAX and torch.
 
-Some packages keep tables by type, and know NumPy's arrays only. In: the name of the module that holds the table. Out: a call
-of the function that registers weft's arrays there, right after the module's import, or at once if it was loaded before
-weft. Invariant: no other package is imported.
+Some packages have tables by type that contain only NumPy's arrays. In: the name of the module that holds the table.
+Out: a call of the function that registers weft's arrays in the table, directly after the module's import, or at once if
+it was loaded before weft. Invariant: no other package is imported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
 
 
 def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
-    """Call a function with a module as soon as it is imported, or now if it is loaded."""
+    """Call `function` with the module `name` when the module is imported, or now if it is already loaded."""
     if name in sys.modules:
         function(sys.modules[name])
     else:
@@ -75,7 +75,10 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for the modules in `_WAITING` and, under pytest, for weft's own modules. It ignores all others."""
+    """Import finder for the modules in `_WAITING` and, under pytest, for weft's own modules.
+
+    It ignores all other modules.
+    """
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         own = fullname.startswith("weft.") and "_pytest" in sys.modules

@@ -1,7 +1,7 @@
 """The notebook extension: ``%load_ext weft`` defines ``%%weft``, which runs a cell on weft.
 
-In: a cell and the notebook's namespace. Out: the cell's results in the namespace. Invariant: behind the cell, names of
-NumPy's modules and functions mean NumPy again, and arrays of earlier cells are the same objects with the new elements.
+In: a cell and the notebook's namespace. Out: the cell's results in the namespace. Invariant: after the cell, names of
+NumPy's modules and functions refer to NumPy again, and arrays of earlier cells are the same objects with new elements.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell on copies under NumPy and twice on weft, then run it as usual, and print times and differences."""
+    """Run a cell on copies, once under NumPy and twice on weft. Then run it normally, and print times and differences."""
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True, True)]
     with _on_weft(shell.user_ns):
         result = shell.run_cell(cell)
@@ -130,7 +130,7 @@ def _compare(shell: Any, cell: str) -> None:
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
-    """Return lines that compare a run on weft with a NumPy run: whether the results agree, and the times."""
+    """Return lines that state whether the results of a NumPy run and of a weft run agree, and the times of both runs."""
     comparison = ResultComparison({}, reference.printed, scale_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),

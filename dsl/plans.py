@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of all arrays in `values`, including those in lists, tuples and dicts, in order.
+    """Return the storages of all arrays in `values`, including arrays in lists, tuples and dicts, in order.
 
-    Raises TypeError for a value of another type. With `only_arrays` false, such a value is ignored.
+    Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
     """
     found: list[Storage] = []
     for value in values:

@@ -194,7 +194,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel between two device events, which measure its time, and record the launch."""
+        """Launch a kernel between two device events, which measure its time, and record this launch."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
@@ -216,7 +216,7 @@ class Profile:
         return (at - self._begin) * 1e-9
 
     def _resolve(self) -> None:
-        """Wait for the events and read their times."""
+        """Wait for the events of all open launches, and record the times that the events measured."""
         for one in self._open:
             one.after.synchronize()
             clock = self._clocks[one.device.name]
@@ -265,7 +265,7 @@ class Profile:
 
     @property
     def summary(self) -> str:
-        """Return the profile in one line."""
+        """Return a summary of the profile in one line."""
         busy = sum(one.seconds for one in self.launches)
         text = f"{counted(len(self.launches), 'launch', 'launches')}, {show_seconds(busy)} in kernels of {show_seconds(self.seconds)}"
         if self.compilations:
@@ -275,7 +275,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table as rows of strings: the column heads, then one row per kernel."""
+        """Return the table of kernels as rows of strings: the column heads, then one row per kernel."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
@@ -393,7 +393,7 @@ class Profile:
 
 
 def _set_clock(device: Any) -> _Clock:
-    """Record a device event and wait for it. Return it together with the time on the host."""
+    """Record a device event and wait for it. Return the event paired with the host time."""
     event = device.create_event()
     event.record()
     event.synchronize()
@@ -412,7 +412,7 @@ def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:
 
 
 def describe(note: LaunchNote) -> str:
-    """Return a one-line description of a kernel: its name, and its members or source location."""
+    """Return a one-line description of a kernel: its name, and its member operations or source location."""
     inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
     return f"{note.name}: {inside}" if inside else f"{note.name} ({note.place})" if note.place else note.name
 

@@ -1,6 +1,7 @@
-"""Functions that register weft arrays with einops, torch, autograd, JAX and array-api-compat. `dsl.import_hooks` calls them.
+"""Functions that register weft arrays with einops, torch, autograd, JAX and array-api-compat.
 
-Invariant: a package whose table has moved is left as it is, so that another version of it fails as with any unknown type.
+`dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. It
+then treats weft arrays like any unknown type.
 """
 
 from __future__ import annotations

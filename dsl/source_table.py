@@ -97,7 +97,7 @@ def line_id(file: str, number: int) -> str:
 
 
 def _bar(one: SourceLine, longest: float) -> str:
-    """Return an HTML bar that shows a line's time in kernels and, behind it, its time on the host."""
+    """Return an HTML bar that shows a line's time in kernels, followed by its time on the host."""
     first, second = (BAR * seconds / longest for seconds in (one.kernels, one.host))
     if first + second < 0.5:
         return ""

@@ -1,4 +1,4 @@
-"""Tracebacks without weft's frames."""
+"""Removal of weft's frames from tracebacks."""
 
 from __future__ import annotations
 

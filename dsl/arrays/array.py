@@ -64,7 +64,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class of `value` that ``isinstance`` sees in the frame `depth` levels up the stack."""
+    """Return the class of `value` as ``isinstance`` sees it in the frame `depth` levels up the stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -286,7 +286,7 @@ class Array(ArrayMembers):
 
 
 class Scalar(Array):
-    """A 0-d result for which NumPy would return a scalar. It is immutable and hashable."""
+    """A 0-d array that takes the place of a NumPy scalar as the result of an operation. It is immutable and hashable."""
 
     __slots__ = ()
 
@@ -320,7 +320,10 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """An array that is read-only through this object and its views. Other arrays over its storage may be writable."""
+    """An array object whose elements, and those of its views, cannot be written.
+
+    Other arrays over the same storage may be writable.
+    """
 
     __slots__ = ()
 
@@ -350,7 +353,10 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, home: Device) -> Array:
-    """Return a weft array that owns a C-contiguous NumPy array's memory. The caller gives up its reference."""
+    """Return a weft array that owns the memory of `values`, a C-contiguous NumPy array.
+
+    The caller must drop its reference.
+    """
     array = _new(Array)
     array._values = values
     array._home = home
@@ -405,7 +411,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand as an expression, and its type (int, float or complex) if it is a weak Python scalar.
+    """Return an operand's expression, and its Python type (int, float or complex) if it is a weak scalar, else None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -459,7 +465,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 
 def _without_sharing(value: object) -> np.ndarray:
-    """Convert a value to a NumPy array. Weft arrays in it are copied, as sharing their memory would stop recording."""
+    """Convert a value to a NumPy array. Weft arrays in it are copied, because shared memory would end the recording."""
     before, recording.held = recording.held, True
     try:
         return np.asarray(value)
@@ -468,7 +474,7 @@ def _without_sharing(value: object) -> np.ndarray:
 
 
 def from_protocol(value: Any) -> Any:
-    """Return the result of an object's ``__array__`` if it is a weft array, otherwise return the object itself."""
+    """Return the result of `value.__array__()` if it is a weft array, otherwise `value` itself."""
     kind = type(value)
     # (A type that takes part in ufuncs creates NumPy arrays, and may compute them.)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
@@ -516,7 +522,7 @@ def whole(storage: Storage) -> View:
 
 
 def start() -> Location:
-    """Start recording an operation: end the epoch if it is long enough, and return the user's call site."""
+    """Return the user's call site for a new operation. If the current epoch is full, end it first."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where
@@ -531,7 +537,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return where the operator is called, and also the user's call site if that place is in weft's own code."""
+    """Return the call site of an operator, followed by the user's call site if the operator is called in weft's code."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where
@@ -543,7 +549,7 @@ Order = tuple[int, ...]
 
 
 def memory_order(arrays: Sequence[Array]) -> Order | None:
-    """Return the axis order that NumPy's iterators choose for a result of these arrays, or None for C order.
+    """Return the axis order that NumPy chooses for the result of an operation on `arrays`, or None for C order.
 
     An axis is moved inward past another if its stride is smaller in every array that has both. Other axes keep C order.
     """

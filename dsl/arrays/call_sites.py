@@ -77,7 +77,7 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Register the function that installs the native recorders. It is called with the number of memo hits in Python."""
+    """Register the function that installs the native recorders. It takes the number of memo hits in Python."""
     _native_installer[:] = [installer]
 
 
@@ -128,7 +128,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return the part of a memo key that stands for a zero. It differs for 0.0 and -0.0, which compare equal."""
+    """Return the item that represents `zero` in a memo key. It differs for 0.0 and -0.0, which compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -141,7 +141,7 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
 
 
 def count_hit() -> None:
-    """Count a memo hit in Python, and install the native recorders after many of them."""
+    """Count a memo hit in Python. After every `BETWEEN` hits, call the function that installs the native recorders."""
     number = next(_hits)
     if not number % BETWEEN:
         _native_installer[0](number)
@@ -193,7 +193,7 @@ def keep_code(code: CodeType) -> bool:
 
 
 def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.ndarray:
-    """Copy a NumPy operand to a new weft array, whose elements later writes to the operand do not change.
+    """Copy a NumPy operand to a new weft array. Later writes to the operand do not change the copy.
 
     The array is on the device `home`, by default on that of the current epoch.
 
@@ -213,7 +213,7 @@ def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.n
 
 
 def on_operands_device(operation: Operation) -> Operation:
-    """Decorate an operation so that it runs on the device of its arrays, which may not be the default device.
+    """Decorate an operation so that it runs on the device of its array operands, even if it is not the default device.
 
     NumPy arrays and numbers among its operands, and new arrays, then come to that device.
     """
@@ -245,7 +245,7 @@ def device_of(operands: Iterable[Any]) -> Device | None:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record an op on arrays and scalars, or find its result in the memo."""
+    """Record an op on arrays and scalars, or return its memoized result."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -309,7 +309,7 @@ def _transposed(value: object, order: Order) -> Any:
 
 
 def _whole_expression(array: Array, epoch: Epoch) -> Expr | None:
-    """Return the expression that an array's whole storage has in an epoch, or None if it has none."""
+    """Return the expression of an array's whole storage in `epoch`, or None if the epoch has no such expression."""
     storage = array._storage
     value = storage.value if storage.host is not None else None
     return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
@@ -328,8 +328,8 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
     """Return the expression by which `epoch` reads a storage's memory, or None if the operation cannot be memoized.
 
-    That is so if the epoch is on another device, and for shared memory, of which each operation has a copy. A storage
-    that is pending in another epoch is evaluated.
+    It cannot be memoized if the epoch is on another device, or if the memory is shared with other code, because each
+    operation then reads its own copy. A storage that is pending in another epoch is evaluated.
     """
     if storage.device is not epoch.device:
         return None
@@ -342,7 +342,9 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: object) -> bool:
-    """Return whether weft's operators accept the type of `value`. All other types are left to NumPy or to their own
-    operators."""
+    """Return whether weft's operators accept the type of `value`.
+
+    Operations with values of other types are left to NumPy, or to the operators of these types.
+    """
     kinds = (Array, bool, int, float, complex, np.generic, list, tuple)
     return type(value) is np.ndarray or isinstance(value, kinds) or isinstance(value, np.memmap)

@@ -1,4 +1,4 @@
-"""Conversion of operands, and return of results as new arrays or in `out`, with NumPy's casts and errors."""
+"""Conversion of operands to arrays, and of results to new arrays or to `out`, with NumPy's casts and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
 def settled(value: Any) -> Any:
-    """Return an option with each weft array replaced by its value: a Python scalar or nested lists."""
+    """Return `value`, an option of a call, with each weft array replaced by a Python scalar or by nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):

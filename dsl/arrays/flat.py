@@ -65,7 +65,7 @@ class Flat:
 
 @on_operands_device
 def _assign(array: Array, key: Any, value: Any) -> None:
-    """Assign ``array.flat[key] = value``."""
+    """Execute ``array.flat[key] = value``."""
     flat = array.reshape(-1)
     if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
         key = slice(None) if key is Ellipsis else key

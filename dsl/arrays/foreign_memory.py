@@ -21,7 +21,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Return an array's strides in bytes: the given ones after a check, or those of a contiguous array."""
+    """Return `strides` after a check, or if it is None, the byte strides of a contiguous array in memory order `order`."""
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:

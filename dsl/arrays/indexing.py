@@ -128,7 +128,7 @@ def _plain(item: object) -> Any:
 
 
 def resolve(array: Array, key: object) -> Index:
-    """Parse an index expression. Raises IndexError as NumPy does."""
+    """Parse `key`, an index of `array`. Raises IndexError as NumPy does."""
     shape, strides, offset = array._view or whole(array._storage)
     index = Index(offset)
     axis = 0
@@ -237,7 +237,7 @@ def getitem(array: Array, key: Any) -> Array:
 
 @on_operands_device
 def _resolve_and_index(array: Array, key: Any) -> Array:
-    """Return ``array[key]`` for an index that does not select a known view."""
+    """Return ``array[key]`` for an index whose view is not memoized."""
     if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
     index = resolve(array, key)

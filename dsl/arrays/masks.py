@@ -1,8 +1,8 @@
 """Assignment and selection through boolean masks.
 
-In: an array, a mask of its first axes, and the assigned value. Out: a new version of the storage, selected element by
-element, or positions. Both use a scan of the mask: the element with count k gets value k - 1, and is the k-th
-position.
+In: an array, a mask of its first axes, and for an assignment the value. Out: a new version of the storage, or the
+positions of the true elements. Both results use a scan that counts the mask's true elements: the k-th true element gets
+the k-th value, and its index is the k-th position.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements, and enough of them that a scan of the mask pays."""
+    """Return whether a mask has exactly `values` true elements, and so many that a scan of the mask is worthwhile."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -126,7 +126,10 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU, computed on all threads or pending, or None for other arrays."""
+    """Return ``array[mask]`` for an array on the CPU, either pending or computed on all threads.
+
+    Return None for other arrays.
+    """
     device, own = array.device, mask.shape
     if device.name != "cpu" or mask.device is not device or not own or own != array.shape[: len(own)]:
         return None
@@ -200,7 +203,7 @@ def _collect(
     dtype: np.dtype,
     device: Device,
 ) -> Array:
-    """Return an array of the items that a mask selects, which `fill` copies in blocks on all threads."""
+    """Return an array of the items that the mask `test` selects. `fill` copies them block by block, on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())

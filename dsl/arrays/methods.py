@@ -273,7 +273,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Reinterpret the bytes of each element from `offset` as another dtype. Return a view, or on a GPU a copy."""
+    """Return the bytes of each element from `offset` as an element of another dtype: a view, or on a GPU a copy."""
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).getfield(kind, offset)  # raises NumPy's error for bytes outside of the element

@@ -162,7 +162,7 @@ class KeyText(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Emit code that appends all arguments to the memo key, as `memoized.describe` does, up to ``described``."""
+        """Emit code that appends all arguments to the memo key, as `memoized.describe` does. It ends at ``described``."""
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)
@@ -309,7 +309,7 @@ class KeyText(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that binds a storage and goes to ``found``, or to ``call`` if only Python can bind it."""
+        """Emit code that binds a storage and jumps to ``found``, or to ``call`` if only Python can bind the storage."""
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
@@ -375,15 +375,15 @@ class KeyText(ObjectText):
         t.label(there)
 
     def _release(self) -> None:
-        """Emit the release of the references that binding has taken."""
+        """Emit code that releases the references taken by the code of `_bind`."""
         for name in _BINDING:
             self._decrement_reference(self._t.load(self._held[name], 0, "ptr"))
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
-        """Emit the replacement of an object's attributes. Old values are released only after all replacements.
+        """Emit code that replaces attributes of an object, and releases the old values after the last replacement.
 
-        So no other thread can run between two replacements.
+        Therefore no other thread can run between two replacements.
         """
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():

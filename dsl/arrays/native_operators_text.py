@@ -1,7 +1,8 @@
 """LLVM IR of the native recorders.
 
-In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up the memo by its key,
-then records, writes or shows. Invariant: for what it does not support, the builtin calls the Python function.
+In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up the memo by its
+key, then records, writes or shows. Invariant: for operations that it does not support, the builtin calls the Python
+function.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class _Operator(KeyText):
     def _leave_memory(self) -> None:
         """Emit a branch to ``slow`` for a call with a single argument that is a small array in the CPU's memory.
 
-        Python may do the work immediately.
+        Python may execute such a call immediately.
         """
         t, known = self._t, self._known
         t.branch("icmp eq i64 %count, 1", "alone.one", "record")
@@ -146,7 +147,7 @@ class _Operator(KeyText):
         t.branch(f"icmp eq i64 {self._call('i64', 'PyTuple_Size', f'ptr {shape}')}, {count}", "slow", "record")
 
     def _find(self) -> None:
-        """Emit a lookup of the key in the memo, with a new reference to the result."""
+        """Emit code that looks up the key in the memo and takes a new reference to the result."""
         t, known = self._t, self._known
         count = t.load(self._count, 0)
         key = self._hold("key", self._call("ptr", "PyTuple_New", f"i64 {count}"))
@@ -168,7 +169,7 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit a lookup of an operation whose second operand, a number, is a slot, as `recall_slotted` does."""
+        """Emit code that looks up an operation whose second operand, a number, is a slot, as `recall_slotted` does."""
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")
@@ -257,7 +258,7 @@ class _Operator(KeyText):
         t.do("br label %leave")
 
     def _show(self) -> None:
-        """Emit the return of an indexing result: a view of the storage, or a single element."""
+        """Emit code that returns an indexing result: a view of the storage, or a single element."""
         t, known = self._t, self._known
         t.branch(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
         t.label("found.element")
@@ -276,7 +277,7 @@ class _Operator(KeyText):
         t.do("br label %leave")
 
     def _record(self) -> None:
-        """Emit the creation of a pending array over a new storage."""
+        """Emit code that creates a pending array over a new storage."""
         t, known, node = self._t, self._known, self._node
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._hold("storage", self._call("ptr", "PyType_GenericAlloc", f"ptr {known['Storage']}, i64 0"))

@@ -140,7 +140,10 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether operand `which`, a Python scalar, can be a slot because its value never selects the loop."""
+    """Return whether operand `which`, a Python scalar, can be a slot.
+
+    Its value must not influence the choice of the loop.
+    """
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
     # The loop of a comparison depends on whether the other operand's dtype can hold the integer.

@@ -143,7 +143,7 @@ ALONE = _count_alone()
 
 
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a new NumPy array by `taken`. On the CPU, a large array is converted without a copy.
+    """Convert a new NumPy array with the function `taken`. On the CPU, a large array is converted without a copy.
 
     The caller must have the only reference to the array.
 
@@ -204,7 +204,7 @@ def call_numpy(
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return the results of a ufunc call with `out`: the weft arrays in `out`, and the other results converted."""
+    """Return the results of a ufunc call: the weft arrays in `outs`, and the other results converted with `taken`."""
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]

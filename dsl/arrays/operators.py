@@ -264,9 +264,9 @@ def _short_power(base: Array, exponent: Any) -> str | None:
 
 
 def _is_cube(base: Array, exponent: Any) -> bool:
-    """Return whether a power is computed by products.
+    """Return whether a power is a cube, which is computed by multiplications instead of `power`.
 
-    They take a fortieth of the time of `power`, and their error is less than 2 units in the last place.
+    The multiplications take a fortieth of the time of `power`, and their error is less than 2 units in the last place.
     """
     return type(exponent) in (int, float) and exponent == 3 and base.dtype.char in "fd"
 

@@ -1,8 +1,8 @@
 """The real and the imaginary part of a complex array.
 
-In: a complex array. Out: a `Part`, which records like any array. Invariant: a part shows what its array holds, and a
-write to a part, or to a view of a part, changes the array. The elements of a part have memory of their own, since a
-storage has one dtype.
+In: a complex array. Out: a `Part`, which records like any array. Invariant: a part has the current values of its
+complex array, and a write to a part, or to a view of a part, changes the complex array. The elements of a part have
+memory of their own, since a storage has one dtype.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the offsets, in elements, that index arrays add to the offset of an index's basic part."""
+    """Return the offset of each selected element from the first element of the view that the basic indices select."""
     on_host = [p for p in positions if p.numbers is not None]
     terms: list[Expr] = []
     if on_host:

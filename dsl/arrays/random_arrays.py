@@ -1,12 +1,12 @@
 """Arrays of random numbers, with the same bits as NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an array, and the generator in the state
-that NumPy's method leaves. Invariant: many numbers are drawn when they are needed. The state of the generator does not wait for
-them.
+that NumPy's method leaves. Invariant: the generator's state changes at the call, even if the numbers of a large array
+are drawn later.
 
-On the CPU, they are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, numbers of which few are rejected are
-functions of the position, which kernels compute wherever they read them. The state is a kernel argument, so that another
-state needs no other plan.
+On the CPU, the arrays are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, a number that is rarely
+rejected is a function of its position, and kernels compute it when they read it. The state is a kernel argument, so one
+plan serves all states.
 """
 
 from __future__ import annotations
@@ -81,7 +81,10 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a generator's method that returns weft arrays. `other` draws what weft cannot draw."""
+    """Return a version of a generator's method that returns weft arrays.
+
+    It calls `other` if weft cannot draw the numbers.
+    """
 
     @wraps(getattr(generator, name))
     def method(*arguments: Any, **options: Any) -> Any:
@@ -92,7 +95,10 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Record random numbers that kernels compute from each element's position. Return None if that is not possible."""
+    """Record an array of random numbers that kernels compute from the position of each element, or return None.
+
+    Return None if the numbers are not functions of their positions.
+    """
     width, count = _width_of(draw), prod(draw.shape)
     if width == 0 or not count:
         return None
@@ -127,7 +133,10 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the bits of the random word that gives an element, or 0 if the word's position is not known in advance."""
+    """Return the width in bits of the random word that determines an element.
+
+    Return 0 if the position of this word is not known in advance.
+    """
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])
     return {"random": 64, "random float32": 32, "triangular": 64}.get(draw.method, 0)

@@ -84,7 +84,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
 
 
 def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
-    """Reduce the values at each index. Blocks of values give partial results, which are then combined in order."""
+    """Reduce the values at each index, first within each of `chunks` blocks, and then across the blocks in order."""
     length = -(-value.size // chunks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
@@ -156,7 +156,10 @@ def _fold_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, 
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return the sum at each index where infinities or NaNs occur, from their `counts`: inf, -inf or NaN."""
+    """Return the sum (inf, -inf or NaN) at each index that has infinities or NaNs among its values.
+
+    `counts` contains the packed numbers of these values.
+    """
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
     some = [
@@ -176,7 +179,7 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` after writes of `value` at indices. For a repeated index, the last value remains."""
+    """Return `previous` with `value` assigned at the indices. At a repeated index, the last value remains."""
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
@@ -189,7 +192,7 @@ def scatter_assign(
 
 
 def _is_one(value: Expr) -> bool:
-    """Return whether an expression is visibly uniform: a constant, or a broadcast of one element."""
+    """Return whether all elements of an expression are known to be equal: a constant, or a broadcast of one element."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 

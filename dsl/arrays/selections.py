@@ -25,7 +25,7 @@ LIMIT = 10_000
 
 
 class _Take:
-    """Host function that computes a source line's pending selections if they are needed after all."""
+    """Host function that computes a pending selection if its elements are needed after all."""
 
     def __init__(self, site: Any) -> None:
         self.site = site
@@ -41,7 +41,7 @@ _lines: dict[Any, _Take | None] = {}
 
 
 class _Latest:
-    """The most recent mask of a selection, and the source lines that selected by it."""
+    """The mask of the most recent selection, and the source lines that used this mask."""
 
     mask: Callable[[], Array | None] = staticmethod(lambda: None)
     sites: list[Any] = []

@@ -1,4 +1,4 @@
-"""Memory of CPU arrays that other code shares: through NumPy, DLPack, the buffer protocol, and views by dtype.
+"""Memory that CPU arrays share with other code: through NumPy, DLPack, the buffer protocol, and views by dtype.
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
@@ -155,7 +155,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``. The memory stays shared, since nothing tells when the address is last used.
+    """Implement ``__array_interface__``. The memory stays shared, since weft cannot know how long the address is used.
 
     Raises AttributeError for arrays that have no memory of the CPU, and for bfloat16.
     """

@@ -42,7 +42,7 @@ from weft.fusion import constant, iota, map_
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method so that NumPy computes small arrays, foreign arguments and unsupported dtypes."""
+    """Wrap a ufunc method so that NumPy executes calls on small arrays, foreign arguments or unsupported dtypes."""
     folds = method.__name__ != "outer"
 
     @on_operands_device
@@ -173,7 +173,7 @@ class UFunc:
 
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
-        """Record a call with options."""
+        """Record a call of the ufunc with the options `out`, `where`, `dtype` and `casting`."""
         start()
         loop = None if dtype is None else as_dtype(dtype)
         pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
@@ -213,7 +213,10 @@ class UFunc:
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis, like `numpy.ufunc.reduceat`. On a GPU, a kernel does so for increasing indices."""
+        """Reduce slices of an axis, like `numpy.ufunc.reduceat`.
+
+        On a GPU, a kernel computes it if the indices increase.
+        """
         if out is None and isinstance(array, Array) and array.ndim:
             segments = _reduce_segments(self.row.name, array, indices, axis, dtype)
             if segments is not None:
@@ -298,7 +301,7 @@ for _row in OPS.values():
 
 
 def find_ufunc(name: str) -> UFunc:
-    """Return the ufunc of an op."""
+    """Return the ufunc of the op named `name`."""
     return UFUNCS[name]
 
 

@@ -18,7 +18,7 @@ PLAIN = SimpleNamespace(command="run", compare=False, explain=False, verify=Fals
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Split the words after ``run`` or ``explain`` into weft's options and the program with its arguments."""
+    """Split the words after ``run`` or ``explain`` into weft's options, and the program followed by its arguments."""
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-" and words[at][:2] not in ("-m", "-c"):
         at += 1 + (words[at] in ("--device", "-o", "--output"))
@@ -77,9 +77,9 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return options of ``weft run`` that were probably meant for weft but follow the program's name.
+    """Return the options of ``weft run`` that follow the program's name although they are probably meant for weft.
 
-    An option counts if it is among the program's arguments and does not occur in its source text.
+    These are the options among the program's arguments that do not occur in its source text.
     """
     source = program.source
     return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]

@@ -1,6 +1,6 @@
-"""Advice for the slow lines of a program: the cause of a line's time, and what would make it faster.
+"""Advice for the slow lines of a program: the cause of a line's time, and how to make the line faster.
 
-In: what ``weft explain`` measured. Out: sentences by line.
+In: the measurements of ``weft explain``. Out: sentences by line.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
 
 
 def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return sentences about what limits the speed of a line: Python, launches, memory or arithmetic."""
+    """Return sentences about the factor that limits the speed of a line: Python, launches, memory or arithmetic."""
     host = measured.host.get(line, 0.0)
     own = [kernel for kernel in one.kernels if not kernel.note.name.endswith(" on the host")]
     launches = sum(len(kernel.times) for kernel in own)

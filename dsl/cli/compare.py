@@ -156,7 +156,7 @@ def _in_new_process(program: MainProgram) -> FirstRun:
 
 
 def time_program() -> None:
-    """Read a program from standard input, run it, and print a `FirstRun`."""
+    """Read a program from standard input, run it, and print the measurements of this first run as JSON."""
     found = _outcome(pickle.load(sys.stdin.buffer), True, {})
     print(json.dumps({"seconds": found.seconds, "compilations": found.compilations, "host": found.host}))
 
@@ -211,7 +211,7 @@ def compare(program: MainProgram) -> int:
 def _print_report(
     program: MainProgram, rows: list[Row], firsts: list[FirstRun], reference: Outcome, ours: Outcome
 ) -> None:
-    """Print the differences, the times, what was fused, and why weft is not faster."""
+    """Print the differences, the times, the largest fused kernel, and the reasons why weft is not faster."""
     cold = firsts[1]
     width = max((len(name) for name, _, _ in rows), default=10)
     print(f"\n{'result':{width}}  NumPy against weft")
@@ -231,7 +231,7 @@ def _print_report(
 
 
 def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft until nothing is compiled any more, and return the last outcome."""
+    """Run a program on weft until a run compiles nothing, and return the outcome of the last run."""
     for runs in range(1, WARM_RUNS):
         if runs > 1 and last.settled:
             break
@@ -242,9 +242,9 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
-    """Within the ``with`` block, compile programs before they run, unless the user has set how they run.
+    """Within the ``with`` block, compile programs before they run, unless the user has changed the setting `interpret`.
 
-    A program would otherwise have to be repeated until the second process has compiled it.
+    Otherwise a program would have to be repeated until the second process has compiled it.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield

@@ -1,4 +1,4 @@
-"""Differences between the results of two runs of a program, judged relative to the magnitudes of its values."""
+"""Differences between the results of two runs of a program, relative to the magnitudes of the program's values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ResultComparison:
     scale: float
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
-        """Compare arrays of the same name, and return one row for each name."""
+        """Compare the arrays that have the same name, and return one row for each name."""
         rows = []
         for name in sorted(set(theirs) | set(ours)):
             if name not in theirs or name not in ours:
@@ -109,7 +109,7 @@ class ResultComparison:
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
-    """Return whether two arrays differ only in the signs of whole columns or whole rows, up to the error `limit`."""
+    """Return whether two arrays are equal, up to the error `limit`, after sign changes of whole columns or whole rows."""
     for axis in range(wanted.ndim):
         signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
         if np.abs(wanted - signs * found).max() <= limit:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan, with the numbers of its kernels in the page and the time of their launches."""
+    """A plan, the page's numbers of its kernels, and the total time of their launches."""
 
     plan: Explanation
     numbers: list[int]
@@ -40,7 +40,7 @@ class ShownPlan:
 
 @dataclass
 class Measured:
-    """Measurements of a program, for its page.
+    """Measurements of a program, which its page shows.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Measured:
 
     @property
     def file(self) -> str:
-        """File name of the main program, as its code objects give it."""
+        """File name of the main program, as its code objects contain it."""
         return {"-c": "<string>", "-m": ""}.get(self.program.option) or str(Path(self.program.text).absolute())
 
 
@@ -97,7 +97,7 @@ def explain_program(program: MainProgram, output: str) -> int:
 
 
 def measure(program: MainProgram) -> Measured | None:
-    """Run a program twice and return what was measured, or None if it failed."""
+    """Run a program twice and return the measurements, or None if the program failed."""
     plans: list[Explanation] = []
     with override(interpret="never"):
         show_plans(plans.append)

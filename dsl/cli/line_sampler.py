@@ -108,7 +108,7 @@ class LineSampler:
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package of the innermost function outside of the standard library, or "" for the program itself."""
+    """Return the package of the innermost function that is not in the standard library, or "" for the program itself."""
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]

@@ -20,7 +20,7 @@ from typing import Any
 
 
 class MainProgram:
-    """A program in one of the forms that ``python`` accepts on its command line.
+    """A program in one of the forms that Python's command line accepts.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class MainProgram:
 
     @property
     def source(self) -> bytes | None:
-        """The source text, or None if it is not one file."""
+        """The program's source text, or None if the program is a module, a folder or standard input."""
         if self.option == "-c":
             return self.text.encode()
         return _read(self.text) if not self.option and os.path.isfile(self.text) else None
@@ -124,10 +124,10 @@ def output_is_closed() -> bool:
 
 
 def time_alone() -> None:
-    """Read a program's fields from standard input, run it twice, and print the seconds of both runs.
+    """Read a program's fields from standard input, run the program twice, and print the seconds of both runs.
 
-    NumPy is imported before, as it is in a process that has imported weft. The second run imports the program's own
-    modules again, as the other runs of ``weft run --compare`` do.
+    NumPy is imported before the first run, as in a process that has imported weft. The second run imports the program's
+    own modules again, as the other runs of ``weft run --compare`` do.
     """
     program = MainProgram(*import_module("json").load(sys.stdin))
     import_module("numpy")

@@ -1,4 +1,7 @@
-"""The options of the command line. Plain ``weft run SCRIPT`` does not import this module, so that it starts sooner."""
+"""The options of the command line.
+
+``weft run SCRIPT`` without options starts faster, as it does not import this module.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from weft.dsl.cli.reports import installed_version
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser that accepts full names only, because the program's name is found before the options are parsed."""
+    """Parser that accepts only full option names, because the program's name is found before the options are parsed."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)

@@ -1,6 +1,6 @@
 """The HTML page of ``weft explain``: one file without scripts and without links to other files.
 
-In: what was measured. Out: the text of the page. Invariant: text from the user's program is escaped.
+In: the measurements of a program. Out: the text of the page. Invariant: text from the user's program is escaped.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _plans(measured: Measured) -> str:
 
 
 def _kernels(measured: Measured) -> str:
-    """Return the HTML table of the kernels, longest total time first."""
+    """Return the HTML table of the kernels, in the order of their total times, longest first."""
     numbers = [measured.numbers[kernel.device, kernel.note] for kernel in measured.profile.kernels][:SHOWN]
     head, *rows = measured.profile.rows()[: SHOWN + 1]
     if not rows:

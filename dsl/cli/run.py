@@ -51,7 +51,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make a device the default. Return False after printing an error if the program or the device does not exist."""
+    """Make `device` the default. If the program or the device does not exist, print an error and return False."""
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
         return False

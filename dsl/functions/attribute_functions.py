@@ -39,7 +39,9 @@ def imag(val: ArrayLike) -> Any:
 
 
 def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None) -> Array:
-    """Cast an array to a dtype, like `numpy.astype`. Out-of-range floats saturate, and NaN becomes 0.
+    """Cast an array to a dtype, like `numpy.astype`.
+
+    For integer dtypes, out-of-range floats saturate and NaN becomes 0.
 
     Examples
     --------
@@ -50,7 +52,7 @@ def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | N
 
 
 def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
-    """Copy values to an array, like `numpy.copyto`.
+    """Copy the values of `src` to the array `dst`, like `numpy.copyto`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Copies of NumPy functions that are written in Python. The copies call weft's functions in place of NumPy's.
 
 In: a NumPy function whose code calls other NumPy functions. Out: a function with the same code that calls weft's
-functions, so that its operations are recorded. Invariant: results are those of NumPy's code on weft arrays; nothing
-but the names that the code looks up differs.
+functions, so that its operations are recorded. Invariant: the copy differs from NumPy's function only in the objects to
+which its global names refer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """The global names of a copied NumPy function. On first use, a NumPy function is replaced by weft's."""
+    """Global variables of a copied NumPy function. The first lookup of a NumPy function replaces it by weft's."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")

@@ -88,7 +88,7 @@ def asarray(
 
 
 def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
-    """Return an array over the memory of an array or a buffer. Raises ValueError if that needs a copy."""
+    """Return an array over the memory of `values`, an array or a buffer. Raises ValueError if that needs a copy."""
     home = default_device() if device is None else get_device(device)
     shared: Array | None = None
     if isinstance(values, Array):
@@ -335,7 +335,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call a creation function with the shape, dtype, memory order and device of `prototype`, or with those given."""
+    """Call a creation function. Arguments that are None default to the shape, dtype, order and device of `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):

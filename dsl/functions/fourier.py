@@ -1,4 +1,4 @@
-"""NumPy's one-dimensional Fourier transforms, of which transforms over several axes are composed.
+"""NumPy's one-dimensional Fourier transforms. Transforms over several axes are composed of these.
 
 In: arrays. Out: recorded calls of a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
 the CPU, results have the bits of NumPy's functions.
@@ -36,7 +36,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 @dataclass(frozen=True, slots=True)
 class HostTransform:
-    """Host function of a plan that computes a Fourier transform along an axis, by NumPy on all threads."""
+    """Host function of a plan that computes a Fourier transform along an axis, with NumPy on all threads."""
 
     kind: str
     n: int

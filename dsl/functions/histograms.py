@@ -53,7 +53,10 @@ def _known(value: object) -> Any:
 
 
 def _weft_computes(values: Any, kinds: str) -> bool:
-    """Return whether weft, and not NumPy, processes `values`: they are many, and their dtype has one of the kinds."""
+    """Return whether weft processes `values` instead of NumPy.
+
+    This requires many values of a dtype whose kind is in `kinds`.
+    """
     if not isinstance(values, Array) or values.dtype.kind not in kinds or values.dtype in (np.uint64, np.float16):
         return False
     return values.size > FEW or (values.size > 0 and is_gpu(values.device))
@@ -231,7 +234,10 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
-    """Return the edges at the indices ``place + offset``, by NumPy's formula if it is exact, otherwise by a load."""
+    """Return the edges at the indices ``place + offset``.
+
+    They are computed if NumPy's formula is exact, otherwise loaded.
+    """
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):

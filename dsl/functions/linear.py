@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
-    """Multiply broadcast operands and sum the product over axes.
+    """Multiply broadcast operands elementwise, and sum the products over axes.
 
     16-bit floats are summed in float32 and rounded once.
     """

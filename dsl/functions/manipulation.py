@@ -447,7 +447,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a diagonal of the plane of two axes, as a read-only view. It is the last axis of the view.
+    """Return a diagonal of the plane of two axes, as a read-only view whose last axis is the diagonal.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Table of the functions that weft implements under NumPy's names. Their modules load on first use.
 
-In: a name, or a NumPy function. Out: weft's function. Invariant: a name is in this table, or it is NumPy's.
+In: a name, or a NumPy function. Out: weft's function. Invariant: a name that is not in this table refers to NumPy's
+function.
 """
 
 from __future__ import annotations
@@ -260,7 +261,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a dict that gives, for each NumPy function that weft implements, the `OwnNames` and its key there."""
+    """Return a dict from each NumPy function that weft implements to its `OwnNames` object and its key in this object."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

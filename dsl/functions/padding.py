@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: object, ndim: int) -> list[list[int]]:
-    """Return pairs: the padding before and after each axis. `given` is a number, pairs, or a dict by axis."""
+    """Return the padding before and after each axis, one pair per axis. `given` is a number, pairs, or a dict by axis."""
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
         for axis, width in given.items():
@@ -48,7 +48,7 @@ _BORDERS: dict[str, Any] = {
 
 
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """Pad an array with copies of its own elements, axis by axis. `border` gives the indices of the copied elements."""
+    """Pad an array with copies of its own elements, axis by axis. `border` returns the indices of the copied elements."""
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype, device=array.device)

@@ -121,7 +121,10 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Add each lane's digit to the warp's digit counters. Return the count of the same digit earlier in the warp."""
+    """Add each lane's digit to the warp's digit counters.
+
+    Return the number of the warp's earlier elements with this digit.
+    """
     peers = match_any_sync(FULL, digit)
     before = np.uint32(popc(peers & lanemask_lt()))
     place = warp * DIGITS + digit

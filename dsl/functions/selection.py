@@ -56,7 +56,10 @@ _WEAK = {bool, int, float, complex}
 
 
 def _within(bound: Any, dtype: np.dtype) -> Any:
-    """Clip a Python integer to the range of an integer dtype. As a bound of `clip`, it has the same effect."""
+    """Clip a Python integer to the range of an integer dtype.
+
+    The clipped integer has the same effect as a bound of `clip`.
+    """
     if type(bound) is not int or dtype.kind not in "iu":
         return bound
     limits = np.iinfo(dtype)
@@ -385,7 +388,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
 
 
 def _as_stored(values: Any, dtype: np.dtype) -> Array:
-    """Convert values to a 1-D array of their destination's dtype. Raises NumPy's TypeError for an unsafe cast."""
+    """Convert values to a 1-D array with the dtype of their destination. Raises NumPy's TypeError for an unsafe cast."""
     if not isinstance(values, (Array, np.ndarray, np.generic)):
         return convert(np.asarray(values, dtype).ravel())
     # (NumPy casts scalars by any rule)
@@ -422,7 +425,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 
 
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
-    """Assign to each element that a mask selects the element of `values` at the same position, like `numpy.putmask`.
+    """Replace the elements that a mask selects by the elements of `values` at the same positions, like `numpy.putmask`.
 
     Examples
     --------

@@ -87,7 +87,7 @@ def unique(
 
 
 def _sorts_faster(ar: Any) -> bool:
-    """Return whether sorting finds the unique integers of an array faster than NumPy's hash table does."""
+    """Return whether sorting is faster than NumPy's hash table for finding the unique integers of an array."""
     dtype = getattr(ar, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize > 1 and ar.size >= LEAST_SORTED
 

@@ -1,6 +1,6 @@
 """Convolution and correlation of 1-D arrays, and conversion of flat indices.
 
-In: arrays. Out: recorded arrays. Invariant: each product of a convolution is a sum over a sliding window.
+In: arrays. Out: recorded arrays. Invariant: each element of a convolution is a sum over a sliding window.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Return the values of the symbols for which an argument stands, one for each symbol."""
+        """Return the values of the symbols that argument `number` represents: a symbol, or the entries of a matrix."""
         entries = self.entries[number]
         if entries is None:
             return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]

@@ -85,7 +85,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` to execute `op` immediately: by `operator` if it is given, otherwise by NumPy's ufunc."""
+    """Return the `Implementation` that executes `op` immediately, by `operator` if given, otherwise by NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
@@ -195,7 +195,10 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def attempt_here(way: Implementation, operands: Iterable[Any]) -> Any:
-    """Execute an op immediately on the default device, as `attempt` does, even if no operand is a weft array."""
+    """Execute an op immediately, as `attempt` does, even if no operand is a weft array.
+
+    The result is on the default device.
+    """
     home = default_device()
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
@@ -207,12 +210,12 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Register the function that installs native code. It is called with the number of calls executed in Python."""
+    """Register the function that installs native code. Its argument is the number of calls executed in Python."""
     _native_installer[:] = [installer]
 
 
 def _note() -> None:
-    """Count a small operation executed in Python, and install native code after many of them."""
+    """Count a small operation executed in Python. After every `BETWEEN` operations, call the installer of native code."""
     number = next(_calls)
     if not number % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
@@ -223,7 +226,7 @@ _WRITTEN = 4
 
 
 def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> bool:
-    """Write an op's result into an array in host memory. Return False if that is not possible."""
+    """Execute an op immediately and write its result to `target`. Return False if immediate execution is not possible."""
     if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
     values = settled_values(target)
@@ -257,7 +260,7 @@ _COPIED = 4096
 
 
 def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert a NumPy result to weft arrays. Views of arrays in `given` share the storages of their weft arrays."""
+    """Convert a NumPy result to weft arrays. A view of an array in `given` becomes a view of its weft array's storage."""
     kind = type(result)
     if kind is np.ndarray:
         if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
@@ -281,17 +284,20 @@ def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarra
 
 
 def finish(result: object, home: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result as `from_numpy_result` does. Views of `operands` share the operands' storages."""
+    """Convert a NumPy function's result as `from_numpy_result` does.
+
+    Views of `operands` become views of their storages.
+    """
     flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
     found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
     return from_numpy_result(result, home, found)
 
 
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
-    """Return an argument with NumPy arrays in place of weft arrays, or `MISSED` if it is not small.
+    """Return an argument with NumPy arrays in place of its weft arrays, or `MISSED` if an array is not small.
 
-    Small pending arrays are evaluated. The arrays are appended to `found`. An array is small if it has at most `left`
-    elements.
+    An array is small if it has at most `left` elements. Small pending arrays are evaluated. Each pair of a NumPy array
+    and its weft array is appended to `found`.
     """
     kind = type(value)
     if kind in PLAIN:
@@ -326,7 +332,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
 
 
 def _is_common(dtype: Any) -> bool:
-    """Return whether a dtype is one for which NumPy and weft give the same results."""
+    """Return whether NumPy and weft compute the same results for a dtype."""
     try:
         return bool((COMMON >> np.dtype(dtype).num) & 1)
     except TypeError:
@@ -334,7 +340,7 @@ def _is_common(dtype: Any) -> bool:
 
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
-    """Call a NumPy function on small arguments. Return `MISSED` if they are not small."""
+    """Call a NumPy function if its arguments are small. Otherwise return `MISSED`."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         _note()
         return product
@@ -411,7 +417,7 @@ _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function for small arguments, and `own` otherwise."""
+    """Return a function that calls NumPy's function `numpys` for small arguments, and `own` for all others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -463,7 +469,7 @@ def seen(array: Array, result: object) -> Any:
 
 
 def put(array: Array, key: Any, value: Any) -> bool:
-    """Execute ``array[key] = value`` immediately, in host memory. Return False if that is not possible."""
+    """Execute ``array[key] = value`` immediately, in host memory. Return False if immediate execution is not possible."""
     limit, kind = IMMEDIATE[0], type(value)
     if not limit or type(array) is not Array:
         return False
@@ -520,7 +526,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def pick(array: Array, key: object) -> Any:
-    """Return ``array[key]`` for an index array that selects few elements, otherwise return `MISSED`."""
+    """Return ``array[key]`` if the index array `key` selects few elements, otherwise return `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
@@ -548,7 +554,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
 
 
 def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
-    """Execute ``array[mask] = value`` immediately, in host memory. Return False if that is not possible.
+    """Execute ``array[mask] = value`` immediately, in host memory. Return False if immediate execution is not possible.
 
     A pending mask or value is evaluated first.
     """
@@ -581,7 +587,7 @@ def _is_uniform(storage: Storage) -> bool:
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Return whether NumPy's cast of an assigned value to `dtype` gives the same result as weft's.
+    """Return whether NumPy casts `value` to `dtype` with the same result as weft.
 
     Casts from floats to integers differ, since weft saturates.
     """

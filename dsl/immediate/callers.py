@@ -1,8 +1,8 @@
 """Detection of the callers of small operations: a program that ``weft run`` redirects, or one of its libraries.
 
-In: the frame that executes an operation. Out: whether it belongs to a library. A library computes with NumPy, whose
-operations on small arrays cost least if no weft array takes part. So new small arrays are NumPy's there. Invariant: no
-frame belongs to a library unless a program is redirected.
+In: the frame that executes an operation. Out: whether the frame belongs to a library. A library computes with NumPy,
+whose operations on small arrays are fastest if no operand is a weft array. Therefore new small arrays are NumPy arrays
+in a library. Invariant: no frame belongs to a library unless a program is redirected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
 def is_library(depth: int = 1, between: str = "") -> bool:
     """Return whether the frame `depth` levels up the stack belongs to a library that does not use weft.
 
-    Frames of the module `between` stand for their callers.
+    If this is a frame of the module `between`, its caller outside this module is tested instead.
     """
     if not _programs:
         return False

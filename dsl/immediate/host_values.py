@@ -43,7 +43,7 @@ def values_of(array: Any) -> np.ndarray | None:
 
 
 def _look(array: Any) -> np.ndarray | None:
-    """Return a new NumPy view of an array whose storage is in host memory, otherwise None."""
+    """Return a new NumPy view of an array if the array's storage is in host memory, otherwise None."""
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
     if (root := storage.host) is not None or storage.device.name != "cpu":
@@ -86,7 +86,7 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return the shape, strides and offset, in elements, that describe a NumPy array as a view of a storage.
+    """Return the shape, strides and offset, in elements, that describe the NumPy array `values` as a view of `storage`.
 
     Return None if the view is the whole storage.
     """
@@ -110,7 +110,7 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def make_storage(array: Any) -> Storage:
-    """Return a storage for an array that immediate execution created without one."""
+    """Return a storage for an array that immediate execution has created without a storage."""
     values, device = array._values, array._home
     if not array._lent:
         return adopt(values, device)
@@ -120,7 +120,7 @@ def make_storage(array: Any) -> Storage:
 
 
 def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
-    """Return a NumPy view of the same elements as `seen`, but over the memory of the array's new storage.
+    """Return a NumPy view of the same elements as `seen`, over the memory of the storage that the array has now.
 
     (Other code may have the array's NumPy array. A view of that one would keep the memory shared.)
     """
@@ -134,7 +134,7 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 def settled_values(array: Any) -> np.ndarray | None:
     """Return a NumPy array over the elements of a weft array, as `values_of` does, or None.
 
-    A pending small array is evaluated first if it ends a run of small operations.
+    A small pending array is evaluated first if it is the last of a run of small operations.
     """
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():
@@ -152,7 +152,7 @@ def is_free(array: Any) -> bool:
 
 
 def write_back(array: Any, values: np.ndarray) -> None:
-    """Copy `values`, a NumPy view that was written to, to its array if the array has left host memory.
+    """Copy `values`, a NumPy view that was written to, back to its array if the array is no longer in host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """

@@ -34,7 +34,7 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the largest number of positional arguments for which a NumPy function does not write to any of them."""
+    """Return the largest number of positional arguments with which a NumPy function writes to none of its arguments."""
     place = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if place is None else place
 
@@ -65,7 +65,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
 
 
 def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Replace the weft arrays in an argument by NumPy arrays. Return `MISSED` if one of them is not small."""
+    """Replace the weft arrays in an argument by NumPy arrays. Return `MISSED` if a weft array is not small."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
         if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
@@ -87,7 +87,7 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Replace the arrays in a result that share memory with an argument by weft arrays. Other arrays remain NumPy's."""
+    """Convert the arrays in a result that share memory with an argument to weft arrays. Others remain NumPy arrays."""
     kind = type(result)
     if kind in PLAIN:
         return result

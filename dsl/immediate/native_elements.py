@@ -128,7 +128,7 @@ class _Element(OperandText):
         return t.end()
 
     def _place(self, values: str) -> str:
-        """Emit the address of the element at the given key, which is an integer or a tuple of one integer per axis."""
+        """Emit code that computes the address of the element at a key: an integer, or a tuple of one integer per axis."""
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
         kind = self._type(key)
@@ -186,7 +186,7 @@ class _Element(OperandText):
         t.do(f"ret ptr {made}")
 
     def _copy(self, name: str, place: str, target: str) -> None:
-        """Emit a copy of an element's bytes, then a branch to ``made`` after a read or to ``written`` after a write."""
+        """Emit code that copies an element's bytes and jumps to ``made`` after a read, or to ``written`` after a write."""
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")

@@ -130,7 +130,7 @@ def install_native_after(calls: int) -> None:
 
 
 def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations. After `seconds`, the rest is left to later calls.
+    """Install native code for small operations. If this takes longer than `seconds`, later calls continue it.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
@@ -157,7 +157,7 @@ def install_native_code(seconds: float = inf) -> None:
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
-    """Return whether an operator can use the native code of this special method.
+    """Return whether the special method `name` can be replaced by native code.
 
     This is the case for indexing, and for binary operators whose reflected form is native too.
     """
@@ -168,7 +168,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the `Mode` of the native code for a NumPy function, or None if the function stays in Python."""
+    """Return the `Mode` of the native code for the NumPy function `name`, or None if it has no native code."""
     if name in GROWING | WARNING and name not in _PLAIN:
         return None
     kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
@@ -176,7 +176,7 @@ def _mode_of(name: str) -> Mode | None:
 
 
 def _native_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code that calls NumPy's function of this name for small arrays, and `slow` otherwise."""
+    """Return native code that calls the NumPy function `name` for small arrays, and `slow` for other arguments."""
     mode = _mode_of(name)
     if mode is None:
         return slow
@@ -242,7 +242,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
 
 
 def _install_steps() -> Iterator[None]:
-    """Install native code in steps of a few milliseconds. In between, each operation may be native or not."""
+    """Install native code in steps of a few milliseconds. Between two steps, an operation may be native or in Python."""
     made: list[tuple[type, str, Builtin]] = []
 
     def add(kind: type, name: str, mode: Mode, way: Implementation | None, table: Any = None) -> None:

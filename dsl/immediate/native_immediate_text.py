@@ -215,7 +215,7 @@ class _Immediate(ResultText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_with_operands(self) -> tuple[str, str]:
-        """Emit the entry for the modes in which the arguments of the call are the operands.
+        """Emit the entry code of the modes in which the arguments of the call are the operands.
 
         Return the index of the first operand and the number of keyword arguments.
         """
@@ -354,7 +354,7 @@ class _Immediate(ResultText):
         self._hand_out(result)
 
     def _take_out(self) -> None:
-        """Emit code that takes the last operand as `out`, then branches to ``call`` if its memory may be written."""
+        """Emit code that uses the last operand as `out`, then branches to ``call`` if its memory may be written."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
@@ -371,7 +371,7 @@ class _Immediate(ResultText):
         t.label("taken.free")
 
     def _finish(self, result: str) -> None:
-        """Emit a call of Python's `finish` for a result that is a tuple or a view of an operand."""
+        """Emit code that calls the Python function `finish` for a result that is a tuple or a view of an operand."""
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -444,7 +444,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Emit code that creates the storage of a new array, as `host_values.adopt` does, then goes to ``show.new``."""
+        """Emit code that creates the storage of a new array, as `host_values.adopt` does, then jumps to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         home, values = self._field(first, "Array._home"), self._field(first, "Array._values")

@@ -1,7 +1,6 @@
-"""Emission of LLVM IR that converts indices containing arrays to tuples that NumPy accepts.
+"""LLVM IR that converts indices containing arrays to tuples that NumPy accepts.
 
-In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are
-selected.
+In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are selected.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class IndexText(OperandText):
     _pair: str  # address of a stack slot
 
     def _key(self, name: str, key: str, values: str) -> None:
-        """Emit a branch to ``basic`` for a basic index, and to ``arrays`` for an index that contains integer arrays."""
+        """Emit code that branches to ``basic`` for a basic index, and to ``arrays`` for an index with integer arrays."""
         t, known = self._t, self._known
         kind = self._type(key)
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")
@@ -44,9 +43,10 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Emit the conversion of an index with arrays to the tuple that NumPy takes.
+        """Emit code that converts an index with arrays to the tuple that NumPy accepts.
 
-        The index is a mask, or it consists of integer arrays and integers. For any other index, branch to ``give.up``."""
+        The index is a mask, or it consists of integer arrays and integers. For any other index, branch to ``give.up``.
+        """
         t, known = self._t, self._known
         axes, lengths = self._axes(values), self._word(values, LENGTHS)
         little = t.new(f"icmp sle i64 {self._size(f'{name}.whole', values)}, {self._limit}")

@@ -1,4 +1,4 @@
-"""Native inner-loop calls on small arrays, without the overhead of NumPy's ufuncs.
+"""Native calls of ufunc inner loops on small arrays, without the overhead of NumPy's ufuncs.
 
 In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the arrays
 in host memory have one dtype and one shape, and this dtype can hold the scalars. It also multiplies small matrices. All
@@ -133,7 +133,7 @@ def _common_words() -> tuple[int, ...]:
 
 @cache
 def loop_text(raised: int) -> str:
-    """Return the LLVM IR of the builtin. The bits `raised` are the floating-point flags for which NumPy would warn."""
+    """Return the LLVM IR of the builtin. `raised` is a bit mask of the floating-point flags for which NumPy would warn."""
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -180,7 +180,7 @@ class _Loop(OperandText):
         return t.end()
 
     def _find_table(self) -> None:
-        """Emit code that loads the op's table of inner loops and the operands."""
+        """Emit code that loads the address of the op's table of inner loops, and the operands."""
         t, known = self._t, self._known
         own = known["loops"]
         t.do(
@@ -277,7 +277,7 @@ class _Loop(OperandText):
         )
 
     def _take_numbers(self) -> None:
-        """Emit the conversion of scalar operands to the arrays' dtype: float64, complex128 or int64."""
+        """Emit code that converts scalar operands to the arrays' dtype: float64, complex128 or int64."""
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
@@ -366,12 +366,12 @@ class _Loop(OperandText):
         return rows, columns
 
     def _size_of_step(self, step: str) -> str:
-        """Emit the absolute value of a stride."""
+        """Emit code that computes the absolute value of a stride."""
         back = self._t.new(f"icmp slt i64 {step}, 0")
         return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
     def _run(self, rows: str, columns: str) -> None:
-        """Emit calls of the inner loop, one per row, and the return of the result."""
+        """Emit code that calls the inner loop, once per row, and returns the result."""
         t = self._t
         t.branch(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "in.place", "result")
         t.label("in.place")
@@ -421,7 +421,7 @@ class _Loop(OperandText):
         self._return_array(result)
 
     def _new_values(self, name: str, axes: str, lengths: str) -> str:
-        """Emit the creation of a NumPy array of the result's dtype."""
+        """Emit code that creates a NumPy array of the result's dtype."""
         t, known = self._t, self._known
         dtype = self._increment_reference(t.load(self._entry, RESULT, "ptr"))  # (NumPy steals the reference)
         count = t.new(f"trunc i64 {axes} to i32")
@@ -439,7 +439,7 @@ class _Loop(OperandText):
         t.do(f"call void {loop}(ptr {self._args}, ptr {self._dims}, ptr {self._steps}, ptr {data})")
 
     def _check_flags(self, name: str, result: str) -> None:
-        """Emit a check of the floating-point flags. If one is set, discard the result and branch to ``wrong``."""
+        """Emit code that checks the floating-point flags. If a flag is set, discard the result and branch to ``wrong``."""
         t, known = self._t, self._known
         raised = t.new(f"call i32 {known['flags']}(i32 {self._raised})")
         t.branch(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
@@ -450,7 +450,7 @@ class _Loop(OperandText):
         t.label(name)
 
     def _return_array(self, result: str) -> None:
-        """Emit the return of a result as a weft array. A library gets the NumPy array itself."""
+        """Emit code that returns a result as a weft array, or as a NumPy array if the caller is a library."""
         t, known = self._t, self._known
         self._count_read()
         name = f"array.{result[1:]}"
@@ -468,7 +468,7 @@ class _Loop(OperandText):
         t.do(f"ret ptr {array}")
 
     def _multiply(self) -> None:
-        """Emit the product of two vectors or matrices, and its return."""
+        """Emit code that multiplies two vectors or matrices and returns the product."""
         t = self._t
         t.label("product")
         arrays = [t.load(self._arrays, k, "ptr") for k in range(2)]
@@ -520,7 +520,7 @@ class _Loop(OperandText):
         self._return_array(made)
 
     def _inner_product(self, n: str, left: str, right: str) -> None:
-        """Emit the inner product of two vectors of `n` elements, and its return as a scalar."""
+        """Emit code that computes the inner product of two vectors of `n` elements and returns it as a scalar."""
         t, known = self._t, self._known
         t.label("inner")
         # (NumPy's dot copies an array with a negative or zero stride)

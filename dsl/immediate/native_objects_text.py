@@ -1,4 +1,4 @@
-"""Emission of LLVM IR that reads and writes fields of Python and NumPy objects.
+"""LLVM IR that reads and writes fields of Python and NumPy objects.
 
 In: LLVM IR under construction, with its named words and the offsets of slots. Out: code that reads and writes fields,
 and branches.
@@ -52,7 +52,7 @@ class ObjectText:
         t.label(name)
 
     def _branch_on_type(self, here: str, kind: str, places: Mapping[str, str]) -> None:
-        """Emit a branch on an object's type `kind`. `places` maps types to labels; others branch to ``slow``."""
+        """Emit a branch on an object's type `kind`. `places` maps types to labels. Other types branch to ``slow``."""
         for k, (name, label) in enumerate(places.items()):
             behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
@@ -60,7 +60,7 @@ class ObjectText:
                 self._t.label(behind)
 
     def _increment_reference(self, value: str) -> str:
-        """Emit an increment of an object's reference count, and return the object."""
+        """Emit code that increments the reference count of the object `value`, and return `value`."""
         self._t.do(f"call void {self._known['Py_IncRef']}(ptr {value})")
         return value
 
@@ -68,7 +68,7 @@ class ObjectText:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
 
     def _number(self, name: str, values: str) -> str:
-        """Emit the type number of an array's dtype. A dtype in non-native byte order branches to ``give.up``."""
+        """Emit code that loads the type number of an array's dtype. A non-native byte order branches to ``give.up``."""
         t = self._t
         dtype = self._word(values, DTYPE)
         # (A dtype may have a second object, for example after unpickling.)
@@ -80,7 +80,7 @@ class ObjectText:
         return self._t.new(f"sext i32 {self._word(values, AXES, 'i32')} to i64")
 
     def _size(self, name: str, values: str) -> str:
-        """Emit the number of elements of a NumPy array."""
+        """Emit code that computes the number of elements of a NumPy array."""
         t = self._t
         lengths = self._word(values, LENGTHS)
         t.store("1", self._product, 0)

@@ -1,4 +1,4 @@
-"""Emission of LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples and lists of these.
+"""LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples and lists of these.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -76,7 +76,7 @@ class OperandText(ObjectText):
     _total: str
 
     def _take_all(self) -> None:
-        """Emit the conversion of each operand to a NumPy array or a plain object, with a new reference to it."""
+        """Emit code that converts each operand to a NumPy array or a plain object, with a new reference to this object."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
         t.label("take.begin")
@@ -150,7 +150,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """Emit a copy of a tuple or list in which NumPy arrays replace the weft arrays."""
+        """Emit code that copies a tuple or list, with NumPy arrays in place of its weft arrays."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -237,7 +237,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """Emit a lookup of the ufunc of an ``__array_ufunc__`` call in the table, then a branch to ``protocol.way``.
+        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, then branches to ``protocol.way``.
 
         Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
         is not in the table.
@@ -274,7 +274,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Emit the check of an array operand, with a branch to ``small`` if it passes.
+        """Emit code that checks an array operand, and branches to ``small`` if the check succeeds.
 
         The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
         """
@@ -356,7 +356,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit a branch to ``small`` if BLAS computes the product, which is small although an operand is large."""
+        """Emit code that branches to ``small`` for a small product with a large operand, if BLAS computes this product."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")
@@ -389,7 +389,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
-        """Emit code that selects the op's compiled loop for a dtype, or branches to ``give.up`` without a loop."""
+        """Emit code that selects the op's compiled loop for a dtype. If there is none, branch to ``give.up``."""
         t, known = self._t, self._known
         as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
         self._check(as_object, f"{name}.boxed", "give.up")
@@ -436,7 +436,8 @@ class OperandText(ObjectText):
     def _branch_on_caller(self, name: str, library: str, own: str, failed: str) -> None:
         """Emit a branch on the caller of the operation: to `library` for a library, to `own` for the program.
 
-        Python decides about a module that is not in the table. If it raises an error, branch to `failed`.
+        For a module that is not in the table, the code calls a Python function. If this function raises an error,
+        branch to `failed`.
         """
         t, known = self._t, self._known
         callers, get = known["callers"], known["PyEval_GetGlobals"]
@@ -455,6 +456,6 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {judged}, {known['True']}", library, own)
 
     def _count_read(self) -> None:
-        """Emit an increment of the counter of reads of values on the host."""
+        """Emit code that increments the counter of reads of values on the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

@@ -1,4 +1,4 @@
-"""Emission of LLVM IR that returns the result of a NumPy function as a weft array.
+"""LLVM IR that returns the result of a NumPy function as a weft array.
 
 In: an ndarray or another object. Out: code that returns a weft array, or the ndarray itself if a library executes the
 operation.
@@ -18,9 +18,9 @@ class ResultText(IndexText):
     _result: str  # address of a stack slot
 
     def _hand_out(self, result: str) -> None:
-        """Emit the return of an ndarray: unchanged if it is new and a library is the caller, otherwise as a weft array.
+        """Emit code that returns an ndarray: unchanged if it is new and the caller is a library, else as a weft array.
 
-        A new array in C order is wrapped here; Python's `from_numpy_result` converts all others.
+        The code wraps a new array in C order. It calls Python's `from_numpy_result` for all others.
         """
         t, known = self._t, self._known
         t.branch(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")

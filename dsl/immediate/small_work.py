@@ -1,4 +1,4 @@
-"""Size limits of immediate execution. Below them, NumPy takes about as long as weft takes to record the operation.
+"""Size limits of immediate execution. Below a limit, NumPy is about as fast as weft's recording of the operation.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately.
@@ -21,12 +21,12 @@ from weft.runtime import IMMEDIATE
 
 
 def is_few(size: float) -> bool:
-    """Return whether two arrays of this size can be broadcast within the limit of immediate execution."""
+    """Return whether two arrays of `size` elements broadcast to a size within the limit of immediate execution."""
     return size * size <= IMMEDIATE[0]
 
 
 def most_bools(op: str) -> int:
-    """Return the factor by which an op's size limit is larger for bools, because NumPy processes them faster."""
+    """Return the factor by which an op's size limit for bools exceeds that for other dtypes."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -37,7 +37,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of elements in the arguments of a call that is executed immediately."""
+    """Return the maximum number of elements of the arguments up to which a call is executed immediately."""
     if name == "einsum":
         # (kernels add up in another order)
         return IMMEDIATE[0] if einsum_products(arguments, summed=False) <= IMMEDIATE[0] else GROWN
@@ -101,7 +101,7 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """Return the maximum total number of elements to copy immediately from arrays, as in a concatenation.
+    """Return the maximum number of elements that a call may copy immediately from `arrays`, as in a concatenation.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused`.
     """
@@ -114,13 +114,16 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
 
 
 def most_gathered(array: Array, key: object) -> int:
-    """Return the maximum number of elements for which a gather or a search by mask is executed immediately."""
+    """Return the maximum number of elements for which a gather or a selection by mask is executed immediately."""
     searched = type(key) is not Array or key.dtype.kind == "b"
     return most_moved(array) if searched else most_moved_alone([array])
 
 
 def most_moved(array: Array) -> int:
-    """Return the maximum number of elements of an array to copy immediately. The limit is lower for a pending array."""
+    """Return the maximum number of elements that may be copied immediately from an array.
+
+    It is lower for pending arrays.
+    """
     here = array.device.name == "cpu" and values_of(array) is not None
     return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
 
@@ -149,8 +152,11 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
 def recorded_bytes(name: str) -> int:
-    """Return the size, in bytes per element of the limit, from which on an array in memory is only recorded by a
-    function, except at call sites that `was_evaluated_alone` knows."""
+    """Return the array size, in bytes per element of the limit, from which a function records its operation.
+
+    Smaller arrays in memory may be processed immediately, and so may larger ones at call sites at which
+    `was_evaluated_alone` is true.
+    """
     if name in _PRODUCTS:
         return _NEVER  # (matrices of any size may be multiplied immediately)
     return _MOST_ELEMENT if name == "roll" else EXACT_BYTES
@@ -185,7 +191,7 @@ MOST_WHOLE = 8
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host. Return None if a kernel could give other bits."""
+    """Reduce all elements of an array on the host. Return None if a kernel's result could have other bits."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))

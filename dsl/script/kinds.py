@@ -27,7 +27,7 @@ class MemoryEffect(IntEnum):
 
 
 def is_computed(name: str, kind: MemoryEffect) -> bool:
-    """Return whether a function computes elements, and returns few more of them than its arguments have.
+    """Return whether a function computes elements, and its result has hardly more elements than its arguments.
 
     Such functions leave NumPy's arrays to NumPy up to tier 0's limit.
     """

@@ -1,7 +1,7 @@
 """Native code for imports and for `Array.__class__`, whose results depend on whether a library is the caller.
 
-In: the Python functions that answer. Out: builtins that answer from the table of modules (`callers`), and call the
-Python functions for modules that are not in it. Invariant: a builtin has no frame, so that tracebacks do not show it.
+In: the Python functions that do this. Out: builtins that look up the calling module in a table (`callers`), and call
+the Python functions for modules that are not in it. Invariant: a builtin has no frame, so tracebacks do not show it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _MODULE = "numpy"
 def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:
     """Return a builtin that replaces ``__import__``.
 
-    It calls `imported` for modules other than NumPy's and for libraries, otherwise `slow`. Raises CompileError.
+    It calls `imported` if the imported module is not NumPy's or the caller is a library, and otherwise `slow`. Raises
+    CompileError.
     """
     return _make(_IMPORT, imported, slow, "__import__")
 

@@ -1,6 +1,6 @@
 """Native version of `script_function.choose`, with little overhead over a direct call of NumPy's function.
 
-In: NumPy's function, and the Python function that chooses. Out: a builtin that calls NumPy's function if every
+In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
 Python function.
 """
@@ -73,7 +73,7 @@ _METHODS = {
 
 
 def check() -> bool:
-    """Compile the native code. Return True. Raises CompileError if that fails."""
+    """Test that the native code compiles, and return True. Raises CompileError if it does not compile."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
     return True

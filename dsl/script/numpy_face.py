@@ -27,7 +27,10 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(type):
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the stand-in for `numpy.ndarray`. Classes derived from the stand-in derive from `numpy.ndarray`."""
+        """Create the stand-in for `numpy.ndarray`.
+
+        A class that derives from the stand-in derives from `numpy.ndarray` instead.
+        """
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
         real = tuple(np.ndarray if type(base) is mcls else base for base in bases)
@@ -64,7 +67,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray`, with both weft and NumPy arrays as its instances.
+    """Stand-in for `numpy.ndarray`. NumPy arrays and weft arrays are instances of it.
 
     It is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires one. Results of operations on such
     views are NumPy's own arrays.

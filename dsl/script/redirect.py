@@ -51,10 +51,12 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return the class of an array that a caller sees: `numpy.ndarray` in a library of the program, otherwise the type.
+    """Return the class that a caller sees for an array:
 
-    Libraries choose by this class what they do with an argument. Those that then need NumPy's own object convert the
-    array by `numpy.asarray`.
+    `numpy.ndarray` in a library of the program, otherwise its type.
+
+    Libraries decide by this class how to process an argument. A library that needs a real NumPy array then converts the
+    argument with `numpy.asarray`.
     """
     if _folders:
         return np.ndarray if callers.is_library(depth + 1) else type(value)
@@ -68,7 +70,7 @@ def _seen_class(value: object, depth: int = 1) -> type:
 
 
 def is_program(frame: types.FrameType | None) -> bool:
-    """Return whether a frame executes code of the program."""
+    """Return whether `frame` executes code of the redirected program."""
     main = getattr(sys.modules.get("__main__"), "__dict__", None)  # (runpy removes it temporarily)
     while frame is not None and frame.f_globals is not main and "__file__" not in frame.f_globals:
         frame = frame.f_back  # ``exec(code, {})``
@@ -97,7 +99,7 @@ _imports, _due = count(1), [BETWEEN]
 
 
 class _Import:
-    """Replacement of `builtins.__import__`, until native code replaces it.
+    """Replacement of `builtins.__import__` until native code is installed.
 
     A property returns the function that the interpreter then calls. Only imports of NumPy leave a frame in tracebacks.
     """
@@ -120,7 +122,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading() -> bool:
-    """Return whether an import is in progress, during which modules may lack names that native code needs."""
+    """Return whether an import is in progress. During an import, modules may lack names that native code needs."""
     specs = [getattr(module, "__dict__", {}).get("__spec__") for module in list(sys.modules.values())]
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
@@ -208,7 +210,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Run a ``with`` block in which programs use weft or NumPy. Restore modules and `sys` at its end."""
+    """Run a ``with`` block in which programs use weft or NumPy. Restore modules and `sys` at the end of the block."""
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
     _folders.clear()

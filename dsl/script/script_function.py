@@ -68,7 +68,7 @@ def _are_small(values: Iterable[Any], most: int = 0) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Return the number of elements of nested sequences, from their first items. An array counts as one element."""
+    """Estimate the number of elements of nested sequences from their first items. An array counts as one element."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
@@ -97,7 +97,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stack_few(function: Callable[..., Any], values: Any) -> Any:
-    """Stack a list or tuple that contains small weft arrays. Return `MISSED` if the result is not small."""
+    """Stack the items of a list or tuple that contains small weft arrays. Return `MISSED` if the result is not small."""
     found: list[tuple[np.ndarray, Array]] = []
     given = to_host_if_small(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
     if given is MISSED or sum(each.size for each, _ in found) > IMMEDIATE[0]:
@@ -106,7 +106,7 @@ def _stack_few(function: Callable[..., Any], values: Any) -> Any:
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements that a creation function makes. Return 0 for invalid arguments."""
+    """Estimate the number of elements of the array that a creation function returns. Return 0 for invalid arguments."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -219,7 +219,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls `wrapped` for small arguments, and `own` otherwise."""
+    """Return a function that calls the NumPy function `wrapped` for small arguments, and `own` for all others."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)

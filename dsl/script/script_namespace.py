@@ -53,7 +53,7 @@ def script_module(name: str) -> types.ModuleType:
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object that a script sees under a name of a NumPy module. `theirs` is NumPy's object."""
+    """Return the object for a name in a script's version of a NumPy module. `theirs` is NumPy's object."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":
@@ -100,7 +100,10 @@ def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
 
 
 def _drawing(base: type, name: str) -> Any:
-    """Return a version of a generator's method for scripts. If a script calls it, a large result is a weft array."""
+    """Return a version of a generator's method for scripts.
+
+    If a script calls the method, a large result is a weft array.
+    """
     draw = getattr(base, name)
     least = runtime.LEAST
     has_native = base is np.random.Generator and name in runtime.DRAWN

@@ -1,4 +1,4 @@
-"""Random number streams that CPU kernels draw themselves, for the description of a plan.
+"""Detection of the random number streams that CPU kernels draw themselves, for the description of a plan.
 
 In: a schedule. Out: the streams that are never in memory. Invariant: these are the streams that
 `weft.fusion.plan.stream_operands` removes from the plan.

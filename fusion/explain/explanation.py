@@ -305,7 +305,7 @@ def _drawn(schedule: Schedule, device: Device | None) -> set[Expr]:
 def explain_schedule(
     schedule: Schedule, device: Device | None = None, bandwidth: float | None = None, rate: float | None = None
 ) -> list[KernelNote]:
-    """Return the description of a schedule.
+    """Return the descriptions of a schedule's steps.
 
     It contains expected times if the device's bandwidth and arithmetic rate are given.
     """
@@ -326,7 +326,7 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Add the formulas and calls of the streams that a kernel draws itself to the description of the kernel.
+    """Return a kernel's description with the formulas and calls of the streams that the kernel draws itself.
 
     `drawn` contains the descriptions of the calls.
     """
@@ -451,7 +451,7 @@ def _is_user_operation(instruction: Instruction) -> bool:
 
 
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
-    """Return the user's lines at which a kernel converts float32 arrays to float64."""
+    """Return the source lines of the user's program at which a kernel converts float32 arrays to float64."""
     nodes = [i.node for p in group.placed for i in all_instructions(p.task.body) if i.kind == "map"]
     found = [node.location for node in nodes if _widens(node)]
     return tuple(dict.fromkeys(source_line(location) for location in found if location is not None))
@@ -463,7 +463,7 @@ def _widens(node: Expr) -> bool:
 
 
 def instructions_of(group: Group) -> int:
-    """Return the approximate number of instructions per element."""
+    """Return the approximate number of instructions per element of a group's kernel."""
     return sum(cost for cost, _ in _instructions(group))
 
 
@@ -488,7 +488,7 @@ def _instructions(group: Group) -> list[tuple[int, Instruction]]:
 
 
 def work_of(group: Group) -> int:
-    """Return the number of instructions for all elements, in equivalents of float32 operations."""
+    """Return the number of instructions of a kernel for all elements, in equivalents of float32 operations."""
     points = prod(loop.extent for loop in group.loops)
     wide = sum(
         cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)

@@ -109,7 +109,7 @@ def intern(
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node for the whole buffer of a slot on a device.
+    """Return the node that reads the whole buffer bound to `slot` of the epoch.
 
     `by_value` is the size in bytes if kernels may take the buffer by value.
     """
@@ -149,7 +149,7 @@ def constant_value(node: Expr) -> Any:
 
 
 def is_number(node: Expr, value: int) -> bool:
-    """Return whether a node is a constant with this value."""
+    """Return whether the constant `node` has the value `value`."""
     bits = node.attrs[0]
     if type(bits) is Size:
         return bool(bits == convert(value, node.dtype))
@@ -244,7 +244,7 @@ def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """Return the same elements, in C order, in a shape of the same size."""
+    """Return the elements of `operand`, in C order, with another shape of the same size."""
     return view(operand, shape, contiguous_strides(shape), 0)
 
 
@@ -382,7 +382,7 @@ def opaque(
 
 
 def is_stream(node: Expr) -> bool:
-    """Return whether an expression is a stream of random numbers. Drawing them again costs little."""
+    """Return whether an expression is a stream of random numbers. Such numbers can be drawn again at little cost."""
     return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 

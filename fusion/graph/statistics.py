@@ -1,4 +1,4 @@
-"""Counters for reports."""
+"""Counters of launches, plans and other events, for reports."""
 
 from __future__ import annotations
 

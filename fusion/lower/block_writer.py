@@ -50,7 +50,7 @@ class BlockWriter(BlockedStepsWriter):
         self.nest.position = {axis: 1 + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
-        """Return the kernel."""
+        """Emit the kernel and return it with the bindings of its parameters."""
         b, blocked = self.builder, self.blocked
         with b.loop(self.integer(prod(blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -160,7 +160,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
-        """Emit a step at the current point: new values inside its box, and copies of the previous values outside."""
+        """Emit a step at the current point: new values inside the step's box, copies of previous values outside."""
         b, step = self.builder, self.blocked.steps[number]
         places = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -256,7 +256,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _select_in_box(self, statement: Statement, inside: Value, value: Value) -> Value:
-        """Emit a choice: the step's new value inside its box, and the previous version's value outside."""
+        """Emit code that selects the step's new value inside its box, and the previous version's value outside."""
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._ring_offset(previous, statement.start)
@@ -319,7 +319,7 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
-        """Return the ring of a value, and the ring index of its element at this offset from the current point."""
+        """Return the ring buffer of a value, and the index in it of the element at this offset from the current point."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)

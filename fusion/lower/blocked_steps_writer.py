@@ -45,7 +45,7 @@ class BlockedStepsWriter(KernelWriter):
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
     def write(self) -> Lowered:
-        """Return the kernel."""
+        """Emit the kernel and return it with the bindings of its parameters."""
         self._make_rings()
         with self.builder.loop(self.integer(prod(self.blocked.counts), "parts"), "parallel") as part:
             self.indices.append(part.index)
@@ -246,7 +246,10 @@ class BlockedStepsWriter(KernelWriter):
             )
 
     def _innermost_loop(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
-        """Emit the innermost loop. It computes the values of the step, or copies the previous values."""
+        """Emit the innermost loop of a step.
+
+        The loop computes the step's values or, if `copying`, copies the previous values.
+        """
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:
             self.indices.append(loop.index)

@@ -123,7 +123,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer, the index and the loop depth for reading a materialized value."""
+        """Return the pointer, the index and the loop depth for a read of a materialized value."""
         if node not in self.by_value:
             # values that the kernel itself has written are read through the same pointer
             return self.pointer(node, form[0], writable=node in self.made), index, depth
@@ -213,7 +213,10 @@ class KernelWriter:
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
-        """Emit a branch. Values that are computed inside a region are not valid outside."""
+        """Emit a branch for the instruction `choice`.
+
+        Values that are computed inside the branch are not valid outside it.
+        """
         holds, depth = made[choice.operands[0]]
         depth = max(depth, len(self.nest.outer))  # nothing may be beside a parallel loop
         for i in all_instructions([choice]):

@@ -129,7 +129,7 @@ class RowColumnWriter(SplitWriter):
         self.together = next(few, 1) if group.apart == 1 else 1
 
     def write(self) -> Lowered:
-        """Return the kernel."""
+        """Emit the kernel and return it with the bindings of its parameters."""
         self._parallel(0, self._emit_block)
         return self.finish()
 
@@ -223,7 +223,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine an element of each row with the accumulators of rows and columns.
+        """Combine one element of each of several rows with the accumulators of its row and of its column.
 
         Return the row accumulators.
         """

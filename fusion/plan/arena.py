@@ -20,7 +20,7 @@ IF_UNSHARED = ("take-if-unshared", "take-or-new")
 
 @dataclass(slots=True)
 class Take:
-    """A step that gives a result its memory: either the memory of a value that the result replaces, or new memory.
+    """A step that assigns memory to a result: either the memory of a value that the result replaces, or new memory.
 
     ``take`` donates the memory of `source`. ``take-if-unshared`` also donates it unless another reader needs the value;
     otherwise it copies the value to new memory. ``take-or-new`` donates the memory of the first of `source` and
@@ -40,7 +40,7 @@ class Take:
 
 @dataclass(slots=True)
 class Carve:
-    """A step that puts parts of a buffer into slots.
+    """A step that assigns parts of a buffer to slots.
 
     Each part is a slot, an offset and a length.
     """
@@ -57,7 +57,7 @@ class ArenaFreeList:
         self.top = 0
 
     def allocate(self, nbytes: int) -> int:
-        """Take the first gap that is large enough, or grow the arena. Return the offset."""
+        """Allocate a range in the first gap that is large enough, or at the end of the arena. Return the offset."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -141,7 +141,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the offset of each owner in the arena. The value of key -1 is the size of the arena."""
+    """Return the offset in the arena of each slot that owns memory. The value of key -1 is the size of the arena."""
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for place in owner:
         if place in pending:
@@ -167,7 +167,7 @@ def _slots_of(step: Any) -> list[int]:
 
 
 def _allocations_first(steps: list[Any], slots: int) -> list[Any]:
-    """Sort the steps: first allocations and reuse of earlier memory, then parts of buffers, then the others."""
+    """Sort the steps: first allocations and reuse of earlier memory, then divisions of buffers, then the others."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Take):

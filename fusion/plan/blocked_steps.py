@@ -141,7 +141,7 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def continues_beyond(self, axis: int) -> bool:
-        """Return whether a step whose values other kernels read has points beyond the last block along an axis."""
+        """Return whether the steps with results for other kernels have points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)

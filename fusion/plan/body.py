@@ -378,7 +378,7 @@ class BodyBuilder:
         return np.dtype(np.int32 if small else np.int64)
 
     def number(self, form: Affine) -> int:
-        """Emit the value of an affine form."""
+        """Emit instructions that compute the value of an affine form."""
         kind = self._dtype(self.bounds(form))
         loops = form[0], tuple((key, c) for key, c in form[1] if key >= 0)
         parts = []
@@ -412,7 +412,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand that an update equals at `at`.
+        """Return the operand that contains an update's element at `at`, and the element's coordinates in it.
 
         If this depends on the position, return the conditions for the assigned value instead.
         """

@@ -121,7 +121,7 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return the task as placed in `group`, or None and the reason why it does not fit."""
+        """Return the placement of `task` in `group`, or None and the reason why the task does not fit."""
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
             return None, NEEDS_CALL

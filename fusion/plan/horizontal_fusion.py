@@ -80,9 +80,9 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the array versions that are reduced from needed values that are much larger than the result.
+    """Return the array versions that are reductions of needed values, and much smaller than these values.
 
-    They read no other values. Each version is mapped to the nodes that have to be computed in addition.
+    The reductions read no other values. Each version is mapped to the nodes that have to be computed in addition.
     """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:

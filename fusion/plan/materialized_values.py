@@ -116,7 +116,9 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates in new memory that are not materialized. Their readers select the box of each element instead.
+    """Return the updates in new memory that are not materialized.
+
+    Readers select the box that contains each element instead.
 
     Updates of memory that already exists are left out, because writing a part of it in place is cheaper.
     """

@@ -1,4 +1,4 @@
-"""Merging of the groups of a schedule, as the machine allows."""
+"""Merging of the groups of a schedule, depending on the machine."""
 
 from __future__ import annotations
 

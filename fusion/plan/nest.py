@@ -155,7 +155,7 @@ def _stride_score(step: int) -> int:
 
 
 def goes_across(group: Group, nest: Nest) -> bool:
-    """Return whether more bytes are read contiguously across results than along the reduction."""
+    """Return whether more bytes are contiguous along the loop over results than along the reduction loop."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -44,7 +44,7 @@ def planner_version() -> str:
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
-    """Return the records of a form, newest first.
+    """Return the records of a form from the disk cache, newest first.
 
     Records whose kernels are no longer on disk are left out.
     """

@@ -73,7 +73,7 @@ class RowsAndColumns(Group):
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
     """Return two groups merged into one kernel.
 
-    Return None if they do not match, or if a merged kernel does not pay.
+    Return None if their loops do not match, or if a merged kernel is not worthwhile.
     """
     loops = _same_loops(one, other)
     if loops is None:
@@ -192,7 +192,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns as in separate kernels. Return False if the merged kernel does not pay."""
+    """Split rows and columns as in separate kernels. Return False if a merged kernel is not worthwhile."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -212,7 +212,7 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns for a GPU. Return False if the merged kernel does not pay.
+    """Split rows and columns for a GPU. Return False if a merged kernel is not worthwhile.
 
     A warp or a block computes a row, column accumulators are in registers, and the rows of threads are interleaved.
     """
@@ -316,7 +316,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
-    """Return whether two groups share enough reads.
+    """Return whether two groups share enough reads to be worth merging.
 
     Values that one group computes and the other reads count as shared.
     """

@@ -1,4 +1,4 @@
-"""Schedules. A schedule is groups in launch order, with the updates that run in place.
+"""Schedules: groups in launch order, and the updates that run in place.
 
 In: the versions to evaluate, and the other live versions. Out: a `Schedule`: groups, and for each materialized value
 whether it overwrites its previous version or copies it first. Invariant: no value is overwritten before its readers

@@ -1,4 +1,4 @@
-"""Shifted moments. They are sums of squares or exponentials of differences from the mean or the maximum.
+"""Shifted moments: sums of squares or exponentials of differences from the mean or the maximum.
 
 In: the task of a sum, and the tasks that it may read. Out: the reduction of the same elements that computes the shift,
 if there is one. Invariant: a shifted moment may be computed block by block with each block's own shift. The sums of the
@@ -62,9 +62,10 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction that gives instruction `at` its shift. If the shift is a mean, also return the divisor.
+    """Return the reduction that computes the shift, the value of instruction `at`, and the divisor if it is a mean.
 
-    Return None if the shift is neither a mean nor a maximum."""
+    Return None if the shift is neither a mean nor a maximum.
+    """
     if function != "square":
         centre = _reduction_read(task, at, find)
         return (centre, None) if centre is not None and centre.node.op == "maximum" else None

@@ -237,12 +237,12 @@ def _reads(task: Task) -> int:
 
 
 def _overlapped_cost(arithmetic: int, moved: int) -> int:
-    """Return the cost of arithmetic and of memory accesses that overlap."""
+    """Return the cost of arithmetic and memory accesses that overlap in time."""
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the cost of a merged kernel."""
+    """Return the estimated cost of the kernel that computes all blocked steps."""
     # (a step that overwrites another value has few elements)
     tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)
@@ -266,7 +266,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """Return the cost of a kernel that is not merged."""
+    """Return the estimated cost of a separate kernel for `group`."""
     points = prod(loop.extent for loop in group.loops)
     writes = sum(SHARED_COST * p.task.node.dtype.itemsize // 4 for p in group.placed)
     arithmetic = sum(_arithmetic(p.task) for p in group.placed)

@@ -233,7 +233,7 @@ def _compute(
     roles: Sequence[Role] | Role = "parallel",
     spread: Collection[Expr] = (),
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """Return the loops over all of `value`, its coordinates in these loops, and the code that computes it."""
+    """Return the loops over `value`, the coordinates of an element, and the builder and instruction that compute it."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):

@@ -234,9 +234,10 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolled | None:
-    """Return the loop if its rings are equal, and its halos and lags change by constants per iteration.
+    """Return the loop of `turns` iterations, each with `period` steps, that replaces the steps from step `first`.
 
-    Otherwise return None.
+    Return None unless all iterations have equal rings, and halos and lags that change by constants from one to the
+    next.
     """
     steps = blocked.steps
     begin = first
@@ -314,7 +315,7 @@ def work_of(task: Task) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the cost of a merged kernel, in instructions."""
+    """Return the estimated cost of the kernel that computes all blocked steps, in instructions."""
     total = 0
     for step in blocked.steps:
         if step.statements[0].task.node in blocked.owner:
@@ -336,7 +337,7 @@ def merged_cost(blocked: BlockedSteps) -> int:
 
 
 def single_cost(group: Group) -> int:
-    """Return the cost of a kernel that is not merged, in instructions."""
+    """Return the estimated cost of a separate kernel for `group`, in instructions."""
     points = prod(loop.extent for loop in group.loops)
     return points * sum(work_of(p.task) for p in group.placed) + sum(traffic(group)) * BYTE_COST
 

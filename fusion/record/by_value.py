@@ -26,7 +26,7 @@ STEADY = 8
 
 
 class ValueBuffer(Buffer):
-    """A snapshot of the elements of a small array. The address is on the host.
+    """A snapshot of the elements of a small array, in host memory.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """Return the buffer of a slot in device memory. Elements that are on the host are copied to the device."""
+    """Return a buffer in device memory with the elements of `buffer`. Elements on the host are copied to the device."""
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

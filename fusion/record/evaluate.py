@@ -1,4 +1,4 @@
-"""Evaluation. It runs the plan for storages and assigns the results to them.
+"""Evaluation of storages: run the plan that computes them, and assign its results.
 
 In: pending storages. Out: the same storages with memory. Invariant: a failed evaluation changes nothing, and pending
 work stays pending.
@@ -235,7 +235,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Return an expression of an epoch as an expression of another one. Its slots are bound there."""
+    """Return a copy of an expression of `epoch` for the epoch `own`, with the copy's slots bound in `own`."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":

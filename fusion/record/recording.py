@@ -110,7 +110,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
-    """Evaluate an expression while recording goes on."""
+    """Evaluate an expression without ending the recording. Return its buffer."""
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
@@ -220,7 +220,7 @@ _before_small: set[Site] = set()
 
 
 def end_small_run() -> bool:
-    """Evaluate pending work that ends in a run of small operations. Return whether there was such a run.
+    """Evaluate the pending work if it ends in a run of small operations. Return whether there was such a run.
 
     Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
     search runs only if the recording has doubled since the previous search, so that recordings at most double. It also
@@ -287,7 +287,7 @@ def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
 
 
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
-    """Return whether a recording that has reached its limit should be cut at this call site."""
+    """Return whether the current recording, which has reached its limit, should be cut at this call site."""
     if count >= epoch.look:
         _choose_head(epoch, count)
     site = site_of(location)
@@ -322,7 +322,7 @@ def _choose_head(epoch: Epoch, count: int) -> None:
 
 
 def _note_search(site: Site, history: list[Site | None], found: bool, planned: bool) -> None:
-    """Update where recordings are cut, after a recording was cut at `site`.
+    """Update the loop heads and lengths at which recordings are cut, after a recording was cut at `site`.
 
     If its program was not `found` in memory, recordings are cut at the head of a longer loop that `history` shows. If
     such programs are `planned` several times in a row, the iterations have too many forms, and recordings become
@@ -411,7 +411,7 @@ def exclusive(storage: Storage) -> Buffer:
 
 
 def share_memory(storage: Storage) -> SharedMemory:
-    """Let other code read and write the memory of a storage on the CPU, for as long as the result lives."""
+    """Let other code read and write the memory of a storage on the CPU until the returned object is deleted."""
     while (owner := find_shared(storage)) is None:
         buffer = exclusive(storage)
         if storage.buffer is buffer:

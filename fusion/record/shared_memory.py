@@ -74,7 +74,10 @@ def lender_of(storage: Storage) -> np.ndarray | None:
 
 
 def _find_lent(storage: Storage) -> SharedMemory | None:
-    """Return an owner of the memory that `lend` has shared. If no other code has it, end the sharing and return None."""
+    """Return an owner of the memory that `lend` has shared.
+
+    If only the storage uses it, end the sharing and return None.
+    """
     values = storage.host
     if storage.lender is None or values is None:
         return None
@@ -115,7 +118,7 @@ def find_shared(storage: Storage) -> SharedMemory | None:
 
 
 def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
-    """Make the memory of a storage its own again, after the owner has died."""
+    """End the sharing of a storage's memory after `owner` has been deleted."""
     entry = _shared.get(storage)
     if entry is not None and entry[1] is owner:
         storage.buffer = entry[0]
@@ -124,7 +127,7 @@ def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
 
 
 def share(storage: Storage, buffer: Buffer) -> SharedMemory:
-    """Share the memory of an evaluated storage with other code, for as long as the result lives."""
+    """Share the memory of an evaluated storage with other code until the returned object is deleted."""
     owner, held = SharedMemory(buffer), ref(storage)
 
     def released(owner: ref[SharedMemory]) -> None:
@@ -139,7 +142,7 @@ def share(storage: Storage, buffer: Buffer) -> SharedMemory:
 
 
 def keep_shared(storage: Storage, owner: SharedMemory) -> None:
-    """Keep a storage's shared memory shared for as long as the storage lives."""
+    """Keep the memory of a storage shared until the storage is deleted."""
     _shared[storage] = owner.buffer, owner
 
 

@@ -101,7 +101,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording: the slots it has bound, and its pending storages."""
+    """A recording: the slots that it has bound, and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -185,7 +185,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: object, dtype: np.dtype) -> Expr:
-        """Return a 0-d expression for a scalar that is a kernel argument."""
+        """Bind a scalar to a new slot, and return the 0-d expression that reads the slot as a kernel argument."""
         slots, number = self.slots, dtype.type(value)
         slots.append(number)
         slot = len(slots) - 1
@@ -242,7 +242,7 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages that are referenced from outside. `among` is a copy of `pending`."""
+        """Return the pending storages to which arrays or recording code refer. `among` is a copy of `pending`."""
         listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
@@ -263,7 +263,7 @@ class Epoch:
 
 
 class Recording(threading.local):
-    """The current epoch of a thread."""
+    """The state of recording in one thread, such as its current epoch."""
 
     epoch: Epoch | None = None
     held = False  # whether an operation is running that must not be cut

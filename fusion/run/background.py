@@ -1,7 +1,7 @@
 """Compilation of plans in a second process.
 
-In: graphs that are interpreted meanwhile. Out: their plans, in the disk cache. Invariant: a graph is refused if its
-plan could not be found there, for example because it has a user function.
+In: graphs, which are interpreted until their plans are compiled. Out: their plans, in the disk cache. Invariant: a
+graph is refused if its plan could not be found there, for example because it has a user function.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 
 
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
-    """Return the graph that `_flatten` has flattened. Equal source locations stay equal, and lose their meaning."""
+    """Return the graph that `_flatten` has flattened.
+
+    Source locations become placeholders, equal ones equal placeholders.
+    """
     nodes: list[Expr] = []
     for kind, op, operands, attrs, shape, dtype, place in rows:
         location = None if place is None else (restore.__code__, place)

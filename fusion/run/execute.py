@@ -124,7 +124,7 @@ def _find_or_make(
 
 
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
-    """Return a plan that is specialized for these sizes, or None if that does not pay."""
+    """Return a plan that is specialized for the sizes of the graph, or None if specialization is not worthwhile."""
     graph = make_graph(versions, epoch.results)
     form = resized.find_form(epoch.device.name, graph, wanted)
     make = import_module("weft.fusion.run.planning").make_specialized
@@ -150,7 +150,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether kernels for exactly these sizes pay. They pay on a GPU if a launch accesses much memory."""
+    """Return whether specialized kernels are worthwhile: on a GPU, if a launch accesses much memory."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -264,7 +264,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
 
 
 def _check_slots(plan: Plan, epoch: Epoch) -> None:
-    """Raise RuntimeError unless each slot that the plan reads holds its own memory of the expected size."""
+    """Raise RuntimeError unless the slots that the plan reads hold different buffers of the expected sizes."""
     try:
         found = [epoch.slots[slot] for slot in plan.leaves]
         good = [buffer.nbytes for buffer in found] == plan.leaf_sizes and len({*map(id, found)}) == len(found)

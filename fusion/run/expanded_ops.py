@@ -1,4 +1,4 @@
-"""Ops that are computed by simpler NumPy functions until a compilation pays.
+"""Ops that are computed by simpler NumPy functions until a compilation is worthwhile.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
 expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the

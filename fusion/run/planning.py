@@ -144,7 +144,7 @@ class PlanWriter:
         self.descriptors: tuple[int, int] | None = None
 
     def write(self) -> Plan:
-        """Return the finished plan."""
+        """Convert all groups of the schedule and return the plan."""
         outputs = set(self.schedule.outputs)
         ending: dict[int, list[Expr]] = {}
         for node, position in self.schedule.last_use.items():

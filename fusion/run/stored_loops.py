@@ -19,7 +19,7 @@ from weft.runtime import ObjectCode, disk_cache, get_device, key_material, make_
 
 
 def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return the ufunc of an op. Its code is compiled and stored on disk if it is not there."""
+    """Return the ufunc of an op. If its code is not in the disk cache, compile the code and store it there."""
     found = find_loop(op, loop, dtype)
     if found is None:
         function, digest = compiler().compile_map(op, loop, dtype)
@@ -36,7 +36,7 @@ def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
 
 
 def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any] | None:
-    """Return the ufunc of an op from the disk cache. Return None if it is not there."""
+    """Return the ufunc of an op if its code is in the disk cache, otherwise None."""
     cache = disk_cache()
     if cache is None or not codegen.is_host_described():
         return None

@@ -1,4 +1,4 @@
-"""The choice between interpreting and compiling. This module also handles failures of the optimizer.
+"""The choice between interpretation and compilation, and interpretation after a failure of the optimizer.
 
 In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs have
 lost about as much time as compilation is expected to take. A second process then compiles it, and the form is
@@ -92,7 +92,7 @@ _lock = threading.RLock()
 
 
 def find_costs(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a form of graphs, and how many seconds longer an interpreted run takes than a compiled one.
+    """Return the recorded costs of a form, and the expected seconds that interpretation loses in one run.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -134,7 +134,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio, given the seconds that planning and compilation have taken."""
+    """Update the ratio of measured to expected compile time, given the seconds that planning and compilation took."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     _note_rate(form_price, seconds)
@@ -154,7 +154,7 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph if that is possible, and if interpreting its form has so far cost less than compiling it would.
+    """Interpret a graph, unless this is impossible or its form should be compiled now.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """

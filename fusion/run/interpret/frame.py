@@ -20,7 +20,7 @@ from weft.runtime import Buffer, get_device, thread_count
 
 
 class Interpreted:
-    """The results of a run, in the form of a plan's results. `evaluate.settle` takes this form."""
+    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate.settle` reads."""
 
     __slots__ = ("complete", "handed", "outputs")
 
@@ -190,7 +190,7 @@ class ValueFrame:
             self.values[previous] = self.device.download(self.slots[slot], node.dtype, node.shape)
 
     def done(self, step: ValueStep) -> None:
-        """Release the values that no later step needs."""
+        """Release the values that no step after `step` needs."""
         number = step.number
         if self._settled[number]:
             return

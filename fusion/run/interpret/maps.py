@@ -116,7 +116,7 @@ class _Builder:
         self._casts: list[int] = []  # registers of operands that only the next operation uses
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-        """Return the primitive for an op."""
+        """Return the primitive for an op. With `any_bits`, return a substitute if the primitive cannot be compiled."""
         try:
             return primitive(op, loop, dtype)
         except Exception:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def run_leaf(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the array of a slot."""
+    """Return the array in the slot of a leaf."""
     return frame.leaf(step)
 
 
 def run_scalar(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return the scalar of a slot as a 0-d array."""
+    """Return the scalar in the slot of a node as a 0-d array."""
     return np.asarray(frame.slots[step.node.attrs[0]], step.node.dtype)
 
 

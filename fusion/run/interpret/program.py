@@ -90,7 +90,7 @@ class Orders:
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
-        """The values that a plan would materialize, and the reductions that it may unroll."""
+        """Return the values that a plan would materialize, and the reductions that it may unroll."""
         if self._rules is None:
             rules = import_module("weft.fusion.plan.materialized_values")  # (loads the code generator)
             short = rules.find_short(self._order, set(self._outputs))

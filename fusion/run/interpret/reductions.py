@@ -110,7 +110,7 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether all values on which an operand depends have its shape and are C-contiguous in memory.
+    """Return whether all values on which `operand` depends have the operand's shape and are C-contiguous in memory.
 
     If only the last axis is reduced, some of the values may be broadcast.
     """
