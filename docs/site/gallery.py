@@ -98,7 +98,7 @@ TEXTS = {
 }
 # The reason that is given for programs that are slower than NumPy
 SLOWER = (
-    "NumPy is faster for this program, because most of the time is spent in random memory accesses and in library calls, which fusion does "
+    "NumPy is faster here, because most of the time is spent in random memory accesses and in library calls, which fusion does "
     "not speed up."
 )
 
