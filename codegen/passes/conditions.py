@@ -149,6 +149,32 @@ class Conditions:
             ends.append(self.implied(content, truth) | self.implied(merge.condition, taken))
         return frozenset.intersection(*ends) if ends else NOTHING
 
+    def is_certain(self, condition: Content | None, truth: bool, facts: Facts) -> bool:
+        """Return whether a condition has this truth value wherever these inequalities hold."""
+        content = self.content(condition) if isinstance(condition, Value) else condition
+        if isinstance(content, Merge):
+            if content.condition is None:
+                return False
+            ends = ((content.then, True), (content.otherwise, False))
+            return any(
+                self.is_certain(content.condition, taken, facts) and self.is_certain(end, truth, facts)
+                for end, taken in ends
+            )
+        maker = self.makers.get(content) if content is not None else None
+        if maker is None:
+            return False
+        match maker.opcode:
+            case name if name in INEQUALITIES:
+                implied = self.compared(maker, truth)
+                return bool(implied) and implied <= facts
+            case "bitwise_and" | "logical_and" | "bitwise_or" | "logical_or" if _is_bool(maker.results[0]):
+                parts = (self.is_certain(v, truth, facts) for v in maker.operands)
+                return all(parts) if ("and" in maker.opcode) == truth else any(parts)
+            case "bitwise_xor" if self.truth(maker.operands[1]):
+                return self.is_certain(maker.operands[0], not truth, facts)
+            case _:
+                return False
+
     def _excludes(self, value: Value, truth: bool, condition: Value, taken: bool) -> bool:
         """Return whether a value cannot be `truth` where the condition is `taken`."""
         constant = self.truth(value)

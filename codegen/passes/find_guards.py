@@ -7,6 +7,7 @@ stores nothing that another thread or another run can read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
@@ -45,10 +46,14 @@ class Bound:
 
 @dataclass
 class RunGuards:
-    """The bounds of a run, and the comparisons whose results are known within these bounds."""
+    """The bounds of a run, and the comparisons whose results are known within these bounds.
+
+    `entered`: whether all threads within the bounds take the branch that contains the run.
+    """
 
     bounds: list[Bound] = field(default_factory=list)
     settled: dict[Value, bool] = field(default_factory=dict)
+    entered: bool = False
 
 
 class GuardFinder:
@@ -98,19 +103,30 @@ class GuardFinder:
             return found
         order = (2, 1 - self.split.axis, self.split.axis)
         exact: set[Fact] = set()
-        for fact in sorted(_Effects(self, exits).facts_of(run)):
+        around = list(self.branches(run))
+        entry = NOTHING.union(*(self.conditions.implied(condition, taken) for condition, taken in around))
+        for fact in sorted(_Effects(self, exits).facts_of(run, entry)):
             bound = self.bound(fact, order)
             if bound is not None and all(self.is_available(v, run) for v in (bound.smaller, bound.larger)):
                 found.bounds.append(bound)
                 if bound.exact:
                     exact |= {fact, (False, *fact[1:])}
+        facts = frozenset(exact)
+        found.entered = all(self.conditions.is_certain(condition, taken, facts) for condition, taken in around)
         for o in run.everything() if exact else ():
             if o.opcode in INEQUALITIES:
                 for truth in (True, False):
-                    implied = self.conditions.compared(o, truth)
-                    if implied and implied <= exact:
+                    if self.conditions.is_certain(o.results[0], truth, facts):
                         found.settled[o.results[0]] = truth
         return found
+
+    def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
+        """Yield the conditions of the branches around a run that only some threads take, and whether each must hold."""
+        branch = run.branch
+        while branch is not None:
+            operation, region = branch
+            yield operation.operands[0], region == 0
+            branch = self.split.branches[operation]
 
     def is_available(self, value: Value, run: Run) -> bool:
         """Return whether all values from which a value is computed are known before a run."""
@@ -147,9 +163,9 @@ class _Effects(FactWalk):
         self.split, self.exits = finder.split, exits
         self.common: Facts | None = None
 
-    def facts_of(self, run: Run) -> Facts:
-        """Return the inequalities that hold at all effects of a run."""
-        facts: Facts | None = NOTHING
+    def facts_of(self, run: Run, entry: Facts) -> Facts:
+        """Return the inequalities that hold at all effects of a run. Those in `entry` hold at its start."""
+        facts: Facts | None = entry
         for o in run.operations:
             facts = self.block([o], facts)
             if facts is not None and any(v in self.split.crossing for v in o.results):
