@@ -37,7 +37,7 @@ class Merge:
 Content = Value | Merge
 
 
-class Conditions:
+class Implications:
     """The conditions of a kernel, and the numbers of its values."""
 
     def __init__(self, kernel: Kernel) -> None:
@@ -216,7 +216,7 @@ class Conditions:
 class FactWalk:
     """A traversal of operations that knows which inequalities hold at each of them."""
 
-    def __init__(self, conditions: Conditions) -> None:
+    def __init__(self, conditions: Implications) -> None:
         self.conditions = conditions
         self._left: dict[str, Facts | None] = {}  # label of an open scope -> what holds wherever it is left
 

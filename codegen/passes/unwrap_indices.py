@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
-from weft.codegen.passes.conditions import NOTHING, Conditions, Fact, Facts, FactWalk, is_signed
+from weft.codegen.passes.conditions import NOTHING, Implications, Fact, Facts, FactWalk, is_signed
 from weft.codegen.passes.linear_index import LinearIndex, limit
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -41,7 +41,7 @@ class _Signs(FactWalk):
     """Traversal of a kernel that finds the indices which cannot be negative."""
 
     def __init__(self, kernel: Kernel) -> None:
-        super().__init__(Conditions(kernel))
+        super().__init__(Implications(kernel))
         self.index = LinearIndex(kernel, self.conditions.makers)
         self.natural: set[Operation] = set()
         self._differences: dict[Fact, Sum] = {}
