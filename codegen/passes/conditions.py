@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import is_pure
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
-from weft.codegen.passes.conditions import INEQUALITIES, NOTHING, Implications, Fact, Facts, FactWalk
+from weft.codegen.passes.conditions import INEQUALITIES, NOTHING, Fact, Facts, FactWalk, Implications
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.linear_index import LinearIndex
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, is_pure

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
-from weft.codegen.passes.conditions import NOTHING, Implications, Fact, Facts, FactWalk, is_signed
+from weft.codegen.passes.conditions import NOTHING, Fact, Facts, FactWalk, Implications, is_signed
 from weft.codegen.passes.linear_index import LinearIndex, limit
 from weft.codegen.passes.rewrite import Rewriter
 
