@@ -105,6 +105,7 @@ ATTRIBUTES: dict[str, tuple[type, str]] = {
     "function": (str, "approximate call"),
     "hint": (str, "load store"),
     "in_step": (bool, "repeat"),
+    "index": (str, "where"),
     "kind": (str, "atomic barrier_vote match vote warp_reduce"),
     "label": (str, "scope leave"),
     "lanes": (int, "for"),

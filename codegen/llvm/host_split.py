@@ -284,7 +284,7 @@ class SplitEmitter(BarrierEmitter):
         with self.each_thread(independent, guards.bounds):
             self.here = set()
             masks = [(self.gone, "eq")] if self.gone and run.late else []
-            if run.branch is not None:
+            if run.branch is not None and not guards.entered:
                 masks.append((self.masks[run.branch], "ne"))
             for k, (array, word) in enumerate(masks):
                 byte = self.line(f"load i8, ptr {self.slot(array, 'i8')}, align 1{NOTE}")

@@ -16,6 +16,7 @@ from weft.codegen.passes.mark_addresses import mark_addresses
 from weft.codegen.passes.share_strides import share_strides
 from weft.codegen.passes.split_at_barriers import split_at_barriers
 from weft.codegen.passes.store_branch_results import store_branch_results
+from weft.codegen.passes.unwrap_indices import unwrap_indices
 from weft.codegen.target import Target
 
 
@@ -24,7 +25,7 @@ def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str
 
     Returns the text, its external symbols, and additions to the launch parameters.
     """
-    ready = forward_variables(ready)
+    ready = unwrap_indices(forward_variables(ready))
     if not (ready.attributes.get("trace") or target.backward):
         shared = mark_addresses(store_branch_results(share_strides(ready)))
         if (split := split_at_barriers(shared)) is not None:

@@ -87,7 +87,7 @@ class LinearIndex:
                 widens = value.type.itemsize > operands[0].type.itemsize  # type: ignore[union-attr]
                 if found is None or not _is_signed(operands[0]) or (widens and not found[1]):
                     return None
-                return found[0], found[1] and self.largest(operands[0]) <= _limit(value)
+                return found[0], found[1] and self.largest(operands[0]) <= limit(value)
             case "add" | "subtract":
                 parts = [self.step(v, axis) for v in operands]
                 if parts[0] is None or parts[1] is None:
@@ -106,12 +106,12 @@ class LinearIndex:
 
     def fits(self, o: Operation) -> bool:
         """Return whether a sum, difference or product cannot overflow."""
-        return self.is_position(o.results[0]) or self._unbounded(o) <= _limit(o.results[0])
+        return self.is_position(o.results[0]) or self._unbounded(o) <= limit(o.results[0])
 
     def largest(self, value: Value) -> int:
         """Return a bound of the absolute value of a signed integer."""
         if value not in self._largest:
-            maker, found = self._all.get(value), _limit(value) + 1
+            maker, found = self._all.get(value), limit(value) + 1
             if maker is not None and maker.opcode == "constant":
                 found = abs(int(maker.attributes["value"]))
             elif maker is not None and maker.opcode in _LARGEST:
@@ -120,10 +120,10 @@ class LinearIndex:
                 found = min(found, LONGEST_GRID - 1 if whole else _LARGEST[maker.opcode][axis])
             elif maker is not None and maker.opcode == "cast" and _is_signed(maker.operands[0]):
                 source = self.largest(maker.operands[0])
-                found = source if source <= _limit(value) else found
+                found = source if source <= limit(value) else found
             elif maker is not None and maker.opcode in ("add", "subtract", "multiply"):
                 whole = self._unbounded(maker)
-                found = whole if whole <= _limit(value) else _limit(value) if self.is_position(value) else found
+                found = whole if whole <= limit(value) else limit(value) if self.is_position(value) else found
             self._largest[value] = found
         return self._largest[value]
 
@@ -153,6 +153,7 @@ def _is_signed(value: Value) -> bool:
     return isinstance(value.type, np.dtype) and value.type.kind == "i"
 
 
-def _limit(value: Value) -> int:
+def limit(value: Value) -> int:
+    """Return the largest integer of a value's type."""
     assert isinstance(value.type, np.dtype)
     return int(np.iinfo(value.type).max)

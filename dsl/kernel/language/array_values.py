@@ -100,7 +100,8 @@ def position(
     ):
         below = c.builder.op("less", value, c.builder.constant(0), dtype=np.bool_)
         wrapped = c.builder.op("add", value, extent_ir(c, extent))
-        value = c.builder.op("where", below, wrapped, value)
+        asked_dtype = index.dtype.name if isinstance(index, ScalarValue) else c.index_dtype.name
+        (value,) = c.builder.emit("where", (below, wrapped, value), (value.type,), index=asked_dtype)
     if c.checked:
         _check(c, value, extent, array, axis, asked)
     return value

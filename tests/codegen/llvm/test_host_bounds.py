@@ -76,7 +76,16 @@ class Guarded:
     def work(self, depth: int) -> list[str]:
         """Return statements that each thread executes within the array."""
         pick = self.random
-        k = pick.randrange(8)
+        k = pick.randrange(10)
+        if k == 8:
+            return [
+                "f = 0.0",
+                f"for k in range({pick.choice(('20', 'n % 4 + 20'))}):",
+                "    f += a[j, i] * k",
+                "o[j, i] += int(f)",
+            ]
+        if k == 9:
+            return [f"if {self.condition(1)}:", f"    o[j, i] += a[j - {pick.randint(0, 2)}, i - {pick.randint(0, 2)}]"]
         if k == 0:
             return [f"cuda.atomic.add(q, {pick.randrange(4)}, i - j)"]
         if k == 1:

@@ -1,0 +1,273 @@
+"""Inequalities of integers that follow from the conditions of branches.
+
+In: a threaded kernel. Out: the facts that hold where a condition is true or false, and a traversal that knows the facts
+at each operation. Invariant: two values with the same number are equal wherever both are defined, in one iteration of
+the loops around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
+from weft.codegen.passes.index_steps import program_order
+from weft.codegen.passes.split_at_barriers import is_pure
+
+# An inequality that holds: whether it is strict, and the numbers of the smaller and the larger value.
+Fact = tuple[bool, int, int]
+Facts = frozenset[Fact]
+NOTHING: Facts = frozenset()
+
+_NEGATED = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
+INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
+
+
+@dataclass(frozen=True, eq=False)
+class Merge:
+    """The contents of a variable after a branch, or of a variable that is not known (`condition` is None)."""
+
+    condition: Value | None = None
+    then: Content | None = None
+    otherwise: Content | None = None
+
+
+Content = Value | Merge
+
+
+class Implications:
+    """The conditions of a kernel, and the numbers of its values."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        operations = list(program_order(kernel.body.operations))
+        self.makers = {v: o for o in operations for v in o.results}
+        self.values: list[Value] = []  # a value with each number
+        self._numbers: dict[object, int] = {}
+        self._known: dict[Value, int] = {}
+        self._loaded: dict[Value, Content] = {}  # result of a load of a variable -> the contents of the variable
+        self._variables = {o.results[0] for o in operations if o.opcode == "local" and o.attributes["count"] == 1}
+        for o in operations:
+            for k, value in enumerate(o.operands):
+                if k or o.opcode not in ("load", "store"):
+                    self._variables.discard(value)
+        self._follow(kernel.body.operations, {})
+
+    def _follow(self, operations: Iterable[Operation], held: dict[Value, Content]) -> bool:
+        """Find the contents of variables at their loads. Return whether the end of the operations is reached."""
+        for o in operations:
+            if o.opcode == "leave":
+                return False
+            variable = o.operands[0] if o.operands and o.operands[0] in self._variables else None
+            if variable is not None and o.opcode == "store":
+                held[variable] = o.operands[2]
+            elif variable is not None:
+                self._loaded[o.results[0]] = held.setdefault(variable, Merge())
+            elif o.opcode == "if":
+                self._follow_branch(o, held)
+            elif o.regions:
+                self._forget(o, held)
+                self._follow(o.regions[0].operations, held)
+                self._forget(o, held)
+        return True
+
+    def _follow_branch(self, o: Operation, held: dict[Value, Content]) -> None:
+        ends = []
+        for region in o.regions:
+            inner = dict(held)
+            if self._follow(region.operations, inner):
+                ends.append(inner)
+        for variable in {v for end in ends for v in end}:
+            contents = [end.get(variable) or held.setdefault(variable, Merge()) for end in ends]
+            if len(contents) == 1 or contents[0] is contents[1]:
+                held[variable] = contents[0]
+            else:
+                held[variable] = Merge(o.operands[0], *contents)
+
+    def _forget(self, o: Operation, held: dict[Value, Content]) -> None:
+        """Forget the contents of all variables that are stored in a scope or loop."""
+        for inner in program_order(o.regions[0].operations):
+            if inner.opcode == "store" and inner.operands[0] in self._variables:
+                held[inner.operands[0]] = Merge()
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def content(self, value: Value) -> Content:
+        """Return the stored value that a load of a variable gives, or the contents of this variable."""
+        found: Content = value
+        while isinstance(found, Value) and found in self._loaded:
+            found = self._loaded[found]
+        return found
+
+    def number(self, value: Value) -> int:
+        """Return the number of a value."""
+        found = self._known.get(value)
+        if found is None:
+            content = self.content(value)
+            key: object = content
+            if isinstance(content, Value):
+                maker = self.makers.get(content)
+                if maker is not None and not maker.regions and is_pure(maker):
+                    attributes = {k: v for k, v in maker.attributes.items() if k != "line"}
+                    key = maker.opcode, content.type, repr(attributes), tuple(self.number(v) for v in maker.operands)
+            found = self._known[value] = self._numbers.setdefault(key, len(self._numbers))
+            if found == len(self.values):
+                self.values.append(content if isinstance(content, Value) else value)
+        return found
+
+    # -- conditions -----------------------------------------------------------------------------
+
+    def implied(self, condition: Content | None, truth: bool) -> Facts:
+        """Return inequalities that hold if a condition has this truth value."""
+        content = self.content(condition) if isinstance(condition, Value) else condition
+        if isinstance(content, Merge):
+            return self._merged(content, truth)
+        maker = self.makers.get(content) if content is not None else None
+        if maker is None:
+            return NOTHING
+        match maker.opcode:
+            case name if name in INEQUALITIES:
+                return self.compared(maker, truth)
+            case "bitwise_and" | "logical_and" | "bitwise_or" | "logical_or" if _is_bool(maker.results[0]):
+                if ("and" in maker.opcode) != truth:
+                    return NOTHING
+                return self.implied(maker.operands[0], truth) | self.implied(maker.operands[1], truth)
+            case "bitwise_xor" if self.truth(maker.operands[1]):
+                return self.implied(maker.operands[0], not truth)
+            case _:
+                return NOTHING
+
+    def _merged(self, merge: Merge, truth: bool) -> Facts:
+        """Return what the contents of a variable imply: that of ``x and y`` is stored in a branch that depends on x."""
+        if merge.condition is None:
+            return NOTHING
+        ends = []
+        for content, taken in ((merge.then, True), (merge.otherwise, False)):
+            if isinstance(content, Value) and self._excludes(content, truth, merge.condition, taken):
+                continue
+            ends.append(self.implied(content, truth) | self.implied(merge.condition, taken))
+        return frozenset.intersection(*ends) if ends else NOTHING
+
+    def is_certain(self, condition: Content | None, truth: bool, facts: Facts) -> bool:
+        """Return whether a condition has this truth value wherever these inequalities hold."""
+        content = self.content(condition) if isinstance(condition, Value) else condition
+        if isinstance(content, Merge):
+            if content.condition is None:
+                return False
+            ends = ((content.then, True), (content.otherwise, False))
+            return any(
+                self.is_certain(content.condition, taken, facts) and self.is_certain(end, truth, facts)
+                for end, taken in ends
+            )
+        maker = self.makers.get(content) if content is not None else None
+        if maker is None:
+            return False
+        match maker.opcode:
+            case name if name in INEQUALITIES:
+                implied = self.compared(maker, truth)
+                return bool(implied) and implied <= facts
+            case "bitwise_and" | "logical_and" | "bitwise_or" | "logical_or" if _is_bool(maker.results[0]):
+                parts = (self.is_certain(v, truth, facts) for v in maker.operands)
+                return all(parts) if ("and" in maker.opcode) == truth else any(parts)
+            case "bitwise_xor" if self.truth(maker.operands[1]):
+                return self.is_certain(maker.operands[0], not truth, facts)
+            case _:
+                return False
+
+    def _excludes(self, value: Value, truth: bool, condition: Value, taken: bool) -> bool:
+        """Return whether a value cannot be `truth` where the condition is `taken`."""
+        constant = self.truth(value)
+        if constant is not None:
+            return constant != truth
+        (number, positive), (other, alike) = self._literal(value), self._literal(condition)
+        return number == other and (truth == positive) != (taken == alike)
+
+    def _literal(self, value: Value) -> tuple[int, bool]:
+        """Return the number of a condition without negation, and whether the condition is not negated."""
+        maker = self.makers.get(value)
+        if maker is not None and maker.opcode == "bitwise_xor" and self.truth(maker.operands[1]):
+            number, positive = self._literal(maker.operands[0])
+            return number, not positive
+        return self.number(value), True
+
+    def truth(self, value: Value) -> bool | None:
+        """Return the value of a constant condition, otherwise None."""
+        maker = self.makers.get(value)
+        is_constant = maker is not None and maker.opcode == "constant" and _is_bool(value)
+        return bool(maker.attributes["value"]) if is_constant else None  # type: ignore[union-attr]
+
+    def compared(self, o: Operation, truth: bool) -> Facts:
+        """Return the inequalities that hold if a comparison of integers has this truth value."""
+        x, y = o.operands
+        if not is_signed(x) or not is_signed(y):
+            return NOTHING
+        if o.opcode in ("equal", "not_equal"):
+            if (o.opcode == "equal") != truth:
+                return NOTHING
+            one, other = self.number(x), self.number(y)
+            return frozenset({(False, one, other), (False, other, one)})
+        name = o.opcode if truth else _NEGATED[o.opcode]
+        if name.startswith("greater"):
+            x, y = y, x
+        return frozenset({(not name.endswith("equal"), self.number(x), self.number(y))})
+
+
+class FactWalk:
+    """A traversal of operations that knows which inequalities hold at each of them."""
+
+    def __init__(self, conditions: Implications) -> None:
+        self.conditions = conditions
+        self._left: dict[str, Facts | None] = {}  # label of an open scope -> what holds wherever it is left
+
+    def visit(self, o: Operation, facts: Facts) -> None:
+        """Handle an operation, before those in its regions."""
+        raise NotImplementedError
+
+    def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
+        """Return what holds after these operations, or None if threads do not reach their end."""
+        for o in operations:
+            if facts is None:
+                return None
+            self.visit(o, facts)
+            facts = self._after(o, facts)
+        return facts
+
+    def _after(self, o: Operation, facts: Facts) -> Facts | None:
+        match o.opcode:
+            case "if":
+                implied = (self.conditions.implied(o.operands[0], truth) for truth in (True, False))
+                return _joined(
+                    self.block(region.operations, facts | more) for region, more in zip(o.regions, implied, strict=True)
+                )
+            case "for":
+                self.block(o.regions[0].operations, facts)
+            case "repeat":
+                self.block(o.regions[0].operations, facts)
+                return None
+            case "scope":
+                label = o.attributes["label"]
+                self._left[label] = None
+                end = self.block(o.regions[0].operations, facts)
+                return _joined([end, self._left.pop(label)])
+            case "leave":
+                label = o.attributes["label"]
+                if label in self._left:
+                    self._left[label] = _joined([self._left[label], facts])
+                return None
+        return facts
+
+
+def _joined(ends: Iterable[Facts | None]) -> Facts | None:
+    """Return what holds after paths that end in these facts. None is the end of a path that is not reached."""
+    reached = [end for end in ends if end is not None]
+    return frozenset.intersection(*reached) if reached else None
+
+
+def is_signed(value: Value) -> bool:
+    """Return whether a value is a signed integer."""
+    return not isinstance(value.type, Pointer) and value.type.kind == "i"
+
+
+def _is_bool(value: Value) -> bool:
+    return value.type == np.dtype(bool)

@@ -1,0 +1,115 @@
+"""Remove the wrap-around of negative indices where a guard rules them out.
+
+In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the attribute `index`:
+the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch implies that it is not negative, as in ``if i > 0: x[i - 1]``. LLVM can
+then access memory by vectors instead of by gathers. Invariant: an index outside its axis may denote any element.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.codegen.kernel_ir.builder import KernelBuilder
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.passes.conditions import NOTHING, Fact, Facts, FactWalk, Implications, is_signed
+from weft.codegen.passes.linear_index import LinearIndex, limit
+from weft.codegen.passes.rewrite import Rewriter
+
+# A sum of multiples of values (by their numbers) and a constant.
+Sum = tuple[dict[int, int], int]
+
+# A sum of int64 with a smaller absolute value, and a valid index, did not overflow: axes have fewer than 2**62 elements.
+_SAFE = 2**63 + 2**62
+
+
+def unwrap_indices(kernel: Kernel) -> Kernel:
+    """Return the kernel without the wrap-around of indices that cannot be negative."""
+    if not any(o.attributes.get("index") for o in kernel.walk()):
+        return kernel
+    found = _Signs(kernel)
+    found.block(kernel.body.operations, NOTHING)
+    if not found.natural:
+        return kernel
+
+    def rule(b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
+        return [operands[2]] if o in found.natural else None
+
+    return Rewriter(kernel, rule).run()
+
+
+class _Signs(FactWalk):
+    """Traversal of a kernel that finds the indices which cannot be negative."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(Implications(kernel))
+        self.index = LinearIndex(kernel, self.conditions.makers)
+        self.natural: set[Operation] = set()
+        self._differences: dict[Fact, Sum] = {}
+
+    def visit(self, o: Operation, facts: Facts) -> None:
+        """Collect the operation if it selects an index that is not negative."""
+        if "index" in o.attributes:
+            value, wide = o.operands[2], o.attributes["index"] == "int64"
+            maker = self.conditions.makers.get(value)
+            if wide and maker is not None and maker.opcode == "cast":
+                (value,) = maker.operands
+            if self.is_natural(value, facts, wide):
+                self.natural.add(o)
+
+    def is_natural(self, value: Value, facts: Facts, wide: bool) -> bool:
+        """Return whether a valid index is not negative. `wide`: whether it is an int64."""
+        found = self.terms(value, exact=not wide)
+        values = self.conditions.values
+        if sum(abs(k) * self.index.largest(values[n]) for n, k in found[0].items()) + abs(found[1]) > _SAFE:
+            return False
+        return any(self.is_at_least(found, least) for least in (({}, 0), *map(self.difference, facts)))
+
+    def difference(self, fact: Fact) -> Sum:
+        """Return a sum that is not negative if an inequality holds."""
+        if fact not in self._differences:
+            smaller, larger = (self.terms(self.conditions.values[k], exact=True) for k in fact[1:])
+            terms, constant = _combined(larger, smaller, -1)
+            self._differences[fact] = terms, constant - fact[0]
+        return self._differences[fact]
+
+    def is_at_least(self, found: Sum, least: Sum) -> bool:
+        """Return whether one sum is at least as large as another one."""
+        terms, constant = _combined(found, least, -1)
+        values = self.conditions.values
+        return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())
+
+    def terms(self, value: Value, exact: bool) -> Sum:
+        """Return a value as a sum.
+
+        If `exact`, no operation of the sum overflows. Otherwise sums of int64 may.
+        """
+        number = self.conditions.number(value)
+        value = self.conditions.values[number]
+        maker = self.conditions.makers.get(value)
+        if maker is not None and is_signed(value):
+            match maker.opcode:
+                case "constant":
+                    return {}, int(maker.attributes["value"])
+                case "cast" if is_signed(maker.operands[0]) and self.index.largest(maker.operands[0]) <= limit(value):
+                    return self.terms(maker.operands[0], exact=True)
+                case "add" | "subtract" if self.splits(maker, exact):
+                    x, y = (self.terms(v, exact) for v in maker.operands)
+                    return _combined(x, y, 1 if maker.opcode == "add" else -1)
+                case "multiply" if self.splits(maker, exact):
+                    for operand, other in (maker.operands, maker.operands[::-1]):
+                        factor = self.conditions.makers.get(other)
+                        if factor is not None and factor.opcode == "constant":
+                            return _combined(({}, 0), self.terms(operand, exact), int(factor.attributes["value"]))
+        return {number: 1}, 0
+
+    def splits(self, o: Operation, exact: bool) -> bool:
+        """Return whether a sum or product may be split into its operands."""
+        return self.index.fits(o) or (not exact and o.results[0].type.itemsize == 8)  # type: ignore[union-attr]
+
+
+def _combined(x: Sum, y: Sum, factor: int) -> Sum:
+    """Return the sum of `x` and a multiple of `y`."""
+    terms = dict(x[0])
+    for number, k in y[0].items():
+        terms[number] = terms.get(number, 0) + factor * k
+    return {number: k for number, k in terms.items() if k}, x[1] + factor * y[1]
