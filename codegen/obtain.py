@@ -16,7 +16,6 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.codegen.kernel_ir.text import print_kernel
 from weft.runtime import Device, building, disk_cache, kernel_number, key_material, setting, source_digest
 
 if TYPE_CHECKING:
@@ -107,9 +106,15 @@ def code_version() -> str:
     return source_digest(os.path.dirname(__file__))
 
 
+def _print_kernel(kernel: Kernel) -> str:
+    # (loaded kernels are not printed)
+    text: str = import_module("weft.codegen.kernel_ir.text").print_kernel(kernel)
+    return text
+
+
 def kernel_digest(target: Target, kernel: Kernel) -> str:
     """Return the digest of a kernel and a target, which is the key of the compiled code in memory and on disk."""
-    return hashlib.sha256(_key(target, print_kernel(kernel))).hexdigest()
+    return hashlib.sha256(_key(target, _print_kernel(kernel))).hexdigest()
 
 
 def is_loaded(device: Device, digest: str) -> bool:
@@ -126,7 +131,7 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
-        code = obtain_code(device.target, kernel, print_kernel(kernel))
+        code = obtain_code(device.target, kernel, _print_kernel(kernel))
         with building(kernel.name, code.target, "load", kernel_number(digest)):
             return device.load(code)
 

@@ -37,7 +37,7 @@ from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import Event, HostKind, HostMemory, Stream
-from weft.runtime.settings import BETWEEN, IMMEDIATE, override, set_variables, setting, thread_count
+from weft.runtime.settings import BETWEEN, IMMEDIATE, LEAST, override, set_variables, setting, thread_count
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.native import HEADER, TUPLE_ITEMS, TUPLE_LENGTH, TYPE, Builtin, Text, python_function
     from weft.runtime.cpu.operators import put_call, put_operators
     from weft.runtime.cpu.python_threads import BLOCK_BYTES, divide_axis, run_calls
-    from weft.runtime.cpu.random.generators import DRAWN, LEAST, Draw, draw_bytes, draw_into, draw_many, read_draw
+    from weft.runtime.cpu.random.generators import DRAWN, Draw, draw_bytes, draw_into, draw_many, read_draw
     from weft.runtime.cpu.random.positions import MOST_REJECTED, Position, position_tables, take_integers, take_position
     from weft.runtime.cpu.random.random_streams import (
         MOST_AT_ONCE,
@@ -90,7 +90,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER TUPLE_ITEMS TUPLE_LENGTH TYPE Builtin Text python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
-        "weft.runtime.cpu.random.generators": "DRAWN LEAST Draw draw_bytes draw_into draw_many read_draw",
+        "weft.runtime.cpu.random.generators": "DRAWN Draw draw_bytes draw_into draw_many read_draw",
         "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
         "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE Reader fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",

@@ -50,6 +50,8 @@ def types_of(codes: Iterable[str]) -> int:
     return sum(1 << np.dtype(code).num for code in set(codes))
 
 
+# A dtype of each kind, and the set of all dtypes of the kind.
+_KINDS = [(np.dtype(codes[0]), types_of(codes)) for codes in ("?", "bhilq", "BHILQ", "fd", "FD")]
 COMMON = types_of(_CODES)  # dtypes for which NumPy's functions give the same results as weft's
 
 
@@ -88,7 +90,7 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
     """Return the `Implementation` that executes `op` immediately, by `operator` if given, otherwise by NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
-        types = types_of(code for code in _CODES if uses_numpy(op.name, (np.dtype(code),) * op.arity))
+        types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity))
     function = operator or getattr(np, op.ufunc or "", None)
     table = loops_of(op.name).buffer_info()[0]
     own = op if function is not None else None

@@ -23,7 +23,7 @@ from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.numpy_face import own_names_of, plain_names
 from weft.dsl.script.script_function import ScriptFunction
-from weft.runtime import IMMEDIATE
+from weft.runtime import IMMEDIATE, LEAST
 
 # Returns whether a frame executes a script's code rather than a library's (set by `redirect.py`).
 is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E731
@@ -58,7 +58,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":
         return theirs
-    if module == "numpy.random" and name in _generators():
+    if module == "numpy.random" and name in _GENERATORS:
         return _generators()[name]
     if isinstance(theirs, type):
         return own.get(name, theirs)  # (only `ndarray`)
@@ -105,12 +105,11 @@ def _drawing(base: type, name: str) -> Any:
     If a script calls the method, a large result is a weft array.
     """
     draw = getattr(base, name)
-    least = runtime.LEAST
-    has_native = base is np.random.Generator and name in runtime.DRAWN
+    has_native = base is np.random.Generator
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
         found = None
-        if has_native and (size := _drawn(arguments, options)) >= least:
+        if has_native and (size := _drawn(arguments, options)) >= LEAST and name in runtime.DRAWN:
             many = size > IMMEDIATE[0] and is_program(sys._getframe(1))
             if many and (array := draw_array(self, name, arguments, options)) is not None:
                 return array
@@ -140,6 +139,10 @@ def _drawing(base: type, name: str) -> Any:
     return method
 
 
+def _draw_bytes(self: np.random.Generator, length: int) -> bytes:
+    return runtime.draw_bytes(self, length)
+
+
 def _make_generator(base: type, draws: str) -> type:
     """Return a subclass of a NumPy generator class for scripts. NumPy's own generators count as instances of it."""
 
@@ -149,7 +152,7 @@ def _make_generator(base: type, draws: str) -> type:
 
     members = {name: _drawing(base, name) for name in draws.split() if hasattr(base, name)}
     if base is np.random.Generator:
-        members["bytes"] = runtime.draw_bytes
+        members["bytes"] = _draw_bytes
     return Meta(base.__name__, (base,), {**members, "__module__": base.__module__, "__doc__": base.__doc__})
 
 
@@ -160,6 +163,9 @@ _DISTRIBUTIONS = (
     "uniform vonmises wald weibull zipf choice permutation permuted shuffle random integers rand randn randint random_sample "
     "random_integers tomaxint bytes"
 )
+
+
+_GENERATORS = frozenset({"default_rng", "Generator", "RandomState"})
 
 
 @cache

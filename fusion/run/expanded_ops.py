@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -173,15 +174,16 @@ class ExpandedOp:
         return self._made
 
     def _compile_if_it_pays(self) -> None:
+        stored = False
         if self._request is None:
-            row = self._op, self._loop, self._dtype
-            store = "weft.fusion.run.stored_loops.store_loop"
-            self._request = runtime.submit(store, row, _forget_expansions) or ()
+            loops, row = "weft.fusion.run.stored_loops", (self._op, self._loop, self._dtype)
+            stored = import_module(loops).find_loop(*row) is not None
+            self._request = () if stored else runtime.submit(f"{loops}.store_loop", row, _forget_expansions) or ()
         if self._spent > URGENT > self._noted:
             runtime.prepare()
         self._noted = self._spent
         # (the second process may be slow to answer on a busy machine)
-        due = self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
+        due = stored or self._spent > compile_price() + REQUEST or (self._request and self._request.is_over())
         if due and runtime.try_compiling(self._form, BY_NUMPY, self.compiled) is None:
             self._spent = -inf
 

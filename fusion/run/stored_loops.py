@@ -13,7 +13,7 @@ import numpy as np
 
 import weft.codegen as codegen  # (its names load when they are used)
 from weft.codegen import is_bfloat16
-from weft.fusion.plan.plan_store import planner_version
+from weft.fusion.plan.planner_version import planner_version
 from weft.fusion.run.reduce_arrays import compiler
 from weft.runtime import ObjectCode, disk_cache, get_device, key_material, make_map_ufunc
 

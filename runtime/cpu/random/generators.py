@@ -18,9 +18,9 @@ from weft.runtime.cpu.random.methods import METHODS, integers_of
 from weft.runtime.cpu.random.random_streams import fill_from_stream, is_ready, take_stream
 from weft.runtime.devices import get_device
 from weft.runtime.listening import LaunchNote, Listening, launch_heard
+from weft.runtime.settings import LEAST
 
 _NUMBERS = frozenset({int, float, np.float64})
-LEAST = 1 << 11  # number of elements below which no method is faster in native code
 
 
 class Draw(NamedTuple):

@@ -211,7 +211,9 @@ def test_a_row_is_expanded_until_compiling_it_pays(monkeypatch: pytest.MonkeyPat
     assert is_ready("maximum", (kind,) * 2, kind) and primitives._expanded("exp", (kind,), kind) is None
 
 
-def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(
+    cold_cache: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kind, asked = np.dtype(np.float32), list[Any]()
 
     def submit(function: str, arguments: Any, then: Any) -> Request:
@@ -238,6 +240,10 @@ def test_a_loop_that_the_second_process_compiles_is_loaded_from_disk(monkeypatch
     getattr(import_module(module), name)(*arguments)  # as the second process does
     row._request.settle("done")
     assert same_bits(row(x, x), x) and isinstance(row._made, np.ufunc) and len(asked) == 1
+    another = ExpandedOp("maximum", (kind,) * 2, kind, primitives._numpy_function, row._compile)
+    for _ in range(2):
+        assert same_bits(another(x, x), x)
+    assert isinstance(another._made, np.ufunc) and len(asked) == 1  # (it is on disk now)
 
 
 def test_loops_are_found_by_op_and_dtypes(cold_cache: None) -> None:
