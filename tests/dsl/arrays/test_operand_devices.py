@@ -104,6 +104,8 @@ CASES: dict[str, Callable[[Any, Any], Any]] = {
     "solve": lambda m, a: m.linalg.solve(a[:50, :50], X[:50, 0]),
     "lexsort": lambda m, a: m.lexsort((X[0], a[0])),
     "allclose": lambda m, a: m.allclose(a, X),
+    "vectorize": lambda m, a: m.vectorize(lambda x, y: x + y)(a, X),
+    "vectorize x": lambda m, a: m.vectorize(lambda x, y: x - y)(X, a),
 }
 
 
@@ -174,6 +176,7 @@ ON_TWO: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "searchsorted": lambda x, y, i, m: wf.searchsorted(x, y),
     "polyval": lambda x, y, i, m: wf.polyval(y[:3], x),
     "percentile": lambda x, y, i, m: wf.percentile(x, y[:2]),
+    "vectorize": lambda x, y, i, m: wf.vectorize(lambda a, b: a + b)(x, y),
     "numpy.isin": lambda x, y, i, m: np.isin(x, y),
 }
 
