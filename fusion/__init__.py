@@ -10,6 +10,7 @@ from weft.fusion.graph.expr import (
     Location,
     broadcast_shapes,
     broadcast_to,
+    call_user_with,
     cast,
     constant,
     contiguous_strides,
@@ -25,13 +26,14 @@ from weft.fusion.graph.expr import (
     scan,
     scatter,
     shape_text,
+    to_number,
     topological,
     update,
     view,
     with_operand,
 )
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.fusion.record.collecting import install_collector_callbacks
+from weft.fusion.record.collecting import call_user, install_collector_callbacks
 from weft.fusion.record.evaluate import ALONE, evaluate, fill_memory, realise, release_memory, was_evaluated_alone
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
@@ -54,6 +56,7 @@ from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, re
 from weft.runtime.lazy_names import lazy_names
 
 install_collector_callbacks()
+call_user_with(call_user)
 
 if TYPE_CHECKING:
     from weft.fusion.explain.explanation import (
@@ -105,6 +108,8 @@ __all__ = [
     "broadcast_shapes",
     "shape_text",
     "broadcast_to",
+    "call_user",
+    "call_user_with",
     "cast",
     "compile_masked_copy",
     "constant",
@@ -160,6 +165,7 @@ __all__ = [
     "site_of",
     "statistics",
     "convert_sympy",
+    "to_number",
     "topological",
     "uncut",
     "update",

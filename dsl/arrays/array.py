@@ -44,7 +44,7 @@ from weft.fusion import (
     write_anew,
     write_view,
 )
-from weft.runtime import IMMEDIATE, Device
+from weft.runtime import IMMEDIATE, SEVERAL_DEVICES, Device
 
 if TYPE_CHECKING:  # members that operators.py and methods.py install, for type checkers
     from weft.dsl.arrays.array_members import ArrayMembers
@@ -405,6 +405,8 @@ def expr_of(array: Array) -> Expr:
     """Return the elements of an array, or a Python scalar, as an expression of the current epoch."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
+    if type(array) is Scalar and SEVERAL_DEVICES[0] and array.device is not current_epoch().device:
+        return as_operand(array.numpy()[()])[0]  # (a number)
     node = operand(array._storage)
     window = array._view
     return node if window is None else view(node, *window)

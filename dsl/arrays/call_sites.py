@@ -6,7 +6,7 @@ object that a new recording would produce.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from itertools import count
 from math import prod
@@ -212,15 +212,16 @@ def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.n
     return convert(values, home) if is_supported(values.dtype) else values
 
 
-def on_operands_device(operation: Operation) -> Operation:
+def on_operands_device(operation: Operation, name: str = "") -> Operation:
     """Decorate an operation so that it runs on the device of its array operands, even if it is not the default device.
 
-    NumPy arrays and numbers among its operands, and new arrays, then come to that device.
+    NumPy arrays and numbers among its operands, and new arrays, then come to that device. With a `name`, the operation
+    raises DeviceMismatchError for arrays on different devices. Other operations check their operands themselves.
     """
 
     @wraps(operation)
     def placed(*arguments: Any, **options: Any) -> Any:
-        if SEVERAL_DEVICES[0] and (home := device_of((*arguments, *options.values()))) is not None:
+        if SEVERAL_DEVICES[0] and (home := device_of((*arguments, *options.values()), name)) is not None:
             with device(home):
                 current_epoch(home)
                 return operation(*arguments, **options)
@@ -232,16 +233,26 @@ def on_operands_device(operation: Operation) -> Operation:
 _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 
 
-def device_of(operands: Iterable[Any]) -> Device | None:
-    """Return the device of the first weft array among operands and in lists and tuples of them, or None."""
+def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
+    """Return the device of the first weft array among operands and in lists and tuples of them, or None.
+
+    A `Scalar` is a number. Its device counts only if there are no other arrays. With the name of an operation, arrays on
+    different devices raise DeviceMismatchError.
+    """
+    arrays = list(_arrays_in(operands))
+    homes = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])
+    if op and len(homes) > 1:
+        check_devices(op, tuple(arrays))
+    return next(iter(homes), None) or (arrays[0].device if arrays else None)
+
+
+def _arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
+    """Yield the weft arrays among operands and in lists and tuples of them."""
     for value in operands:
         if isinstance(value, Array):
-            return value.device
-        if type(value) in (list, tuple):
-            kinds = set(map(type, value))  # (a list may consist of a million numbers)
-            if not kinds.isdisjoint(_ARRAYS_AND_SEQUENCES) and (home := device_of(value)) is not None:
-                return home
-    return None
+            yield value
+        elif type(value) in (list, tuple) and not _ARRAYS_AND_SEQUENCES.isdisjoint(map(type, value)):
+            yield from _arrays_in(value)
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
@@ -316,8 +327,11 @@ def _whole_expression(array: Array, epoch: Epoch) -> Expr | None:
 
 
 def check_devices(op: str, operands: tuple[Any, ...]) -> None:
-    """Raise DeviceMismatchError if the arrays among the operands are on different devices."""
-    homes = {value.device.name for value in operands if isinstance(value, Array)}
+    """Raise DeviceMismatchError if the arrays among the operands are on different devices.
+
+    A `Scalar` is a number, and may come from any device, since small reductions have returned NumPy's scalars.
+    """
+    homes = {value.device.name for value in operands if isinstance(value, Array) and type(value) is not Scalar}
     if len(homes) > 1:
         first, *others = sorted(homes)
         raise DeviceMismatchError(

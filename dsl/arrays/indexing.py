@@ -365,7 +365,10 @@ def setitem(array: Array, key: object, value: object) -> None:
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
     """Record ``array[key] = value`` without trying immediate execution."""
+    check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
+        if type(value) is Scalar:
+            return assign_recorded(array, key, value.numpy()[()])
         here, there = array.device.name, value.device.name
         raise DeviceMismatchError(f"an array on {there} is assigned to one on {here}: move it with .to({here!r})")
     shown = _view_or_offset(array, key)

@@ -512,7 +512,7 @@ def install() -> None:
     """Attach the methods to `Array`."""
     for name, method in METHODS.items():
         if isinstance(method, FunctionType) and name[:2] != "__":
-            method = on_operands_device(method)
+            method = on_operands_device(method, name)
         if name in AT_ONCE:
             records = getattr(method, "records", None)
             method = at_once(method, getattr(np.ndarray, name), name)

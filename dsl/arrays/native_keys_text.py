@@ -46,6 +46,7 @@ SHARED: dict[str, Any] = {
     "name": "name",
     "own name": "__name__",
     "None": None,
+    "False": False,
     "cpu": get_device("cpu"),
     "Array": Array,
     "Scalar": Scalar,

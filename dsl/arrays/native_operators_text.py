@@ -198,7 +198,10 @@ class _Operator(KeyText):
             "value", self._call("ptr", "PyObject_Vectorcall", f"ptr {kind}, ptr {self._given}, i64 1, ptr null")
         )
         self._check(value, "converted", "too.large")
-        # (The garbage collector may have run. If it bound anything here, Python handles the call.)
+        # (The user's handler of an overflow, or the garbage collector, may have run. If they evaluated or bound anything
+        # here, Python handles the call.)
+        t.branch(f"icmp eq ptr {self._field(epoch, 'Epoch.ended')}, {known['False']}", "still.recording", "slow")
+        t.label("still.recording")
         now = self._call("i64", "PyList_Size", f"ptr {slots}")
         t.branch(f"icmp eq i64 {now}, {count}", "put.slot", "slow")
         t.label("unbound.number")

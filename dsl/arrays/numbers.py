@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import dtype_kind
-from weft.fusion import INTERNED, Epoch, Expr, Location, constant, with_operand
+from weft.fusion import INTERNED, Epoch, Expr, Location, constant, to_number, with_operand
 
 # Number of evaluations with a new number after which a call site is expected to see further new numbers.
 CHANGES = 2
@@ -66,7 +66,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
         return None
     node, kind = found
     try:
-        value = kind(number)
+        value = to_number(number, kind)
     except OverflowError:  # the integer would select another loop
         return None
     epoch.slots.append(value)

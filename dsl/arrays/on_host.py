@@ -29,7 +29,7 @@ from weft.dsl.arrays.array import (
     user_location,
     write,
 )
-from weft.dsl.arrays.call_sites import on_operands_device
+from weft.dsl.arrays.call_sites import device_of, on_operands_device
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.arrays.random_arrays import drawing, note_draw
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, numpy_implementation
@@ -170,6 +170,7 @@ def call_numpy(
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
         return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
     name = getattr(function, "__name__", "")
+    device_of((*arguments, *options.values()), name)
     note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = index_of_out(function)
     most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error of a ufunc with too many)

@@ -45,7 +45,6 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a ufunc method so that NumPy executes calls on small arrays, foreign arguments or unsupported dtypes."""
     folds = method.__name__ != "outer"
 
-    @on_operands_device
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
         if folds and arguments and type(arguments[0]) is Array and (self.immediate.types >> arguments[0].dtype.num) & 1:
@@ -59,7 +58,7 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
                 pass
         return call_numpy(getattr(getattr(np, self.row.ufunc), method.__name__), arguments, options)
 
-    return called
+    return on_operands_device(called, method.__name__)
 
 
 def _describe(row: OpDef) -> str:

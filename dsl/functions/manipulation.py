@@ -539,7 +539,8 @@ def as_strided(
     wanted = own if shape is None else as_shape(shape)
     width = array.itemsize
     given = tuple(s * width for s in steps) if strides is None else tuple(map(operator.index, strides))
-    if len(given) != len(wanted) or any(s % width for s in given):
+    # (axes of length 1 may have any stride)
+    if len(given) != len(wanted) or any(s % width and n > 1 for s, n in zip(given, wanted, strict=True)):
         raise ValueError(f"strides {given} do not fit the shape {wanted} and elements of {width} bytes")
     moved = tuple(s // width for s in given)
     reach = [(n - 1) * s for n, s in zip(wanted, moved, strict=True)]

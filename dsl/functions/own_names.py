@@ -196,7 +196,6 @@ class OwnNames(Mapping[str, Any]):
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls NumPy for foreign arguments and unsupported dtypes, and `own` for all others."""
 
-    @on_operands_device
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
         if not has_foreign(arguments) and not (options and has_foreign(options.values())):
@@ -206,7 +205,11 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
                 pass
         return call_numpy(numpys, arguments, options, keep_byte_order)
 
-    return called
+    return on_operands_device(called, "" if own.__name__ in _ON_ANY_DEVICES else own.__name__)
+
+
+# Functions that only describe their arguments, which may thus be on different devices.
+_ON_ANY_DEVICES = frozenset("can_cast common_type einsum_path may_share_memory result_type shares_memory".split())
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:

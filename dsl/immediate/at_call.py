@@ -366,6 +366,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             values = values_of(value)
             if values is None or not is_free(value) or values.size > limit:
                 return MISSED
+            if found and value.device is not found[0][1].device:
+                return MISSED
             named[key] = values
             found.append((values, value))
             continue
@@ -470,6 +472,9 @@ def seen(array: Array, result: object) -> Any:
     return view
 
 
+_NO_VALUES = np.empty(0)
+
+
 def put(array: Array, key: Any, value: Any) -> bool:
     """Execute ``array[key] = value`` immediately, in host memory. Return False if immediate execution is not possible."""
     limit, kind = IMMEDIATE[0], type(value)
@@ -477,7 +482,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         return False
     values = values_of(array)
     if values is None and array._view is None and _is_uniform(array._storage):
-        key = key if _is_basic(key) else to_host_if_small(key, [], limit)
+        key = key if _is_basic(key) else to_host_if_small(key, [(_NO_VALUES, array)], limit)
         if key is MISSED or _picked(array.shape, key) > limit:
             return False
         fill_memory(array._storage)
@@ -493,7 +498,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         if values is None or not is_free(array):
             return False
     if kind is list or kind is tuple:
-        value = to_host_if_small(value, [], limit)
+        value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
         if value is MISSED:
             return False
         value = np.asarray(value)
@@ -563,6 +568,8 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
     if not IMMEDIATE[0] or recording.held or type(array) is not Array:
         return False
     if mask.shape != array.shape or array.device.name != "cpu":
+        return False
+    if any(isinstance(each, Array) and each.device is not array.device for each in (mask, value)):
         return False
     kind = type(value)
     if kind not in NUMBERS and (kind not in (Array, np.ndarray) or value.ndim != 1):

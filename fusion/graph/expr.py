@@ -131,13 +131,40 @@ def scalar(slot: int, dtype: np.dtype) -> Expr:
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
+# Calls a function that may call user functions. Recording replaces it, so that they cannot evaluate what is recorded.
+_call_user: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # noqa: E731
+
+
+def call_user_with(function: Callable[..., Any]) -> None:
+    """Register the function that calls a function with arguments if it may call user functions."""
+    global _call_user
+    _call_user = function
+
+
+_PYTHON_NUMBERS = frozenset({bool, int, float})
+# Types to which conversions of Python numbers may overflow, which calls the user's handler (`numpy.seterrcall`), or shows
+# a warning.
+_NARROW = frozenset({np.float16, np.float32})
+_MOST = 65504  # the largest number of float16
+
+
+def to_number(value: Any, kind: Any) -> Any:
+    """Return a number as a NumPy scalar of the type `kind`. Handlers of floating-point errors cannot end the recording.
+
+    Raises OverflowError if an integer is out of the dtype's range.
+    """
+    if type(value) in _PYTHON_NUMBERS and (kind not in _NARROW or -_MOST <= value <= _MOST):
+        return kind(value)
+    return _call_user(kind, value)
+
+
 def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
     """Return a constant: an array with `value` in every element.
 
     Raises OverflowError if an integer is out of the dtype's range.
     """
     dtype = np.dtype(dtype)
-    number = dtype.type(value)
+    number = to_number(value, dtype.type)
     # the bits are the key: 0.0 and -0.0 are equal, but they are not the same constant
     return intern("constant", "", (), (number.tobytes(),), shape, dtype)
 

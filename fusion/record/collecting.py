@@ -1,8 +1,8 @@
-"""Recording during garbage collection, when finalizers may interrupt another recording.
+"""Recording by user functions that interrupt an operation: finalizers, and functions that the operation calls.
 
-In: the collector's callbacks before and after a collection. Out: during a collection the thread has no epoch. A
-finalizer that records gets its own epoch, and treats the interrupted epoch as another thread's. Invariant: the
-interrupted code continues in the epoch in which it began.
+In: the collector's callbacks before and after a collection, and calls of user functions. Out: meanwhile, the thread has
+no epoch. A function that records gets its own epoch, and treats the interrupted epoch as another thread's. Invariant:
+the interrupted code continues in the epoch in which it began.
 
 An interrupt during a collection is raised in a callback or finalizer, for example of LLVM's objects. Python reports
 such exceptions as unraisable and continues. The hook for unraisable exceptions therefore raises the interrupt again
@@ -14,6 +14,7 @@ from __future__ import annotations
 import _thread
 import gc
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from weft.fusion.record.storage import recording
@@ -37,6 +38,17 @@ def _end(phase: str, info: dict[str, Any]) -> None:
             recording.epoch.ended = True
         recording.epoch = before[0]
         recording.interrupted = None
+
+
+def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that may call user functions, within an operation that holds expressions of its epoch."""
+    before, recording.epoch = recording.epoch, None
+    try:
+        return function(*arguments)
+    finally:
+        if recording.epoch is not None:
+            recording.epoch.ended = True
+        recording.epoch = before
 
 
 _report = sys.unraisablehook

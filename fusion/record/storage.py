@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion.graph.expr import INTERNED, Expr, Location, leaf, scalar
+from weft.fusion.graph.expr import INTERNED, Expr, Location, leaf, scalar, to_number
 from weft.fusion.record.by_value import MOST_BYTES, ValueBuffer
 from weft.fusion.record.loops import Site, site_of
 from weft.runtime import IMMEDIATE, Buffer, Device, DeviceMismatchError, default_device
@@ -186,7 +186,8 @@ class Epoch:
 
     def bind_scalar(self, value: object, dtype: np.dtype) -> Expr:
         """Bind a scalar to a new slot, and return the 0-d expression that reads the slot as a kernel argument."""
-        slots, number = self.slots, dtype.type(value)
+        number = to_number(value, dtype.type)
+        slots = self.slots
         slots.append(number)
         slot = len(slots) - 1
         while slots[slot] is not number:

@@ -30,6 +30,7 @@ from weft.codegen import (
     resolve_target,
 )
 from weft.dsl.arrays.array import Array, as_operand, start
+from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.kernel.language import names as cuda
@@ -118,6 +119,11 @@ class VectorFunction(DeviceFunction):
             np.asarray(value).dtype.kind in "mM" for value in operands if isinstance(value, (np.ndarray, np.generic))
         ):
             return self._of_dates([np.asarray(value) for value in operands], out)
+        return self._record(operands, out, where, casting)
+
+    @functools.partial(on_operands_device, name="vectorize")
+    def _record(self, operands: Sequence[Any], out: Any, where: Any, casting: str) -> Any:
+        """Record the application to one operand per parameter."""
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)

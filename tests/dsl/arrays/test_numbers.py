@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from tests.dsl.native_recording import recording_in_native_code
+from weft.dsl.arrays.native_operators import install_native_code
 from weft.fusion.graph.expr import topological
 from weft.runtime import override
 
@@ -247,3 +250,49 @@ def test_large_ints_in_place_are_floats_beside_floats() -> None:
     x = wf.asarray(np.ones(5)) + 0
     x -= 2**64
     np.testing.assert_array_equal(x.numpy(), np.ones(5) - 2.0**64)
+
+
+OVERFLOWING: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "product": lambda xp, x, k: x * k,
+    "comparison": lambda xp, x, k: x < k,
+    "function": lambda xp, x, k: xp.maximum(x, k),
+    "where": lambda xp, x, k: xp.where(x > 3, x, k),
+    "clip": lambda xp, x, k: x.clip(0, k),
+    "in place": in_place,
+}
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", OVERFLOWING)
+def test_a_handler_of_an_overflow_may_evaluate(name: str, native: bool) -> None:
+    """The conversion of a number calls the user's handler, which ends the recording while the operation needs it."""
+    with recording_in_native_code() if native else nullcontext():
+        if native:
+            install_native_code()
+        check_with_handler(OVERFLOWING[name])
+
+
+def check_with_handler(statement: Callable[[Any, Any, Any], Any]) -> None:
+    """Run the statement with numbers that overflow and others, while the handler of overflows evaluates and records."""
+    source = np.arange(40_000, dtype=np.float32) % 7
+    other, calls, kept = wf.asarray(source[::-1].copy()), [], []
+
+    def handler(kind: str, flag: int) -> None:
+        calls.append(kind)
+        float((other + len(calls)).sum())
+        kept.append(other * 3)  # (pending in the slots of a new recording)
+
+    before = np.seterrcall(handler)
+    try:
+        with np.errstate(over="call"):
+            for k in range(12):
+                number = 1e300 if k % 3 == 2 else 1.5 + k
+                x, doubled = wf.asarray(source) + 1, other * 2
+                found = statement(wf, x, number) + doubled
+                with np.errstate(over="ignore"):
+                    wanted = statement(np, source + 1, number) + source[::-1] * 2
+                np.testing.assert_array_equal(found, wanted)
+    finally:
+        np.seterrcall(before)
+    assert calls
+    np.testing.assert_array_equal(kept[-1], source[::-1] * 3)

@@ -104,6 +104,8 @@ CASES: dict[str, Callable[[Any, Any], Any]] = {
     "solve": lambda m, a: m.linalg.solve(a[:50, :50], X[:50, 0]),
     "lexsort": lambda m, a: m.lexsort((X[0], a[0])),
     "allclose": lambda m, a: m.allclose(a, X),
+    "vectorize": lambda m, a: m.vectorize(lambda x, y: x + y)(a, X),
+    "vectorize x": lambda m, a: m.vectorize(lambda x, y: x - y)(X, a),
 }
 
 
@@ -137,3 +139,92 @@ def test_arrays_on_two_devices_are_refused(name: str) -> None:
     }
     with pytest.raises(wf.DeviceMismatchError, match=r"move one|move it"):
         two[name]()
+
+
+# Operations on x, an array, and y, i, m: other values, indices and a mask, which are on another device.
+ON_TWO: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "x + y": lambda x, y, i, m: x + y,
+    "x += y": lambda x, y, i, m: x.__iadd__(y),
+    "x @ y": lambda x, y, i, m: x @ y,
+    "maximum": lambda x, y, i, m: wf.maximum(x, y),
+    "out": lambda x, y, i, m: wf.add(x, x, out=y),
+    "sum(out)": lambda x, y, i, m: wf.sum(wf.stack([x, x]), axis=0, out=y),
+    "cumsum(out)": lambda x, y, i, m: wf.cumsum(x, out=y),
+    "where": lambda x, y, i, m: wf.where(m, x, 0.0),
+    "concatenate": lambda x, y, i, m: wf.concatenate([x, y]),
+    "x[i]": lambda x, y, i, m: x[i],
+    "x[m]": lambda x, y, i, m: x[m],
+    "x[ix_]": lambda x, y, i, m: wf.stack([x, x])[wf.ix_([0, 1], i)],
+    "x[i] = 1": lambda x, y, i, m: x.__setitem__(i, 1.0),
+    "x[m] = 1": lambda x, y, i, m: x.__setitem__(m, 1.0),
+    "x[:] = y": lambda x, y, i, m: x.__setitem__(slice(None), y),
+    "x[0] = y[:1]": lambda x, y, i, m: x.__setitem__(0, y[:1]),
+    "zeros[i] = 1": lambda x, y, i, m: wf.zeros_like(x).__setitem__(i, 1.0),
+    "add.at": lambda x, y, i, m: wf.add.at(x, i, 1.0),
+    "reduceat": lambda x, y, i, m: wf.add.reduceat(x, i),
+    "x.put": lambda x, y, i, m: x.put(i, 1.0),
+    "put": lambda x, y, i, m: wf.put(x, i, 1.0),
+    "place": lambda x, y, i, m: wf.place(x, m, [1.0]),
+    "delete": lambda x, y, i, m: wf.delete(x, i),
+    "repeat": lambda x, y, i, m: wf.repeat(x, i),
+    "cross": lambda x, y, i, m: wf.cross(x[:3], y[:3]),
+    "convolve": lambda x, y, i, m: wf.convolve(x, y[:3]),
+    "interp": lambda x, y, i, m: wf.interp(x, y, y),
+    "bincount": lambda x, y, i, m: wf.bincount(i, weights=x),
+    "histogram": lambda x, y, i, m: wf.histogram(x, weights=y),
+    "isin": lambda x, y, i, m: wf.isin(x, y),
+    "searchsorted": lambda x, y, i, m: wf.searchsorted(x, y),
+    "polyval": lambda x, y, i, m: wf.polyval(y[:3], x),
+    "percentile": lambda x, y, i, m: wf.percentile(x, y[:2]),
+    "vectorize": lambda x, y, i, m: wf.vectorize(lambda a, b: a + b)(x, y),
+    "numpy.isin": lambda x, y, i, m: np.isin(x, y),
+}
+
+
+def _operand(values: np.ndarray, device: str, size: int, *, pending: bool) -> Any:
+    """Return an array of a size on a device. A pending one is a part of a large operation."""
+    large = wf.asarray(np.resize(values, X.size), device=device)
+    if pending:
+        large = large == True if values.dtype == bool else large * 1  # noqa: E712
+        return large[:size]
+    return wf.asarray(np.resize(values, size), device=device)
+
+
+@pytest.mark.parametrize("name", ON_TWO)
+def test_arrays_on_two_devices_are_refused_at_every_size_and_state(name: str) -> None:
+    for here, there in (("cpu", "simt"), ("simt", "cpu")):
+        for size, mine, theirs in ((4, False, False), (4, False, True), (4, True, False), (X.size, False, False)):
+            x = _operand(np.arange(5.0), here, size, pending=mine)
+            others = [
+                _operand(values, there, size, pending=theirs)
+                for values in (np.arange(5.0), np.arange(4) % 3, np.arange(4) % 2 == 0)
+            ]
+            with pytest.raises(wf.DeviceMismatchError, match=r"move one|move it"):
+                ON_TWO[name](x, *others)
+
+
+WITH_SCALARS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "x * s": lambda m, x, y: x * y.sum(),
+    "s - x": lambda m, x, y: y.sum() - x,
+    "x *= s": lambda m, x, y: (x + 0).__imul__(y.sum()),
+    "x[0] = s": lambda m, x, y: _set(0, y.max())(m, x + 0),
+    "x[s]": lambda m, x, y: x[y.argmin()],
+    "maximum": lambda m, x, y: m.maximum(x, y[2]),
+    "where": lambda m, x, y: m.where(x > y.mean(), x, y.min()),
+    "clip": lambda m, x, y: m.clip(x, y.min(), y.mean()),
+    "array": lambda m, x, y: m.array([x.sum(), y.sum()]),
+    "s + s": lambda m, x, y: x.sum() + y.sum(),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SCALARS)
+@pytest.mark.parametrize("size", [4, X.size])
+def test_scalars_come_from_any_device(name: str, size: int) -> None:
+    """Reductions of small arrays return NumPy's scalars, which have no device. Pending ones are numbers, too."""
+    values = np.arange(float(size))
+    for here, there in (("cpu", "simt"), ("simt", "cpu")):
+        for pending in (False, True):
+            x = _operand(values, here, size, pending=pending)
+            y = _operand(values, there, size, pending=pending)
+            found = WITH_SCALARS[name](wf, x, y)
+            np.testing.assert_allclose(np.asarray(found), WITH_SCALARS[name](np, values, values), rtol=1e-12)
