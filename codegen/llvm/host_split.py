@@ -78,7 +78,8 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self) -> Iterator[str]:
-        """Emit a loop over the blocks that sets the block indices. The ``with`` yields the number of a block."""
+        """Context manager that emits a loop over the blocks, sets the block indices and yields the number of a
+        block."""
         with range_loop(self, "i64", "%begin", "%end") as block:
             self.dialect.set_block_indices(self, block, self.split.axis)
             yield block
