@@ -90,7 +90,7 @@ GPU = Machine(
 
 
 def machine_of(device: Device) -> Machine:
-    """Return the parameters of the class of machines to which a device belongs."""
+    """Return the parameters of the machine class to which a device belongs."""
     # (resolving the CPU's target loads the compiler if the machine's description is not cached)
     found: Machine = CPU if device.name == "cpu" else device.target.machine
     return found

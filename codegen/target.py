@@ -73,7 +73,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the target whose schedules a kernel uses. Passes that divide a kernel's work are given this target."""
+        """Return the target whose schedules a kernel uses, for passes that divide a kernel's work."""
         return self.schedule or self
 
     @property

@@ -55,7 +55,7 @@ class Request:
         self._then = then
 
     def is_over(self) -> bool:
-        """Return whether the request was answered or lost. Answers that have arrived are received first."""
+        """Receive pending answers, and return whether the request was answered or lost."""
         if self.state == "waiting":
             exchange()
         return self.state != "waiting"
@@ -68,7 +68,7 @@ class Request:
 
 
 class _Second:
-    """The second process, and the requests that wait for it."""
+    """The second process, and the requests that wait for an answer."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started

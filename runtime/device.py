@@ -247,7 +247,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Load object code, and return the kernel as an argument for `launch`. All symbols are checked before."""
+        """Load object code, and return the kernel in the form that `launch` accepts. All symbols are checked first."""
         ...
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[str], Any]:
-    """Return a package's function ``__getattr__``, which imports attributes on first use.
+    """Return a function ``__getattr__`` for a package, which imports the package's attributes on first use.
 
     Parameters
     ----------

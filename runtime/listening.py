@@ -106,7 +106,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 @contextmanager
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
-    """Notify the listeners after the compilation or load in the ``with`` block.
+    """Context manager that notifies the listeners after a compilation or load.
 
     If it takes long, a progress line is shown in the meantime.
     """

@@ -196,7 +196,7 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables whose names start with ``WEFT_``, with a note on those that are no settings."""
+    """Return the environment variables whose names start with ``WEFT_``, with a note on unknown settings."""
     import difflib  # (a report alone needs it)
 
     known = [row.env for row in TABLE]
@@ -221,7 +221,7 @@ def overrides() -> dict[str, Any]:
 
 @contextmanager
 def override(**values: Any) -> Iterator[None]:
-    """Within the ``with`` block, replace the values of settings."""
+    """Context manager that replaces the values of settings."""
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")

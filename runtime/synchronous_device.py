@@ -34,7 +34,7 @@ SHARED_FOLDER = "/dev/shm"
 
 
 class DoneStream:
-    """A stream of a synchronous device. All work in it has always ended."""
+    """A stream of a synchronous device, in which no work is ever pending."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle
@@ -136,7 +136,7 @@ class SynchronousDevice(Named):
         """Do nothing, since no work is ever pending."""
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> DoneStream:
-        """Return a new stream. Its handle is never passed to CUDA."""
+        """Return a new stream, whose handle is never passed to CUDA."""
         if handle is None:
             SynchronousDevice._streams += 1
             handle = SynchronousDevice._streams

@@ -58,7 +58,7 @@ class BranchBuilder:
 
 
 class KernelBuilder:
-    """Builder of a `Kernel`. The function `expand` of an op gets the builder as an argument.
+    """Builder of a `Kernel`. The function `expand` of an op receives the builder as its first argument.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ class KernelBuilder:
         step_by: Value | None = None,
         **attributes: Any,
     ) -> Iterator[LoopBuilder]:
-        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` form the body.
+        """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` block form the body.
 
         `step_by` is a step that is computed at run time. The attribute ``step`` is a constant step.
         """
@@ -252,7 +252,7 @@ class KernelBuilder:
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[BranchBuilder]:
-        """Open an `if`. Operations appended inside the ``with`` run if `condition` holds.
+        """Open an `if`. Operations appended inside the ``with`` block run if `condition` holds.
 
         `else_` directly after the ``with`` opens the other region. With `types`, the `if` has results, and both regions
         set them by `BranchBuilder.yield_`. `likely` states whether the condition mostly holds, if that is known.
@@ -312,7 +312,7 @@ class KernelBuilder:
     def function(
         self, name: str, parameters: Sequence[Type], results: Sequence[Type] = ()
     ) -> Iterator[tuple[Value, ...]]:
-        """Build a function of the kernel inside the ``with``. Other open blocks stay open.
+        """Context manager that builds a function of the kernel. Other open blocks stay open.
 
         The function can be called from here on, and it may call itself. Its body ends with a `yield_` of its results.
         """
@@ -340,7 +340,7 @@ class KernelBuilder:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Within the ``with`` block, append to the open block at nesting depth `depth`. Depth 0 is the kernel's body.
+        """Context manager that appends to the open block at nesting depth `depth`. Depth 0 is the kernel's body.
 
         The operations precede the loop that is open there, since a loop is appended when it closes.
         """

@@ -140,7 +140,7 @@ class _Verifier:
     # -- functions ------------------------------------------------------------------------
 
     def function(self, function: Function) -> None:
-        """Check a function of the kernel. Only its own values are visible in it."""
+        """Check a function of the kernel. Only the values of the function are visible in it."""
         self.visible, self.labels, self.roles, self.inside = [set()], [], [], function
         self.define(None, function.parameters)
         end = self.block(function.body, True)
@@ -310,7 +310,8 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Check that no result of a control-flow operation is a pointer. Addresses as integers are allowed."""
+        """Check that no result of a control-flow operation is a pointer. Integers that contain addresses are
+        allowed."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
 
     def loop(self, o: Operation) -> None:

@@ -1,1 +1,1 @@
-"""The code that needs llvmlite. Its modules are imported one by one on first use."""
+"""The code that needs llvmlite. Each module is imported on first use."""

@@ -120,7 +120,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def opaque_index(self, kind: str, index: str) -> str:
-        """Return the index as a value that is opaque to LLVM's optimizer.
+        """Return a copy of the index `index` about which LLVM's optimizer knows nothing.
 
         Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
         from an index in one instruction.
@@ -250,7 +250,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether the body may run twice for an index: it reads no memory that the kernel writes."""
+        """Return whether the body may run twice for an index, because it reads no memory that the kernel writes."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:

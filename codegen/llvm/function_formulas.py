@@ -238,7 +238,7 @@ class _Text:
         return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
-        """Return the result for positive finite x, and the special value of the logarithm for other x."""
+        """Return `result` for positive finite x, and the special value of the logarithm for other x."""
         result = self.select(self.test("olt", x, math.inf), result, x)
         outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
         return self.select(self.test("ogt", x, 0.0), result, outside)

@@ -91,7 +91,7 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Emit calls of a vector function of libmvec. A scalar or a short vector is padded to the function's width.
+        """Emit calls of a libmvec function. A scalar or a vector shorter than the function's vectors is padded.
 
         The scalar function of libm may round differently, and a result must not depend on the position of its element.
         """

@@ -107,7 +107,7 @@ class GridDialect(HostDialect):
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Allocate shared memory once for all blocks. It is not cleared between blocks."""
+        """Allocate shared memory once for all blocks. The memory is not cleared between blocks."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -151,7 +151,8 @@ class GridDialect(HostDialect):
     # -- operations ---------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit operations for thread and block indices and for shared memory."""
+        """Emit an operation of an explicit kernel, such as a thread index or an atomic. Return False for other
+        operations."""
         name = operation.opcode
         match name:
             case "thread_index" | "block_index" | "block_size" | "grid_size":
@@ -216,7 +217,7 @@ def element(operation: Operation) -> tuple[str, int]:
 def range_loop(
     emitter: Emitter, kind: str, start: str, stop: str, note: str = "", step: Callable[[], str] = lambda: "1"
 ) -> Iterator[str]:
-    """Emit a loop over ``range(start, stop)``. The ``with`` yields the loop index.
+    """Context manager that emits a loop over ``range(start, stop)`` and yields the loop index.
 
     `step` returns the increment. It is called after the body of the loop.
     """

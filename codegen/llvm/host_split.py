@@ -91,7 +91,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self) -> Iterator[str]:
-        """Emit a loop over the blocks that sets the block indices. The ``with`` yields the number of a block."""
+        """Context manager that emits a loop over blocks, sets the block indices, and yields the number of a block."""
         count = "1"
         with range_loop(self, "i64", "%begin", "%end", step=lambda: count) as block:
             self.dialect.set_block_indices(self, block, self.split.axis)

@@ -281,7 +281,7 @@ class BarrierEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """A loop over the threads of a warp. The ``with`` yields the number and the lane (i32) of a thread."""
+    """Context manager that emits a loop over a warp's threads and yields the number and the lane (i32) of a thread."""
 
     def __init__(self, emitter: BarrierEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

@@ -20,7 +20,7 @@ def text_global(emitter: Emitter, text: str) -> str:
 
 
 def print_values(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call of the driver's vprintf. Its arguments take 8 bytes each in local memory."""
+    """Emit a call of the driver's vprintf. Each argument occupies 8 bytes of local memory."""
     pieces = [piece.replace("%", "%%") for piece in operation.attributes["pieces"]]
     formats = operation.attributes.get("formats", ()) or ("",) * len(operation.operands)
     line = pieces[0]

@@ -44,7 +44,7 @@ def _alignment(function: Function) -> int:
 
 
 def _call_internal(emitter: Emitter, function: Function) -> str:
-    """Emit a call of the function, with arguments converted to its internal types."""
+    """Emit a call of `function`, with arguments converted to the function's internal types."""
     arguments = []
     for k, value in enumerate(function.parameters):
         text = f"%arg.{k}"

@@ -185,7 +185,7 @@ def vote(emitter: Emitter, operation: Operation) -> None:
 
 
 def match(emitter: Emitter, operation: Operation) -> None:
-    """Emit the mask of the lanes whose values have the same bits.
+    """Emit the mask of the lanes that hold the same bits.
 
     For the kind "all", the results are the mask of all lanes or 0, and whether all lanes have the same bits.
     """

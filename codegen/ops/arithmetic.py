@@ -140,7 +140,8 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers by repeated squaring with wraparound, or None for floats, which have a lowering."""
+    """Return the power of integers by repeated squaring with wraparound, or None for floats, whose power has a
+    lowering."""
     if _is_float(x):
         return None
     assert isinstance(x.type, np.dtype)

@@ -1,4 +1,4 @@
-"""The definition of an op. All properties of a scalar operation are in one place."""
+"""The definition of an op, which contains all properties of a scalar operation."""
 
 from __future__ import annotations
 

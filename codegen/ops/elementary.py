@@ -106,7 +106,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**n, computed in three steps. No factor overflows, and a subnormal result is rounded once."""
+    """Return x * 2**exponent, computed in three steps. No factor overflows, and a subnormal result is rounded once."""
     n = b.cast(exponent, np.int64)
     kind = x.type
     assert isinstance(kind, np.dtype)

@@ -174,7 +174,7 @@ def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: 
 
 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
-    """Return the bits of one draw: the part of `width` bits that a position selects. Part 0 has the lowest bits."""
+    """Return the `width` bits of the word `bits` that belong to the draw at `position`. The lowest bits come first."""
     if width == 64:
         return bits
     return bits >> (position & 64 // width - 1) * width & (1 << width) - 1

@@ -85,7 +85,7 @@ SHARED = 16
 
 
 def _vectors(inside: list[Operation]) -> int:
-    """Return the number of vectors that an iteration processes. Two vectors hide the latency of instructions."""
+    """Return the number of vectors per iteration: two, to hide latency, or one if many registers are in use."""
     own = {v for o in inside for v in o.results}
     read = {v for o in inside if o.opcode not in STRUCTURAL for v in o.operands}
     shared = [v for v in read - own if isinstance(v.type, np.dtype) and v.type.kind == "f"]
@@ -157,7 +157,7 @@ _TURNS = 8
 
 
 def _serial_loops(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
-    """Return the loops that must not run in lanes because of a rounding reduction.
+    """Return the loops that must not be vectorized because that would change the order of a rounding reduction.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the attribute ``across``.
     """

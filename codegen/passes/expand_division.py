@@ -221,7 +221,7 @@ class _Writer:
         return r if b in self.constants else self.fma(self.residual(b, r), r, r)
 
     def rough_reciprocal(self, b: Value) -> Value:
-        """Return an approximation of 1/b. For a constant b it is correctly rounded."""
+        """Return an approximation of 1/b, or the correctly rounded 1/b if b is a constant."""
         known = self.constants.get(b)
         if known is None:
             return self.approximate("reciprocal", b)

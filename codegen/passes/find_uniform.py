@@ -113,7 +113,7 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
-    """Return whether each load of a variable in a block follows a store. Variables in `written` are already stored."""
+    """Return whether a store precedes each load of a variable in a block. Variables in `written` are already stored."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] is variable and variable not in written:

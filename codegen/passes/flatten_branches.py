@@ -149,7 +149,7 @@ def _leaves(operation: Operation) -> bool:
 
 
 def flatten_branches(function: Function, index_dtype: np.dtype) -> Function | None:
-    """Return the function as straight-line code, or None if that is not possible."""
+    """Return the function as straight-line code, or None if the function cannot be flattened."""
     builder = KernelBuilder(function.name, index_dtype)
     flattener = _Flattener(builder)
     try:

@@ -15,7 +15,7 @@ EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
 def rounds(loop: Operation) -> bool:
-    """Return whether a loop's reduction rounds its results. If so, its order affects the bits."""
+    """Return whether a loop's reduction rounds its results, so that the order of the reduction affects the bits."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in EXACT for name in loop.attributes.get("combine", ())

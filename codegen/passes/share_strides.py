@@ -127,7 +127,7 @@ class _Finder:
         return StridedLoop(variable, label, start, stop, step, test)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation may run once for all threads: it is a computation or a load of a variable."""
+        """Return whether an operation is a computation or a load of a variable, and so may run once for all threads."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL

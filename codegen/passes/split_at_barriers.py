@@ -231,7 +231,7 @@ class _Splitter:
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 
     def in_step(self, o: Operation) -> bool:
-        """Return whether all threads that reach an operation reach it together.
+        """Return whether all threads that reach an operation do so together.
 
         Only enclosing branches in `BarrierSplit.in_step` may separate the threads.
         """
@@ -357,7 +357,8 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches for which all lanes of a warp must arrive if any lane does."""
+        """Find the synchronization points in branches that require all lanes of a warp to arrive if any lane
+        arrives."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():

@@ -1,4 +1,4 @@
-"""Split loops that choose between concatenated parts by their index, so that the middle range needs no choice.
+"""Split loops over concatenated arrays at the borders, so that the middle range needs no test of the index.
 
 In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
 the attribute ``likely``. Out: a loop with inner loops tests once per index whether all choices have their likely
@@ -103,7 +103,7 @@ class _Splitter:
     # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
-        """Return the comparisons of a parallel loop's index that select parts, with their likely results.
+        """Return the comparisons by which a parallel loop's index selects branches, with their likely results.
 
         Return an empty dict for loops that cannot be split.
         """

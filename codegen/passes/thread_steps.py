@@ -121,7 +121,7 @@ class ThreadSteps:
         return ["contiguous" if step == size else step for step, size in found]
 
     def walk_on(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether each access has a stride of 0 or one element, in either direction, or a symbolic stride.
+        """Return whether the stride of each access is 0, one element in either direction, or symbolic.
 
         A symbolic stride has a known form, and a value that is known only at run time. Accesses to the arrays in `kept`
         do not qualify, since each thread has a copy of these arrays in adjacent memory.
@@ -155,7 +155,8 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of the sum of two indices with the strides `x` and `y`, of which at most one is constant."""
+    """Return the stride of the sum of two indices with the strides `x` and `y`. At most one of the strides is
+    constant."""
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]

@@ -205,7 +205,7 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """Emit each operation once per column, or only once if its result is the same for all columns."""
+        """Emit each operation once per column, or only once if the result is the same for all columns."""
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)

@@ -43,7 +43,7 @@ def write(kernel: Kernel, nest: Nest, decision: Elements, target: Target) -> Ker
 def _write_loop(
     kernel: Kernel, nest: Nest, lanes: int, vectors: Sequence[str], decision: Elements, target: Target
 ) -> Kernel:
-    """Emit a kernel that consists of one loop.
+    """Lower a pointwise kernel that consists of a single loop.
 
     Threads compute whole vectors of `lanes` elements. The first threads also compute the remainder.
 

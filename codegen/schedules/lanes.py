@@ -271,7 +271,7 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether even an invalid lane may load: the memory exists and does not change."""
+        """Return whether an invalid lane may load from `pointer`, because the memory exists and does not change."""
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(
@@ -311,7 +311,8 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return a vector access as a base index, a constant distance from the base, and the offset of each lane."""
+        """Return the base index of a vector access, its constant distance from the base, and the offset of each
+        lane."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]

@@ -68,7 +68,7 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """Return the kernel with look-back descriptors, or None if it does not scan rows that are longer than one tile.
+    """Return the kernel with look-back descriptors, or None if the kernel scans no rows longer than one tile.
 
     Parameters
     ----------
@@ -207,7 +207,8 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Within the ``with`` block, access memory in whole vectors if `whole` holds, otherwise element by element."""
+        """Context manager in which memory is accessed in whole vectors if `whole` is true, otherwise element by
+        element."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.inside():

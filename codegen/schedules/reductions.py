@@ -66,7 +66,7 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this thread is the first thread of an existing item."""
+        """Return whether this thread is the first thread of an item. It is false for threads beyond the last item."""
         assert self.active is not None
         return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
 

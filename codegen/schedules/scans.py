@@ -282,7 +282,7 @@ class TileScanner:
             w.builder.store(self.held, self.warp, carried)
 
     def warp_totals(self) -> tuple[Value, Value]:
-        """Return the total of the previous warps, and the total of all warps. A barrier must come before this code."""
+        """Return the total of the previous warps, and the total of all warps. Call this method after a barrier."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):

@@ -99,7 +99,7 @@ def _without_arithmetic(dtype: np.dtype) -> bool:
 
 
 class _Constructor(type):
-    """Metaclass of Numba's array classes. Calling a class creates an array, which is an instance of the class."""
+    """Metaclass of `DeviceNDArray` and `DeviceRecord`. Calling one of these classes creates an array."""
 
     makes: tuple[type, ...]
 

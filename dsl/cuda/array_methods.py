@@ -64,7 +64,7 @@ def bind(self: Array, stream: object = 0) -> Array:
 
 
 def getitem(self: Array, item: object, stream: object = 0) -> Any:
-    """Return ``self[item]``, as the method of Numba's arrays does.
+    """Return ``self[item]``. Numba's device arrays have this method.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def getitem(self: Array, item: object, stream: object = 0) -> Any:
 
 
 def setitem(self: Array, key: Any, value: Any, stream: Any = 0) -> None:
-    """Assign ``self[key] = value``, as the method of Numba's arrays does.
+    """Assign ``self[key] = value``. Numba's device arrays have this method.
 
     Examples
     --------

@@ -366,7 +366,7 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return True: kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
+    """Return True, since kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
 
     Examples
     --------
@@ -468,7 +468,7 @@ class Runtime:
     """The type of `cuda.runtime`, which gives the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the driver's CUDA version. Without a driver, return that of the newest PTX version that weft emits."""
+        """Return the driver's CUDA version, or without a driver that of the newest PTX version that weft emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 

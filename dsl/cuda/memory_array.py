@@ -39,7 +39,7 @@ class DeviceAddress(ctypes.c_void_p):
 
 
 class MemoryArray:
-    """An array of any dtype over the bytes of a storage, for kernels and copies. It has no arithmetic.
+    """An array of any dtype over the bytes of a storage, for kernels and copies. It supports no arithmetic.
 
     A 0-d array of records is a single record.
 
@@ -145,7 +145,7 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array with the same layout, from which layouts of views are computed.
+        """Return a NumPy array with the same layout, by which the layouts of views are computed.
 
         Its memory must not be accessed.
         """
@@ -174,11 +174,11 @@ class MemoryArray:
         self._at(key).fill(value)
 
     def getitem(self, item: object, stream: object = 0) -> Any:
-        """Return ``self[item]``, as the method of Numba's arrays does."""
+        """Return ``self[item]``. Numba's device arrays have this method."""
         return self[item]
 
     def setitem(self, key: object, value: object, stream: object = 0) -> None:
-        """Assign ``self[key] = value``, as the method of Numba's arrays does."""
+        """Assign ``self[key] = value``. Numba's device arrays have this method."""
         self[key] = value
 
     def transpose(self, axes: Any = None) -> MemoryArray:
@@ -192,7 +192,7 @@ class MemoryArray:
         return self._like(shadow.squeeze(axis), shadow)
 
     def reshape(self, *shape: Any, order: Any = "C") -> MemoryArray:
-        """Return a view with another shape. Raises ValueError if that needs a copy."""
+        """Return a view with another shape. Raises ValueError if reshaping requires a copy."""
         if not self.is_c_contiguous() or order not in ("C", "A"):
             raise ValueError("only arrays without gaps, in C order, can be reshaped in place: copy_to_host first")
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape

@@ -31,7 +31,7 @@ MOST_SLOTS = 1 << 13
 
 
 def elements_of(function: HostFunction) -> int:
-    """Return the minimum number of elements for which an additional thread pays."""
+    """Return the minimum number of elements that justifies an additional thread."""
     return max(1, GRAIN * INSTRUCTIONS // (INSTRUCTIONS + function.cost))
 
 
@@ -46,7 +46,7 @@ def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN)
 
 
 def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int, int]:
-    """Return how a kernel's work is divided among threads.
+    """Return the division of a kernel's work among threads.
 
     The result is the extent of the kernel's outermost loop, the chunk size, the number of threads, and the nanoseconds
     after which sleeping threads are woken.

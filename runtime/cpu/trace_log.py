@@ -57,7 +57,7 @@ FULL = ctypes.CFUNCTYPE(None)(_full)
 
 @contextmanager
 def tracing(width: int, reader: Reader) -> Iterator[None]:
-    """Pass the events of the launch in the ``with`` block to `reader`.
+    """Context manager that passes the events of a launch to `reader`.
 
     All events have been read at the end of the block.
 

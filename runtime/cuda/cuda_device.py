@@ -178,7 +178,7 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices by cuBLAS. Return False if cuBLAS is missing or does not support the operands.
+        """Multiply matrices by cuBLAS. Return False if cuBLAS is not installed or does not support the operands.
 
         A matrix is given by its address, shape, and strides in elements.
         """
@@ -187,7 +187,7 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. PTX is assembled by nvJitLink if that is installed, otherwise by the driver."""
+        """Load a kernel. nvJitLink assembles the PTX if it is installed, otherwise the driver does."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:

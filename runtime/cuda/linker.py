@@ -85,7 +85,7 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield copies of the PTX with the register limits that its comment proposes, then one without a limit."""
+    """Yield copies of the PTX, one for each register limit that its comment proposes, then one without a limit."""
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():

@@ -1,4 +1,4 @@
-"""Loaded modules of a GPU. A module is unloaded when none of its kernels can run any more.
+"""Loaded modules of a GPU. A module is unloaded when none of its kernels can run anymore.
 
 In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if nvJitLink
 is installed and the driver accepts the code. Otherwise the driver's own compiler loads it, and an error contains the

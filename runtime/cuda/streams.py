@@ -219,7 +219,7 @@ class StreamOrder:
         self._beside: CudaStream | None = None
 
     def create(self, handle: int | None, owner: object = None) -> CudaStream:
-        """Return the stream with a CUDA handle, or a new stream for None.
+        """Return the stream with the CUDA handle `handle`, or a new stream if `handle` is None.
 
         The handle 0 is the device's own stream. For other handles, the result wraps the CUDA stream and keeps `owner`
         alive.
@@ -307,7 +307,7 @@ class StreamOrder:
                     self.own.turn = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Before `stream` uses a block, make it wait for other streams' work on this block.
+        """Before `stream` uses a block, make the stream wait for other streams' work on the block.
 
         None is the stream of the calling thread.
         """

@@ -64,7 +64,7 @@ def find_tool(name: str) -> str | None:
 
 
 def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
-    """Load the first of several shared libraries that is found. Return None if none is.
+    """Load the first of the shared libraries `names` that is found. Return None if no library is found.
 
     Each library is searched for in the system, then in the toolkit.
     """

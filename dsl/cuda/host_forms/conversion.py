@@ -93,7 +93,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float, in the rounding direction that `choose` implements.
+    """Return a function that converts an integer to a float, rounded by `choose`.
 
     `parts` returns the nearest float and its error.
     """

@@ -175,7 +175,7 @@ class Compiler(Variables):
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise the error that `kind` names, without a source location. The enclosing expression adds the location."""
+        """Raise the error that `kind` names. The enclosing expression adds the source location."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
@@ -364,7 +364,7 @@ class Compiler(Variables):
         b.leave(self.exit)
 
     def error_record(self) -> Value:
-        """Return the hidden parameter that points to the error report of 16 int64 words."""
+        """Return the hidden parameter that points to the error report, an array of 16 int64 words."""
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
         return self.errors
@@ -376,7 +376,8 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return a hidden index parameter, appended on first use. `what` names the number that a launch passes."""
+        """Return a hidden index parameter, which is appended on first use. `what` names the number that a launch
+        passes."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))

@@ -28,7 +28,7 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 
 
 class DeviceFunction:
-    """A function that kernels can call. Python code calls it like any function.
+    """A function that kernels can call. Python code can call it like any other function.
 
     With signatures, a call uses the first one that fits best: numbers are cast to its argument types, and the result is
     cast to its result type.

@@ -134,7 +134,7 @@ class SimulatedThread(Protocol):
         ...
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for the time when the grid of this thread has ended."""
+        """Schedule a kernel launch for the end of this thread's grid."""
         ...
 
 

@@ -53,7 +53,7 @@ class Source:
 
 
 def source_of(function: FunctionType) -> Source:
-    """Return the source of a function. Raises KernelSyntaxError if the function has none that can be read."""
+    """Return the source of a function. Raises KernelSyntaxError if the source cannot be read."""
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 

@@ -342,7 +342,8 @@ def _match(frame: FunctionFrame, node: ast.Match) -> bool:
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """Compile the guard and the body of a case whose pattern matches. Return whether control can reach their end."""
+    """Compile the guard and the body of a case whose pattern matches. Return whether control can reach the body's
+    end."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
     if case.guard is not None:

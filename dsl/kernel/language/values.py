@@ -246,7 +246,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable whose value exists only at compile time, so it cannot change at run time."""
+    """The kind of a variable whose value exists only at compile time and cannot change at run time."""
 
     text: str
 
@@ -297,7 +297,7 @@ def is_none(kind: Kind | None) -> bool:
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable to which `array` and similar arrays can be assigned.
+    """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
 
     Return None for local arrays of records and text.
     """
@@ -319,12 +319,12 @@ def is_text_dtype(dtype: np.dtype) -> bool:
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether arrays of a dtype are accessed through pointers to bytes, as arrays of records and text are."""
+    """Return whether arrays of `dtype`, such as records and text, are accessed through pointers to bytes."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of the pointers through which elements are accessed.
+    """Return the dtype of the pointers through which elements of `dtype` are accessed.
 
     It is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """
@@ -339,7 +339,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the types of operands with Python int and float replaced by bfloat16 if an operand is bfloat16.
+    """Return the types `kinds`, with Python int and float replaced by bfloat16 if an operand is bfloat16.
 
     NumPy does so for its own float dtypes, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """

@@ -178,7 +178,7 @@ class Variables:
         return variable.kind
 
     def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
-        """Return the kind of a variable to which arrays like `array` are assigned.
+        """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
 
         Local arrays must then be allocated in an arena, so that an offset identifies them at run time.
         """
@@ -353,13 +353,13 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Forget a variable's kind, so that the next iteration of an unrolled loop can give it another one."""
+        """Forget a variable's kind, so that it can have another kind in the next iteration of an unrolled loop."""
         variable.kind = None
         variable.run = -1
         variable.later = None
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """Within the ``with`` block, emit operations at the start of the kernel."""
+        """Context manager in which operations are emitted at the start of the kernel."""
         with self.builder.at(0):
             yield

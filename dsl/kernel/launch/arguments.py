@@ -1,4 +1,4 @@
-"""Kernel arguments: their descriptors, by which kernels are specialized, and the 64-bit words passed at a launch.
+"""Kernel arguments: descriptors, by which kernels are specialized, and the 64-bit words that launches pass.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
 specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a

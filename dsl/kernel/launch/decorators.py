@@ -91,7 +91,7 @@ def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any
 
 
 def literal_unroll(container: Any) -> Any:
-    """Return a tuple unchanged. Numba needs this function in loops over tuples; weft always unrolls such loops.
+    """Return a tuple unchanged. Numba needs this function in loops over tuples, which weft always unrolls.
 
     Examples
     --------

@@ -122,7 +122,7 @@ class DispatchedLaunch:
             face.launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the device of the arguments, on which the kernel runs."""
+        """Return the device of the arguments `given`, on which the kernel runs."""
         return _device_of(given)
 
     def choose_index(self) -> np.dtype:

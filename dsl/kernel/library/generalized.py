@@ -41,7 +41,7 @@ def parse_layout(text: str) -> tuple[Layout, Layout]:
 
 
 class GeneralizedFunction:
-    """A generalized ufunc, created by `weft.guvectorize`. It applies a function of subarrays over all outer axes."""
+    """A generalized ufunc, created by `weft.guvectorize`. It applies a function of subarrays at each outer index."""
 
     def __init__(self, function: FunctionType, layout: str, signatures: Any = (), options: Any = None) -> None:
         self.function = function.function if isinstance(function, DeviceFunction) else function
@@ -205,7 +205,7 @@ class GeneralizedFunction:
 
 
 def _over_outer_axes(function: FunctionType) -> Any:
-    """Return a kernel whose threads each call the function for one index of the outer axes."""
+    """Return a kernel in which each thread calls the function for one index of the outer axes."""
 
     def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]
         i = cuda.grid(1)

@@ -127,7 +127,7 @@ class Tile:
         return laneid & (self.width - 1)
 
     def meta_group_size(self) -> int:
-        """Return the number of tiles of this width in the block."""
+        """Return the number of tiles with `width` lanes in the block."""
         return (blockDim.x * blockDim.y * blockDim.z + self.width - 1) // self.width
 
     def meta_group_rank(self) -> int:

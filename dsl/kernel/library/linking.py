@@ -1,4 +1,4 @@
-"""Linking of kernels with separately compiled code, and calls of its functions (`cuda.declare_device`).
+"""Linking of kernels with separately compiled code, and calls of functions in this code (`cuda.declare_device`).
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. By Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and

@@ -281,7 +281,7 @@ def _identifier(name: str) -> str:
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:
-    """Return an op's reference: a function that calls the user's function for each element of NumPy arrays."""
+    """Return the reference of an op: a function that calls the user's function for each element of NumPy arrays."""
 
     def run(*operands: Any) -> Any:
         def one(*values: Any) -> Any:
@@ -295,7 +295,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 
 @functools.lru_cache(maxsize=256)
 def _over_elements(function: Any, options: Any) -> KernelDispatcher:
-    """Return a kernel whose threads each compute one element of the output by a call of the function."""
+    """Return a kernel in which each thread calls the function once and computes one element of the output."""
 
     def over_elements(inputs: Any, out: Any) -> None:
         i = cuda.grid(1)

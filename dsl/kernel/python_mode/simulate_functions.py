@@ -127,7 +127,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
 
 
 class _View:
-    """A stand-in for a module, with some members replaced."""
+    """A stand-in for a module, in which some members are replaced."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module

@@ -118,7 +118,7 @@ class RunningThread:
         self.ended = False
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for the time when the grid of this thread has ended."""
+        """Schedule a kernel launch for the end of this thread's grid."""
         self.launch.children.append(start)
 
     def number(self, path: str) -> int:
@@ -148,7 +148,8 @@ class RunningThread:
             raise
 
     def synchronize(self, scope: Scope, path: str, value: object, fold: Fold, lanes: int = 0) -> Any:
-        """Wait at a synchronization point, and return this thread's result of `fold` on the values of all threads."""
+        """Wait at a synchronization point. Return this thread's part of the result of `fold` on the values of all
+        threads."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, fold)
@@ -237,7 +238,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run a simulated thread to its end, and then other simulated threads until none is left for this stack."""
+        """Run `thread` to its end, then any simulated threads that the scheduler starts on this stack."""
         launch = self._launch
         before = running.thread
         try:
@@ -257,7 +258,7 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """Return the next simulated thread to start on this stack, or None. Meanwhile, other stacks may run."""
+        """Return the next simulated thread to start on this stack, or None. Other stacks may run in the meantime."""
         launch = self._launch
         thread = launch.choose()
         if thread is None:
@@ -449,7 +450,7 @@ class SimulatedLaunch:
         return True
 
     def _report_stuck(self) -> bool:
-        """Record a DivergenceError if the threads of a block wait for each other. Return whether that is the case."""
+        """Record a DivergenceError if the threads of a block wait for each other. Return whether they do."""
         for block in self._blocks:
             if any(key[0] != "grid" for key in block.arrived):
                 return self._diverge(block.threads, f"block {block.index}")

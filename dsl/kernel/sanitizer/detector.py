@@ -62,7 +62,7 @@ class Finding:
 
 
 class ThreadState:
-    """The state of a thread: the number of barriers that it has passed, its vector clock, and the group it waits with.
+    """The state of a thread: the number of barriers passed, the vector clock, and the group of threads it waits with.
 
     `now` identifies the current moment in the record of an access: the thread, its numbers of block barriers and grid
     barriers, and its clock.
@@ -284,7 +284,7 @@ class Detector:
     def analyse_repeated(
         self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row
     ) -> None:
-        """Analyse an access to an address that was accessed before, or an atomic operation."""
+        """Analyse an atomic operation, or an access to an address that was accessed before."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -423,7 +423,7 @@ class Detector:
         block.threads = []
 
     def report_stuck(self) -> None:
-        """Report the threads of the current block that wait for other threads of their warp without end."""
+        """Report the threads of the current block that wait forever for other threads of their warp."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True

@@ -26,7 +26,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class SiteKind(IntEnum):
-    """The kind of operation that a site instruments. Memory accesses come first."""
+    """The kind of operation that a site instruments. Memory accesses have the lowest values."""
 
     READ = 0
     WRITE = 1
@@ -103,7 +103,7 @@ class Tracer:
         self._named: dict[tuple[int, str], tuple[ArrayValue, ArrayValue]] = {}
 
     def begin(self, c: Compiler, name: str) -> KernelBuilder:
-        """Forget the sites of the previous run of the compiler, and return a kernel builder for the next run."""
+        """Remove the sites of the previous compiler run, and return a kernel builder for the next run."""
         self.sites = []
         self._named = {}
         self.c = c

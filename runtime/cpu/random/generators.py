@@ -201,7 +201,7 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 
 
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
-    """Fill a C-contiguous array with a draw. Return False, with the generator unchanged, if NumPy has to draw."""
+    """Fill a C-contiguous array with a draw. If NumPy has to draw, return False and leave the generator unchanged."""
     if engine_of(generator.bit_generator) is None:
         return False
     fill = partial(fill_with_draw, values, generator, draw)

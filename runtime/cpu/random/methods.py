@@ -15,7 +15,7 @@ from weft.runtime.llvm_files import read_llvm
 
 
 class Drawing(NamedTuple):
-    """A method of a generator that draws standard numbers, as native code implements it.
+    """The native implementation of a generator's method that draws standard numbers.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element takes half of an output or less, so that an unused half is taken first."""
+        """Whether an element uses half of an output or less. An unused half is then consumed first."""
         return 0 < self.bits < 64
 
 

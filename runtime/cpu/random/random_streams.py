@@ -313,7 +313,7 @@ class Reader(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[Reader]
 ) -> bool:
-    """Run a kernel that reads streams. Their elements are drawn block by block, and never stored as a whole.
+    """Run a kernel that reads streams. The elements are drawn block by block, and never stored as a whole.
 
     Return False if this is not possible. The kernel then has not run.
     """

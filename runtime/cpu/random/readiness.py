@@ -1,4 +1,4 @@
-"""Rules for when the native code of random draws is compiled and loaded.
+"""Rules that decide when the native code of random draws is compiled and loaded.
 
 In: functions that obtain and check code. Out: the code, once enough elements were drawn. Invariant: code is used only
 if it passed its check.

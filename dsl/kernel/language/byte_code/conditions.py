@@ -91,7 +91,7 @@ class Conditions:
         return False
 
     def _popped(self, number: int) -> int:
-        """Return the successor of a block if the block only pops a value, otherwise the block itself."""
+        """Return the successor of block `number` if the block only pops a value, otherwise `number`."""
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 

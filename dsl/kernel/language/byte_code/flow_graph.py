@@ -225,7 +225,7 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
 
 
 def _is_pending(flags: Flags) -> bool:
-    """Return whether the stack contains operands of an unfinished expression, besides the iterators of loops."""
+    """Return whether the stack contains operands of an unfinished expression. Iterators of loops are ignored."""
     return any(flag is None for flag in flags)
 
 

@@ -28,7 +28,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 
 def read_function(code: CodeType) -> Tree:
-    """Return the syntax tree of a function. Raises Unreadable, with a line number, if it cannot be reconstructed."""
+    """Return the syntax tree of a function. Raises Unreadable, with a line number, if reconstruction fails."""
     try:
         tree = _read(code)
         if equals(tree, code):
@@ -203,7 +203,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
 
 
 def _modules(code: CodeType) -> set[str]:
-    """Return the global names that the code uses as modules, as `math` in the call ``math.sqrt(x)``."""
+    """Return the names of globals that `code` uses as modules, such as `math` in ``math.sqrt(x)``."""
     rows = decode(code)
     found: set[str] = set()
     for first, second, third, fourth in zip(rows, rows[1:], rows[2:], rows[3:], strict=False):
