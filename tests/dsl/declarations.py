@@ -81,7 +81,7 @@ PARAMETERS = (
         "casting": "str",
         "indexing": "str",
     }
-    | {"axis": "int | None", "k": "int", "n": "int"}
+    | {"axis": "int | None", "n": "int"}
 )
 
 
