@@ -1,54 +1,17 @@
-"""NumPy's `real`, `imag`, `astype` and `copyto`."""
+"""NumPy's `copyto`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weft.dsl.arrays import methods
 from weft.dsl.arrays.array import Array
 from weft.dsl.functions import selection
 from weft.dsl.functions.creation import asarray
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Output
-    from weft.runtime import Device
-
-
-def real(val: ArrayLike) -> Any:
-    """Return the real part, like `numpy.real`.
-
-    Examples
-    --------
-    >>> wf.real([1 + 2j, 3 - 4j])
-    array([1., 3.])
-    """
-    return val.real if isinstance(val, (int, float, complex)) else asarray(val).real
-
-
-def imag(val: ArrayLike) -> Any:
-    """Return the imaginary part, like `numpy.imag`.
-
-    Examples
-    --------
-    >>> wf.imag([1 + 2j, 3 - 4j])
-    array([ 2., -4.])
-    """
-    return val.imag if isinstance(val, (int, float, complex)) else asarray(val).imag
-
-
-def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None) -> Array:
-    """Cast an array to a dtype, like `numpy.astype`.
-
-    For integer dtypes, out-of-range floats saturate and NaN becomes 0.
-
-    Examples
-    --------
-    >>> wf.astype(wf.asarray([1.7, -2.7, np.nan]), np.int32)
-    array([ 1, -2,  0], dtype=int32)
-    """
-    return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
 
 
 def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:

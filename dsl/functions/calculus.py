@@ -1,4 +1,4 @@
-"""Differences, integrals and interpolation, composed of slices and arithmetic.
+"""Differences and interpolation, composed of slices and arithmetic.
 
 In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: operations have NumPy's order, so
 results have NumPy's bits. Rare options use NumPy on the host.
@@ -14,24 +14,19 @@ from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import normalize_axes, normalize_axis
-from weft.dsl.functions.creation import zeros_like
+from weft.dsl.arrays.validation import normalize_axes
 from weft.dsl.functions.histograms import FEW, rank
-from weft.dsl.functions.joining import concatenate, diff, stack
-from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
-from weft.dsl.functions.reductions import accumulate
-from weft.dsl.functions.reductions import sum as sum_
+from weft.dsl.functions.joining import concatenate, stack
+from weft.dsl.functions.manipulation import moveaxis, ravel
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
-from weft.fusion import cast, constant
+from weft.fusion import cast
 from weft.runtime import device
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
+    from weft.dsl.arrays.annotations import ArrayLike
 
 _INT64 = np.dtype(np.int64)
-# Maximum number of terms of a polynomial that are recorded one by one.
-MOST_TERMS = 64
 
 
 def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
@@ -76,28 +71,6 @@ def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
     return concatenate([first, inner, last], axis).astype(values.dtype)
 
 
-@memoized
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
-    """Integrate along an axis by the trapezoidal rule, like `numpy.trapezoid`.
-
-    Examples
-    --------
-    >>> wf.trapezoid([1, 2, 3], dx=0.5)
-    np.float64(2.0)
-    """
-    values: Any = as_array(y)
-    place = normalize_axis(axis, values.ndim)
-    step: Any = dx
-    if x is not None:
-        marks = as_array(x)
-        step = diff(marks, axis=0 if marks.ndim == 1 else axis)
-        if marks.ndim == 1:
-            step = reshape(step, tuple(-1 if k == place else 1 for k in range(values.ndim)))
-    before: tuple[slice, ...] = (slice(None),) * place
-    upper, lower = values[(*before, slice(1, None))], values[(*before, slice(None, -1))]
-    return sum_(step * (upper + lower) / 2.0, axis=place)
-
-
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Any:
     """Compute differences of consecutive elements of the flat array, like `numpy.ediff1d`.
 
@@ -130,36 +103,6 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
     x, y = ([moveaxis(v, k, 0)[n] for n in range(3)] for v, k in pair)  # type: ignore[index]
     parts = [x[k - 2] * y[k - 1] - x[k - 1] * y[k - 2] for k in range(3)]
     return moveaxis(stack(parts, axis=-1), -1, axisc)
-
-
-def polyval(p: Any, x: Any) -> Any:
-    """Evaluate a polynomial by Horner's rule, like `numpy.polyval`. The coefficient of the highest power comes first.
-
-    Examples
-    --------
-    >>> wf.polyval([1, 0, -2], [0, 1, 2])
-    array([-2, -1,  2])
-    """
-    if not isinstance(x, Array) or isinstance(p, (Array, np.poly1d)) or np.ndim(p) != 1 or len(p) > MOST_TERMS:
-        return on_host(np.polyval, p, x)
-    found: Any = zeros_like(x)
-    for factor in np.asarray(p):
-        found = found * x + factor
-    return found
-
-
-@memoized
-def angle(z: ArrayLike, deg: bool = False) -> Any:
-    """Return the angle of complex numbers, like `numpy.angle`.
-
-    Examples
-    --------
-    >>> wf.angle([1.0, 1j, -1.0], deg=True)
-    array([  0.,  90., 180.])
-    """
-    values: Any = as_array(z)
-    found = np.arctan2(*((values.imag, values.real) if values.dtype.kind == "c" else (0, values)))
-    return found * (180 / np.pi) if deg else found
 
 
 def interp(
@@ -198,34 +141,4 @@ def interp(
         return where(values != values, values, found)
 
 
-def cumulative_sum(
-    x: ArrayLike,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: DTypeLike | None = None,
-    out: Output | None = None,
-    include_initial: bool = False,
-) -> Any:
-    """Return the cumulative sum along an axis, like `cumulative_sum` in the array API standard.
-
-    Examples
-    --------
-    >>> wf.cumulative_sum([1, 2, 3], include_initial=True)
-    array([0, 1, 3, 6])
-    """
-    values = as_array(x)
-    if axis is None:
-        values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]
-        if values.ndim != 1:
-            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-        axis = 0
-    if not include_initial:
-        return accumulate("add", values, axis, dtype, out)
-    found = accumulate("add", values, axis, dtype)
-    place = normalize_axis(axis, values.ndim)
-    first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
-    return concatenate([first, found], place, out)
-
-
-__all__ = ["angle", "cross", "cumulative_sum", "ediff1d", "gradient", "interp", "polyval", "trapezoid"]
+__all__ = ["cross", "ediff1d", "gradient", "interp"]

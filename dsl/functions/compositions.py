@@ -17,7 +17,8 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.call_sites import on_operands_device
-from weft.dsl.arrays.docstrings import FUNCTIONS, describe_function
+from weft.dsl.arrays.composed_docstrings import describe_composed
+from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.functions.own_names import OWN, find_own
@@ -51,9 +52,26 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
     plain = inspect.unwrap(getattr(function, "_implementation", function))
     assert isinstance(plain, FunctionType)
     made = _with_names(plain, _Names(plain.__globals__))
-    if plain.__name__ in FUNCTIONS:
-        made.__doc__ = describe_function(plain.__name__)
+    made.__doc__ = describe_composed(plain.__name__) or plain.__doc__
     return made
+
+
+def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a copy as `compose` does, whose result is memoized by call site and arguments."""
+    return memoized(compose(function))
+
+
+def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a memoized copy of a function that joins a sequence of arrays, such as `numpy.vstack`."""
+    composed = compose(function)
+
+    @wraps(composed)
+    def called(tup: Any, **options: Any) -> Any:
+        if not hasattr(tup, "__getitem__"):  # (in NumPy, a function beside the code checks this)
+            raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
+        return composed(tup, **options)
+
+    return memoized(called)
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,7 +94,7 @@ def compose_index(theirs: Any) -> Any:
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)
     members = {"__getitem__": on_operands_device(compose(index)), "concatenate": staticmethod(OWN["concatenate"])}
-    return type(kind.__name__, (kind,), {**members, "__doc__": describe_function(name)})()
+    return type(kind.__name__, (kind,), {**members, "__doc__": describe_composed(name)})()
 
 
 def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:

@@ -351,17 +351,6 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
         return _kind_of_result("svd")(right, found, left)
 
 
-def svdvals(x: ArrayLike, /) -> Any:
-    """Return the singular values, like `numpy.linalg.svdvals`.
-
-    Examples
-    --------
-    >>> wf.linalg.svdvals([[3.0, 0.0], [0.0, 2.0]])
-    array([3., 2.])
-    """
-    return svd(x, compute_uv=False)
-
-
 def cond(x: ArrayLike, p: Any = None) -> Any:
     """Return the condition number of a matrix, like `numpy.linalg.cond`.
 
@@ -468,6 +457,5 @@ __all__ = [
     "slogdet",
     "solve",
     "svd",
-    "svdvals",
     "tensorsolve",
 ]

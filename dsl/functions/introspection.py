@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, whole
-from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.composed_docstrings import describe_composed
 from weft.dsl.arrays.on_host import from_host, to_host
-from weft.dsl.functions import creation, reductions
+from weft.dsl.functions import reductions
 from weft.dsl.immediate.host_values import values_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
     def ask(*arguments: Any, **options: Any) -> Any:
         return from_host(function(*stand_in(arguments), **{k: stand_in(v) for k, v in options.items()}))
 
-    ask.__doc__ = describe_function(function.__name__)
+    ask.__doc__ = describe_composed(function.__name__)
     return ask
 
 
@@ -68,17 +68,6 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype:
     return np.min_scalar_type(stand_in(a) if np.ndim(a) else to_host(a))
 
 
-def isscalar(element: Any) -> bool:
-    """Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is not a scalar.
-
-    Examples
-    --------
-    >>> wf.isscalar(3.0), wf.isscalar(wf.asarray(3.0))
-    (True, False)
-    """
-    return np.isscalar(element)
-
-
 def isfortran(a: Any) -> bool:
     """Return whether an array is Fortran contiguous and not C contiguous, like `numpy.isfortran`.
 
@@ -88,51 +77,6 @@ def isfortran(a: Any) -> bool:
     True
     """
     return a.flags["F_CONTIGUOUS"] and not a.flags["C_CONTIGUOUS"]
-
-
-def iterable(y: Any) -> bool:
-    """Return whether a value can be iterated over, like `numpy.iterable`.
-
-    Examples
-    --------
-    >>> wf.iterable(wf.arange(3)), wf.iterable(3)
-    (True, False)
-    """
-    return np.iterable(y)
-
-
-def shape(a: ArrayLike) -> tuple[int, ...]:
-    """Return the lengths of the axes, like `numpy.shape`.
-
-    Examples
-    --------
-    >>> wf.shape([[1, 2, 3], [4, 5, 6]])
-    (2, 3)
-    """
-    return tuple(a.shape) if hasattr(a, "shape") else creation.asarray(a).shape
-
-
-def ndim(a: ArrayLike) -> int:
-    """Return the number of axes, like `numpy.ndim`.
-
-    Examples
-    --------
-    >>> wf.ndim([[1, 2, 3], [4, 5, 6]])
-    2
-    """
-    return len(shape(a))
-
-
-def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements of an array, or the product of its lengths along axes, like `numpy.size`.
-
-    Examples
-    --------
-    >>> wf.size([[1, 2, 3], [4, 5, 6]], axis=1)
-    3
-    """
-    lengths = shape(a)
-    return prod(lengths[k] for k in reductions.normalize_axes(axis, len(lengths)))
 
 
 class _Extent:
@@ -146,6 +90,18 @@ class _Extent:
             "strides": tuple(step * width for step in view[1]),
             "typestr": f"|V{width}",
         }
+
+
+def size(a: ArrayLike, axis: Any = None) -> int:
+    """Return the number of elements of an array, or the product of its lengths along axes, like `numpy.size`.
+
+    Examples
+    --------
+    >>> wf.size([[1, 2, 3], [4, 5, 6]], axis=1)
+    3
+    """
+    lengths = np.shape(stand_in(a))
+    return prod(lengths[k] for k in reductions.normalize_axes(axis, len(lengths)))
 
 
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:

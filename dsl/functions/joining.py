@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split and roll arrays, or compute their differences. Nothing is evaluated.
+"""NumPy's functions that join, split and roll arrays. Nothing is evaluated.
 
 Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """
@@ -18,10 +18,6 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import (
-    atleast_1d,
-    atleast_2d,
-    atleast_3d,
-    broadcast_to,
     expand_dims,
     ravel,
     reshape,
@@ -161,19 +157,6 @@ def stack(
 set_stack(stack)
 
 
-@memoized
-def vstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays row by row.
-
-    Examples
-    --------
-    >>> wf.vstack([[1, 2], [3, 4]])
-    array([[1, 2],
-           [3, 4]])
-    """
-    return concatenate([atleast_2d(a) for a in _listed(tup)], 0, dtype=dtype, casting=casting)
-
-
 def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
     """Join arrays row by row. Deprecated alias of `vstack`.
 
@@ -187,45 +170,7 @@ def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casti
            [3, 4]])
     """
     warn_user("`row_stack` alias is deprecated. Use `np.vstack` directly.", DeprecationWarning)
-    return vstack(tup, dtype=dtype, casting=casting)
-
-
-@memoized
-def hstack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays column by column.
-
-    Examples
-    --------
-    >>> wf.hstack([[1, 2], [3, 4]])
-    array([1, 2, 3, 4])
-    """
-    found = [atleast_1d(a) for a in _listed(tup)]
-    return concatenate(found, 0 if found and found[0].ndim == 1 else 1, dtype=dtype, casting=casting)
-
-
-@memoized
-def dstack(tup: Sequence[ArrayLike]) -> Array:
-    """Join arrays along the third axis.
-
-    Examples
-    --------
-    >>> wf.dstack([[1, 2], [3, 4]]).shape
-    (1, 2, 2)
-    """
-    return concatenate([atleast_3d(a) for a in _listed(tup)], 2)
-
-
-@memoized
-def column_stack(tup: Sequence[ArrayLike]) -> Array:
-    """Join arrays along the second axis. Vectors become columns.
-
-    Examples
-    --------
-    >>> wf.column_stack([[1, 2], [3, 4]])
-    array([[1, 3],
-           [2, 4]])
-    """
-    return concatenate([a if a.ndim > 1 else reshape(a, (-1, 1)) for a in map(asarray, _listed(tup))], 1)
+    return np.vstack([asarray(a) for a in tup], dtype=dtype, casting=casting)  # type: ignore
 
 
 def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
@@ -265,35 +210,6 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list
     return array_split(array, sections, axis)
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
-    """Split an array into views of its columns.
-
-    Examples
-    --------
-    >>> left, right = wf.hsplit(wf.asarray([[1, 2], [3, 4]]), 2)
-    >>> right
-    array([[2],
-           [4]])
-    """
-    if not asarray(ary).ndim:
-        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
-    return split(ary, indices_or_sections, 0 if asarray(ary).ndim == 1 else 1)
-
-
-def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike) -> list[Array]:
-    """Split an array into views of its rows.
-
-    Examples
-    --------
-    >>> top, bottom = wf.vsplit(wf.asarray([[1, 2], [3, 4]]), 2)
-    >>> bottom
-    array([[3, 4]])
-    """
-    if asarray(ary).ndim < 2:
-        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return split(ary, indices_or_sections, 0)
-
-
 @memoized
 def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     """Shift elements cyclically along axes.
@@ -324,32 +240,3 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
             lead = (slice(None),) * k
             array = concatenate([array[(*lead, slice(length - by, None))], array[(*lead, slice(0, length - by))]], k)
     return array if array is not a else array.copy()
-
-
-@memoized
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Array:
-    """Compute differences of consecutive elements along an axis.
-
-    Examples
-    --------
-    >>> wf.diff([1, 4, 9, 16])
-    array([3, 5, 7])
-    """
-    if n < 0:
-        raise ValueError(f"order must be non-negative but got {n}")
-    if n == 0:
-        return a
-    array = asarray(a)
-    place = normalize_axis(axis, array.ndim)
-    parts = [x if x is not None else None for x in (prepend, append)]
-    if any(p is not None for p in parts):
-        shape = (*array.shape[:place], 1, *array.shape[place + 1 :])
-        ends = [
-            None if p is None else (broadcast_to(asarray(p), shape) if not np.ndim(p) else asarray(p)) for p in parts
-        ]
-        array = concatenate([p for p in (ends[0], array, ends[1]) if p is not None], place)
-    lead = (slice(None),) * place
-    for _ in range(n):
-        ahead, behind = array[(*lead, slice(1, None))], array[(*lead, slice(None, -1))]
-        array = ahead != behind if array.dtype.kind == "b" else ahead - behind
-    return array

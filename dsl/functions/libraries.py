@@ -70,4 +70,4 @@ def names_of(module: str) -> set[str]:
     return {name for name in namespace.__all__ if not isinstance(getattr(namespace, name), type)} - {"test"}
 
 
-__all__ = ["TABLE", "Service", "describe_libraries", "names_of"]
+__all__ = ["Service", "describe_libraries", "names_of"]

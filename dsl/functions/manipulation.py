@@ -177,22 +177,6 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     return transpose(array, order)
 
 
-def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
-    """Move an axis backward until it is before another axis, as a view.
-
-    Examples
-    --------
-    >>> wf.rollaxis(wf.ones((2, 3, 4)), 2).shape
-    (4, 2, 3)
-    """
-    array = asarray(a)
-    place = normalize_axis(axis, array.ndim)
-    to = start + array.ndim if start < 0 else start
-    if not 0 <= to <= array.ndim:
-        raise np.exceptions.AxisError(f"start must be between {-array.ndim} and {array.ndim}, not {start}")
-    return moveaxis(array, place, to - 1 if place < to else to)
-
-
 def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
     """Remove axes of length 1, as a view.
 
@@ -268,48 +252,6 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
     return tuple(a[...] if a.shape == shape else broadcast_to(a, shape) for a in found)
 
 
-def atleast_1d(*arrays: Any) -> Any:
-    """Return arrays with at least one axis.
-
-    Examples
-    --------
-    >>> wf.atleast_1d(3.0)
-    array([3.])
-    """
-    found = tuple(a if a.ndim >= 1 else reshape(a, (1,)) for a in map(asarray, arrays))
-    return found[0] if len(found) == 1 else found
-
-
-def atleast_2d(*arrays: Any) -> Any:
-    """Return arrays with at least two axes.
-
-    Examples
-    --------
-    >>> wf.atleast_2d([1, 2])
-    array([[1, 2]])
-    """
-    found = tuple(
-        a if a.ndim >= 2 else reshape(a, (1, -1)) if a.size or a.ndim else reshape(a, (1, 1))
-        for a in map(asarray, arrays)
-    )
-    return found[0] if len(found) == 1 else found
-
-
-def atleast_3d(*arrays: Any) -> Any:
-    """Return arrays with at least three axes.
-
-    Examples
-    --------
-    >>> wf.atleast_3d([1, 2]).shape
-    (1, 2, 1)
-    """
-    found = []
-    for a in map(asarray, arrays):
-        shape = a.shape
-        found.append(a if a.ndim >= 3 else reshape(a, {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}[a.ndim]))
-    return found[0] if len(found) == 1 else tuple(found)
-
-
 def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Flatten an array. Return a view if it is contiguous, otherwise a copy.
 
@@ -343,30 +285,6 @@ def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
     array = asarray(m)
     permuted = normalize_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in permuted else slice(None) for k in range(array.ndim))]
-
-
-def fliplr(m: ArrayLike) -> Array:
-    """Reverse the order of the columns.
-
-    Examples
-    --------
-    >>> wf.fliplr([[1, 2], [3, 4]])
-    array([[2, 1],
-           [4, 3]])
-    """
-    return flip(m, 1)
-
-
-def flipud(m: ArrayLike) -> Array:
-    """Reverse the order of the rows.
-
-    Examples
-    --------
-    >>> wf.flipud([[1, 2], [3, 4]])
-    array([[3, 4],
-           [1, 2]])
-    """
-    return flip(m, 0)
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:

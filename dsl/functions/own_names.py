@@ -24,17 +24,23 @@ from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import IMMEDIATE, default_device
 
+
+def _made_by(maker: str, names: str) -> str:
+    """Return the table entries of functions that a function of `functions.compositions` makes from NumPy's."""
+    return " ".join(f"{maker}:{name}" for name in names.split())
+
+
 # Names by module. ``new=old`` gives the module's own name, `old`, if it differs.
 _MODULES = {
     "functions.spaced_numbers": "linspace",
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange eye identity "
     "copy ascontiguousarray asanyarray=asarray asfortranarray",
-    "functions.triangles": "tril triu tri",
-    "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to "
-    "broadcast_arrays atleast_1d atleast_2d atleast_3d ravel flip fliplr flipud rot90 repeat tile diagonal trace matrix_transpose",
-    "functions.padding": "diag pad",
-    "functions.grids": "indices fromfunction meshgrid",
-    "functions.joining": "concatenate concat stack vstack hstack dstack column_stack array_split split hsplit vsplit roll diff"
+    "functions.triangles": "tril triu",
+    "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis squeeze expand_dims broadcast_to "
+    "broadcast_arrays ravel flip rot90 repeat tile diagonal trace matrix_transpose",
+    "functions.padding": "pad",
+    "functions.grids": "indices",
+    "functions.joining": "concatenate concat stack array_split split roll"
     + (" row_stack" if NUMPY_VERSION < (2, 5) else ""),
     "functions.reductions": "sum max min all any count_nonzero mean var std argmax argmin cumsum cumprod ptp "
     "average prod=prod_ amax=max amin=min",
@@ -44,27 +50,40 @@ _MODULES = {
     "functions.histograms": "bincount digitize histogram histogram2d searchsorted",
     "functions.sorting": "argpartition argsort lexsort partition sort",
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
-    "functions.sets": "intersect1d isin setdiff1d setxor1d union1d unique unique_all unique_counts unique_inverse unique_values",
+    "functions.sets": "isin setdiff1d unique",
     "functions.along_axis": "put_along_axis take_along_axis",
-    "functions.selection": "where clip take allclose append argwhere array_equal compress delete choose extract flatnonzero isclose nan_to_num place putmask select",
+    "functions.selection": "where clip take compress delete choose isclose nan_to_num place putmask",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "functions.calculus": "angle cross ediff1d gradient interp polyval trapezoid cumulative_sum",
+    "functions.calculus": "cross ediff1d gradient interp",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
-    "functions.attribute_functions": "real imag astype copyto",
-    "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj isscalar "
-    "iterable may_share_memory min_scalar_type mintypecode ndim result_type shape shares_memory size tril_indices_from "
+    "functions.attribute_functions": "copyto",
+    "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj "
+    "may_share_memory min_scalar_type mintypecode result_type shares_memory size tril_indices_from "
     "triu_indices_from",
     "functions.several_outputs": "divmod=divmod_ frexp matvec modf spacing vecdot vecmat",
     "functions.bits": "packbits unpackbits",
-    "functions.compositions": "compose:apply_over_axes compose:array_equiv compose:asarray_chkfinite compose:require compose:block compose_on_gpu:corrcoef compose_on_gpu:cov "
-    "compose:diagflat compose:dsplit compose:fill_diagonal compose:fix compose_on_gpu:insert compose:iscomplex compose:isneginf "
-    "compose:isposinf compose:isreal compose:ix_ compose_on_gpu:nanargmax compose_on_gpu:nanargmin compose:piecewise "
-    "compose:polyadd compose:polyder compose:polymul compose:polysub compose:resize compose_on_gpu:sort_complex compose:trim_zeros "
-    "compose:unstack compose:unwrap compose_on_gpu:vander compose:real_if_close compose:histogramdd "
-    "compose:cumulative_prod compose_on_gpu:histogram_bin_edges compose_on_gpu:i0 compose:polyfit compose:put "
-    "compose_on_gpu:poly compose_on_gpu:polyint "
-    "compose_index:c_ compose_index:mgrid compose_index:ogrid compose_index:r_",
+    "functions.compositions": _made_by(
+        "compose",
+        "allclose append apply_over_axes argwhere array_equal array_equiv asarray_chkfinite astype atleast_1d atleast_2d "
+        "atleast_3d block cumulative_prod cumulative_sum diagflat "
+        "dsplit extract fill_diagonal fix flatnonzero fliplr flipud fromfunction histogramdd hsplit imag "
+        "iscomplex isneginf isposinf isreal isscalar iterable ix_ meshgrid ndim piecewise polyadd polyder "
+        "polyfit polymul polysub polyval put real real_if_close require resize rollaxis select shape tri "
+        "trim_zeros unique_all unique_counts unique_inverse unique_values unstack unwrap vsplit",
+    )
+    + " "
+    + _made_by(
+        "compose_on_gpu",
+        "corrcoef cov histogram_bin_edges i0 insert intersect1d nanargmax nanargmin poly polyint setxor1d "
+        "sort_complex union1d vander",
+    )
+    + " "
+    + _made_by("compose_index", "c_ mgrid ogrid r_")
+    + " "
+    + _made_by("compose_memoized", "angle diag diff trapezoid")
+    + " "
+    + _made_by("compose_stack", "column_stack dstack hstack vstack"),
     "script.numpy_face": "ndarray",
 }
 
@@ -75,10 +94,10 @@ _SUBMODULES = {
         "functions.linear": "matmul=linalg_matmul",
         "functions.manipulation": "diagonal=linalg_diagonal trace=linalg_trace matrix_transpose",
         "functions.compositions": "compose:cross compose:matrix_norm compose:matrix_power compose:multi_dot compose:norm "
-        "compose:outer compose:tensordot compose:vector_norm compose_on_gpu:cond compose_on_gpu:matrix_rank "
+        "compose:outer compose:svdvals compose:tensordot compose:vector_norm compose_on_gpu:matrix_rank "
         "compose_on_gpu:tensorinv",
         "functions.several_outputs": "vecdot=linalg_vecdot",
-        "functions.decompositions": "cholesky cond det eigh eigvalsh inv lstsq pinv qr slogdet solve svd svdvals tensorsolve",
+        "functions.decompositions": "cholesky cond det eigh eigvalsh inv lstsq pinv qr slogdet solve svd tensorsolve",
     },
     "numpy.fft": {
         "functions.fourier": "fft ifft irfft rfft",
@@ -100,6 +119,7 @@ _NEVER_AT_ONCE = (
         "zeros_like put_along_axis nan_to_num copy".split()
     )
     | frozenset(_MODULES["functions.introspection"].split())
+    | {"shape", "ndim", "isscalar", "iterable"}
     | {"choose", "i0", "place", "put", "putmask", "fill_diagonal"}
 )
 

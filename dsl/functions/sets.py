@@ -1,4 +1,4 @@
-"""NumPy's `unique` and set operations. On a GPU, they sort the values first.
+"""NumPy's `unique` and `isin`. On a GPU, they sort the values first.
 
 In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
@@ -15,7 +15,7 @@ from weft.dsl.arrays.masks import find_true
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import asarray, empty, full
 from weft.dsl.functions.histograms import rank
-from weft.dsl.functions.joining import concatenate, diff
+from weft.dsl.functions.joining import concatenate
 from weft.dsl.functions.manipulation import moveaxis, ravel, reshape
 from weft.dsl.functions.reductions import any as any_
 from weft.dsl.functions.reductions import cumsum
@@ -82,7 +82,7 @@ def unique(
         if places is not None and return_inverse:
             found.append(_inverse(begins, places, places.shape if rows else ar.shape))
         if return_counts:
-            found.append(diff(first, append=values.shape[0]))
+            found.append(np.diff(first, append=values.shape[0]))  # type: ignore[arg-type]
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -129,63 +129,7 @@ def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
     return reshape(record(node), shape)
 
 
-def unique_all(x: ArrayLike) -> Any:
-    """Return the unique values, their first indices, the inverse indices and the counts, like `numpy.unique_all`.
-
-    Examples
-    --------
-    >>> wf.unique_all([3, 1, 3]).inverse_indices
-    array([1, 0, 1])
-    """
-    return _like(np.unique_all, unique(x, True, True, True, equal_nan=False))
-
-
-def unique_counts(x: ArrayLike) -> Any:
-    """Return the unique values and their counts, like `numpy.unique_counts`.
-
-    Examples
-    --------
-    >>> wf.unique_counts([3, 1, 3]).counts
-    array([1, 2])
-    """
-    return _like(np.unique_counts, unique(x, return_counts=True, equal_nan=False))
-
-
-def unique_inverse(x: ArrayLike) -> Any:
-    """Return the unique values and the inverse indices, like `numpy.unique_inverse`.
-
-    Examples
-    --------
-    >>> wf.unique_inverse([3, 1, 3]).inverse_indices
-    array([1, 0, 1])
-    """
-    return _like(np.unique_inverse, unique(x, return_inverse=True, equal_nan=False))
-
-
-def unique_values(x: ArrayLike) -> Any:
-    """Return the unique values, like `numpy.unique_values`.
-
-    Examples
-    --------
-    >>> wf.unique_values([3, 1, 3])
-    array([1, 3])
-    """
-    return unique(x, equal_nan=False)
-
-
-def _like(function: Any, found: tuple[Any, ...]) -> Any:
-    """Convert results to the named tuple class of a NumPy function, such as `numpy.unique_all`."""
-    return type(function(np.zeros(1)))(*found)
-
-
 # -- sets ---------------------------------------------------------------------------------------------
-
-
-def _kernels_can_sort(*arrays: Any) -> bool:
-    """Return whether kernels can sort all of these arrays: they are on one GPU and have supported dtypes."""
-    if not all(is_sorted_here(a, None, "biuf") for a in arrays):
-        return False
-    return all(a.device is arrays[0].device for a in arrays)
 
 
 def isin(
@@ -221,56 +165,6 @@ def isin(
         return nearest != values if invert else nearest == values
 
 
-def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Any:
-    """Return the sorted unique values that occur in either of two arrays, like `numpy.union1d`.
-
-    Examples
-    --------
-    >>> wf.union1d([3, 1], [2, 3])
-    array([1, 2, 3])
-    """
-    if not _kernels_can_sort(ar1, ar2):
-        return on_host(np.union1d, ar1, ar2)
-    return unique(concatenate([ravel(ar1), ravel(ar2)]))
-
-
-def intersect1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """Return the sorted values common to both arrays, like `numpy.intersect1d`.
-
-    Examples
-    --------
-    >>> wf.intersect1d([1, 3, 4], [3, 1, 5])
-    array([1, 3])
-    """
-    if return_indices or not _kernels_can_sort(ar1, ar2):
-        return on_host(np.intersect1d, ar1, ar2, assume_unique, return_indices)
-    with device(ar1.device):
-        both = _sorted_union(ar1, ar2, assume_unique)
-        return both[:-1][both[1:] == both[:-1]]
-
-
-def setxor1d(ar1: Any, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the sorted values that occur in exactly one of two arrays, like `numpy.setxor1d`.
-
-    Examples
-    --------
-    >>> wf.setxor1d([1, 2, 3], [2, 3, 4])
-    array([1, 4])
-    """
-    if not _kernels_can_sort(ar1, ar2):
-        return on_host(np.setxor1d, ar1, ar2, assume_unique)
-    with device(ar1.device):
-        both, end = _sorted_union(ar1, ar2, assume_unique), np.ones(1, bool)
-        differ = concatenate([end, both[1:] != both[:-1], end])
-        return both[differ[1:] & differ[:-1]]
-
-
-def _sorted_union(ar1: Any, ar2: Any, assume_unique: bool) -> Any:
-    """Concatenate the unique values of two arrays, and sort the result. Common values occur twice."""
-    parts = [ravel(a) if assume_unique else unique(a) for a in (ar1, ar2)]
-    return order_along(concatenate(parts), 0, False, False)
-
-
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
     """Return the values of one array that are not in another, like `numpy.setdiff1d`.
 
@@ -279,21 +173,10 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
     >>> wf.setdiff1d([1, 2, 3], [2])
     array([1, 3])
     """
-    if not _kernels_can_sort(ar1):
+    if not is_sorted_here(ar1, None, "biuf"):
         return on_host(np.setdiff1d, ar1, ar2, assume_unique)
     values = ravel(ar1) if assume_unique else unique(ar1)
     return values[isin(values, ar2, invert=True)]
 
 
-__all__ = [
-    "intersect1d",
-    "isin",
-    "setdiff1d",
-    "setxor1d",
-    "union1d",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-]
+__all__ = ["isin", "setdiff1d", "unique"]

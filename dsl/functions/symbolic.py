@@ -10,10 +10,9 @@ import numpy as np
 from weft.codegen import find_op
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import find_ufunc
-from weft.dsl.functions.attribute_functions import imag, real
 from weft.dsl.functions.creation import asarray
 from weft.dsl.functions.joining import stack
-from weft.dsl.functions.manipulation import broadcast_arrays, reshape
+from weft.dsl.functions.manipulation import reshape
 from weft.dsl.functions.selection import where
 from weft.fusion import SymbolicProgram, convert_sympy, entries_of
 from weft.runtime import counted
@@ -91,7 +90,7 @@ class SymbolicFunction:
             return type(self.expression)(results)
         if self.program.shape is None:
             return results[0]
-        parts = broadcast_arrays(*(asarray(r) for r in results))
+        parts = np.broadcast_arrays(*(asarray(r) for r in results))
         return reshape(stack(parts), (*self.program.shape, *parts[0].shape))
 
 
@@ -112,7 +111,7 @@ def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
 
 
 def _function_of(name: str) -> Any:
-    return {"where": where, "real": real, "imag": imag}.get(name) or find_ufunc(name)
+    return {"where": where, "real": np.real, "imag": np.imag}.get(name) or find_ufunc(name)
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:

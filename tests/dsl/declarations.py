@@ -53,12 +53,44 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 """
 }
 
+# Functions with NumPy's code have no annotations. What those return that return no single array, and what parameters take, by name.
+RESULTS = (
+    dict.fromkeys("allclose array_equal array_equiv can_cast iscomplexobj isrealobj isscalar iterable".split(), "bool")
+    | dict.fromkeys(("dsplit", "hsplit", "vsplit"), "list[Array]")
+    | dict.fromkeys(("unstack", "ix_", "meshgrid"), "tuple[Array, ...]")
+    | {
+        "ndim": "int",
+        "shape": "tuple[int, ...]",
+        "put": "None",
+        "fill_diagonal": "None",
+        "mintypecode": "str",
+        "result_type": "np.dtype",
+    }
+    | dict.fromkeys("common_type diag_indices_from einsum_path tril_indices_from triu_indices_from".split(), "Any")
+    | dict.fromkeys(("apply_over_axes", "histogramdd", "piecewise", "polyfit", "require", *OPEN), "Any")
+)
+PARAMETERS = (
+    dict.fromkeys("a a1 a2 ar1 ar2 arr ary b condition m p v val values x y".split(), "ArrayLike")
+    | dict.fromkeys(
+        "deg equal_nan keepdims copy sparse increasing assume_unique rowvar bias include_initial".split(), "bool"
+    )
+    | {
+        "tup": "Sequence[ArrayLike]",
+        "dtype": "DTypeLike | None",
+        "out": "Output | None",
+        "casting": "str",
+        "indexing": "str",
+    }
+    | {"axis": "int | None", "n": "int"}
+)
+
 
 def declare(name: str, function: Any) -> str:
     """Return a function's declaration in the formatter's layout."""
     if name in OVERLOADS:
         return OVERLOADS[name]
     signature = inspect.signature(function)
+    plain = not any(each.annotation is not each.empty for each in signature.parameters.values())
     parameters = list(signature.parameters.values())
     shown: list[str] = []
     for k, parameter in enumerate(parameters):
@@ -70,11 +102,14 @@ def declare(name: str, function: Any) -> str:
             parameter.VAR_POSITIONAL,
         ):
             shown.append("*")
-        shown.append(_show(parameter))
+        shown.append(_show(parameter, PARAMETERS.get(parameter.name, "Any") if plain else "Any"))
     if parameters and parameters[-1].kind is inspect.Parameter.POSITIONAL_ONLY:
         shown.append("/")
     result = signature.return_annotation
-    result = "Array" if result == "Any" and name not in OPEN else "Any" if result is signature.empty else result
+    if plain and result is signature.empty:
+        result = RESULTS.get(name, "Array")
+    else:
+        result = "Array" if result == "Any" and name not in OPEN else "Any" if result is signature.empty else result
     inside = ", ".join(shown)
     line = f"def {name}({inside}) -> {result}: ..."
     if len(line) <= WIDTH:
@@ -84,10 +119,12 @@ def declare(name: str, function: Any) -> str:
     return f"def {name}(\n" + "".join(f"    {each},\n" for each in shown) + f") -> {result}: ...\n"
 
 
-def _show(parameter: inspect.Parameter) -> str:
+def _show(parameter: inspect.Parameter, unknown: str) -> str:
     stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    annotation = "Any" if parameter.annotation is parameter.empty else parameter.annotation
-    told, default = f"{stars}{parameter.name}: {annotation}", show_default(parameter)
+    annotation = unknown if parameter.annotation is parameter.empty else parameter.annotation
+    default = show_default(parameter)
+    annotation += " | None" * (default == "None" and annotation == "ArrayLike")
+    told = f"{stars}{parameter.name}: {annotation}"
     return f"{told} = {default}" if default else told
 
 
