@@ -78,7 +78,7 @@ def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
 
 @dataclass(slots=True)
 class VisitLoop:
-    """A loop in a sequence of visits.
+    """A loop that was found in a sequence of visits.
 
     Attributes
     ----------
