@@ -52,7 +52,7 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
-    """Return indices along `axis`, which has `length` elements. Raises IndexError if an index is out of bounds."""
+    """Return `values`, indices along `axis`, as `Positions`. Raises IndexError if an index is out of bounds."""
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
