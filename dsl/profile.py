@@ -54,7 +54,7 @@ class LaunchTime:
 
 @dataclass(slots=True)
 class CompileTime:
-    """Time of one compilation, or of loading compiled code."""
+    """Time that one compilation took, or the loading of compiled code."""
 
     note: BuildNote
     thread: str
@@ -208,7 +208,7 @@ class Profile:
         self._open.append(_Open(note, device, threading.current_thread().name, before, after, launched, returned))
 
     def built(self, note: BuildNote) -> None:
-        """Record a compilation."""
+        """Record the times of a compilation."""
         thread = threading.current_thread().name
         self.compilations.append(CompileTime(note, thread, self._since(note.begin), (note.end - note.begin) * 1e-9))
 

@@ -43,7 +43,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and the array's view of it (None if the array is the whole storage).
+    """Return a storage over a buffer, and the view of it that is the array (None for the whole storage).
 
     The first element is at byte `start`. Strides are in bytes.
     """
@@ -58,7 +58,7 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and the array's view of it.
+    """Return a storage over memory that another library owns, and the view of it that is the array.
 
     The storage starts at the last aligned address up to `address`.
     """

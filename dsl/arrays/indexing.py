@@ -213,8 +213,9 @@ def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple
 
 
 def getitem(array: Array, key: Any) -> Array:
-    """Return ``array[key]``: a view for a basic index, otherwise a copy. Single elements in host memory are NumPy
-    scalars.
+    """Return ``array[key]``: a view for a basic index, otherwise a copy.
+
+    Single elements of an array in host memory are NumPy scalars.
     """
     if _is_large_mask(key):
         if (taken := select(array, key)) is not None:

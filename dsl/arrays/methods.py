@@ -123,7 +123,7 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
 
 @memoized_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
-    """Return the same elements in another shape."""
+    """Return the elements in another shape: a view if the strides allow it, otherwise a copy."""
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
 
 

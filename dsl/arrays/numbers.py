@@ -125,7 +125,7 @@ def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: 
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return an elementwise operation in which scalars that change between iterations are slots (kernel arguments)."""
+    """Return `node` with slots (kernel arguments) in place of the scalars that change between iterations."""
     if len(node.operands) != len(operands):  # (the operation was simplified)
         return node
     for which, number in enumerate(operands):

@@ -98,7 +98,7 @@ def take_part(array: Array, name: str) -> Array:
 
 
 def put_part(array: Array, name: str, value: object) -> None:
-    """Assign the part `name` of a complex array."""
+    """Assign `value` to the part `name`, "real" or "imag", of a complex array."""
     start()
     other = map_("imag" if name == "real" else "real", [expr_of(array)])
     new = as_operand(value)[0]

@@ -56,7 +56,7 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
-    """Return indices along `axis`, which has `length` elements. Raises IndexError if an index is out of bounds."""
+    """Return `values`, indices along `axis`, as `Positions`. Raises IndexError if an index is out of bounds."""
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
@@ -85,7 +85,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
 
 
 def _in_memory(values: Array) -> np.ndarray | None:
-    """Return the indices as a NumPy array if they are on the host and few enough for NumPy to check, else None."""
+    """Return `values` as a NumPy array if it is on the host and small enough for NumPy to check, else None."""
     return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 

@@ -48,7 +48,7 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection if the source line is known to assign it back, otherwise None.
+    """Return ``array[mask]`` as a pending selection if its source line assigns selections back, otherwise None.
 
     Pending work that computes the mask is evaluated.
     """

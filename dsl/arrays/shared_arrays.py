@@ -51,7 +51,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Return the NumPy array that holds a small array, and mark its memory as shared. Return None if there is none."""
+    """Return the NumPy array that holds the elements of a small array, and mark its memory as shared, else return None."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)

@@ -64,7 +64,7 @@ class _Matrices:
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array. The library must not access them afterwards."""
+        """Return the matrices as an array. Afterwards, the library must not access their buffer."""
         return wrap(Storage(shape or self.shape, self.dtype, self.home, self.buffer))
 
 

@@ -101,7 +101,7 @@ class Rows:
         self.numbered = numbered
 
     def run(self) -> None:
-        """Start the kernels of the sort."""
+        """Start the kernels that sort the rows."""
         items = block_items(self.order, self.n, self.numbered)
         if items:
             self._within_blocks(items)

@@ -40,7 +40,7 @@ class ComposedUfunc:
 
     @on_operands_device
     def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-        """Compute the ufunc of operands. Output arrays may follow the operands."""
+        """Compute the ufunc. Output arrays may follow the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:
             axis, options = options["axis"], {}
@@ -76,7 +76,7 @@ class ComposedUfunc:
 
 
 def _as_floats(value: object, ufunc: np.ufunc) -> Any:
-    """Cast an operand to the dtype of the ufunc's loop for it. Return None for complex and other dtypes."""
+    """Cast an operand to the floating-point dtype in which the ufunc computes it. Return None for other dtypes."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":
         return None

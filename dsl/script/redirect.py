@@ -51,9 +51,7 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return the class that a caller sees for an array:
-
-    `numpy.ndarray` in a library of the program, otherwise its type.
+    """Return `numpy.ndarray` for an array that a library of the program sees, and the value's own type otherwise.
 
     Libraries decide by this class how to process an argument. A library that needs a real NumPy array then converts the
     argument with `numpy.asarray`.

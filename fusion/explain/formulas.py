@@ -43,7 +43,7 @@ _SYMBOLS = {
 
 
 class Names:
-    """Short names of values.
+    """Short names of the values in a plan.
 
     The names are x0, x1 ... for inputs, t0, t1 ... for values between kernels, and y0, y1 ... for results. A value that
     a kernel uses several times is named v0, v1 ...
@@ -95,7 +95,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return the names of a reduction's loops as text.
+    """Return the names of a reduction's loops for its formula, such as " along k".
 
     Return "" if these loops are all the reduction loops of the kernel.
     """
@@ -106,7 +106,7 @@ def _loop_names(placed: Placed, group: Group) -> str:
 
 
 class Speller:
-    """Formatter of a task's instructions.
+    """Writer of the formulas of a task's instructions.
 
     `lines` are the formulas of values that are used several times.
     """

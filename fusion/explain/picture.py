@@ -19,7 +19,7 @@ CHARACTERS = 72  # characters per line of a box
 
 @dataclass(slots=True)
 class Box:
-    """A rectangle with lines of text."""
+    """A rectangle with lines of text in a picture of a plan."""
 
     lines: list[str]
     kind: str

@@ -97,7 +97,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the unique node with these fields."""
+    """Return the unique node that has these fields. Create it if it does not exist."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -251,7 +251,7 @@ def _fitting(kind: np.dtype | type, operand: Expr, kinds: tuple[np.dtype | type,
 
 
 def cast(operand: Expr, dtype: DTypeLike, location: Location | None = None) -> Expr:
-    """Return `operand` converted to another dtype.
+    """Return `operand` converted to `dtype`.
 
     Conversions to integers saturate out of range, and NaN becomes 0.
     """

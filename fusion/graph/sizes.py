@@ -316,12 +316,12 @@ def from_bytes(bits: bytes) -> int:
 
 
 def to_bytes(bits: Any, length: int) -> bytes:
-    """Return the bytes of a scalar, given its bits."""
+    """Return the bytes of a scalar, given as the int that `from_bytes` returns."""
     return int(bits).to_bytes(length, "little", signed=length == 8)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Return the bits of a scalar after a cast to a dtype."""
+    """Return the bits, as an int, of the integer `value` cast to `dtype`."""
     if type(value) is Size and dtype.name in _OPERATORS:
         return value.trace.compute(dtype.name, value, 0)
     return from_bytes(dtype.type(int(value)).tobytes())

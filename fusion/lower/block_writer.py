@@ -204,7 +204,7 @@ class BlockWriter(BlockedStepsWriter):
         return places
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a step that works in place. It does not read outside of its box, where other threads may write."""
+        """Emit a step that works in place. The step reads nothing outside its box, where other threads may write."""
         b, blocked = self.builder, self.blocked
         places = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements

@@ -138,7 +138,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the integer parameter for `key`, which is bound to `value`. The first use declares it."""
+        """Return the integer parameter for `key`, which is bound to `value`. The first call declares the parameter."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
@@ -392,7 +392,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit a task at the current point, and store its value."""
+        """Emit a task at the current point, and queue or emit the store of its value."""
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)
@@ -450,7 +450,7 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """Return the tasks of a stage."""
+        """Return the tasks of stage `number`."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:

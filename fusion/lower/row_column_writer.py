@@ -110,7 +110,7 @@ class FinishWriter(SplitWriter):
 
 
 class RowColumnWriter(SplitWriter):
-    """Writer of the kernel that reduces rows and columns."""
+    """Writer of the kernel that computes row and column reductions."""
 
     def __init__(self, group: RowsAndColumns, along: Split, across: Split, parametric: bool) -> None:
         cuts = [Loop(split.chunks, "parallel") for split in (across, along) if split.chunks != 1]
@@ -182,7 +182,7 @@ class RowColumnWriter(SplitWriter):
     # -- columns ------------------------------------------------------------------------------------
 
     def _begin_columns(self) -> None:
-        """Initialize the column accumulators."""
+        """Emit the initialization of the column accumulators."""
         b = self.builder
         initial = [v for p in self.by_columns for v in self.initial(p)]
         with b.loop(self.columns[1], "reduce", start=self.columns[0]) as loop:

@@ -160,7 +160,7 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def _slots_of(step: Any) -> list[int]:
-    """Return the slots that a call or a copy uses."""
+    """Return the slots whose memory a library call or a copy uses."""
     if isinstance(step, Take):
         return [step.place, step.source]
     return [step.out, *(place for place, _, _ in step.operands)]

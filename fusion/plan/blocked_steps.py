@@ -73,7 +73,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Steps that are written as a loop of `turns` iterations.
+    """Periodic steps that the kernel executes in a loop of `turns` iterations.
 
     Each iteration has `period` steps, beginning with step `first`.
 

@@ -62,7 +62,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One side of a choice. The numbers of its instructions continue those before the choice."""
+    """One side of a choice: its instructions, numbered after those before the choice, and its result."""
 
     instructions: tuple[Instruction, ...]
     result: int

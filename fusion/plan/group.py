@@ -70,7 +70,7 @@ class Group:
         return (self.read | self.made.keys()) - self.private
 
     def passes(self) -> int:
-        """Return the number of passes of the group over a row."""
+        """Return the number of passes that the group makes over each row."""
         return max((p.stage + 1) // 2 for p in self.placed)
 
 
@@ -90,7 +90,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of elements of a row."""
+    """Return the number of iterations of a group's loops over a row, which are all loops that are not parallel."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 

@@ -51,7 +51,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return the versions that depend on updates which the evaluation needs anyway.
+    """Return the versions that depend on updates that the evaluation needs.
 
     If these versions were evaluated later, the updated memory would have to be copied.
     """
@@ -102,7 +102,7 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that need no kernel of their own: the schedule computes them in kernels of needed values."""
+    """Return the candidates that the schedule computes only in kernels of needed values, without additional kernels."""
     alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 

@@ -1,8 +1,9 @@
-"""Plan records: plans without sizes, expressions and memory, which other graphs and processes can use.
+"""Plan records: plans in a form that other graphs and other processes can use.
 
-In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other sizes and nodes of the
-form. A record can be written as text and read in another process. Invariant: a record names kernels by their digests
-and expressions by their index in the form, so nothing in it depends on the process.
+In: a plan, and the nodes of its form. Out: a `PlanRecord`, which has no sizes, expressions and memory, and recreates
+the plan for other sizes and nodes of the form. A record can be written as text and read in another process. Invariant:
+a record names kernels by their digests and expressions by their index in the form, so nothing in it depends on the
+process.
 """
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
 
 
 def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """Return the facts that were collected when the plan was created. They do not depend on `nodes`."""
+    """Return the facts that were collected when the plan was created. `nodes` has no effect."""
     return facts()
 
 

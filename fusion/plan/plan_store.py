@@ -61,7 +61,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a record to the cache entry of a form. The record was created for a graph with these `nodes`."""
+    """Add a record to the cache entry of a form. `nodes` are those of the graph for which the record was created."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None else None
     if cache is None or key is None:
@@ -93,7 +93,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the cache, or None, and the key under which it stores the seconds lost by interpreting a form."""
+    """Return the disk cache, or None, and the key under which the seconds lost by interpreting a form are stored."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")

@@ -63,7 +63,7 @@ _lock = threading.RLock()  # (reentrant: a finalizer may run in between, and eva
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """Return the form of a graph on a device."""
+    """Return the form of a graph on a device: its properties without sizes, strides and offsets."""
     nodes = topological([*graph.versions, *graph.origins.values()])
     spell = SizeEncoder()
     numbers: dict[Expr, int] = {}
@@ -117,7 +117,7 @@ class SizeEncoder:
         return len(self.values) + 1 if value > 0 else -len(self.values) - 1
 
     def constant(self, bits: bytes) -> int:
-        """Return the code of a constant, given its bits."""
+        """Return the code of a constant in the key of the form, given the bits of its value."""
         found = self.constants.get(bits)
         if found is None:
             self.values.append(from_bytes(bits))
@@ -169,7 +169,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a plan for the graph of a `Form`, from memory or from disk. Return None if there is none.
+    """Return a plan for the graph of `form`, from memory or from disk, or None.
 
     The disk is searched if the form is new to this process.
     """
@@ -228,7 +228,7 @@ def note_kernels(form: Form, count: int) -> None:
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether to plan a form with traced sizes.
+    """Return whether a form should be planned with traced sizes, so that its plan can be reused.
 
     The form must have occurred before and have room for more plans or, with `at_once`, be new and short.
     """
@@ -277,7 +277,7 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
 
 
 def keep_exact(form: Form, device: Device, plan: Plan) -> None:
-    """Cache a plan for graphs of the form that have exactly these sizes."""
+    """Cache a plan for the graphs of a form that have the same sizes as the plan's graph."""
     record = record_plan(plan, form.nodes, None)
     if record is not None:
         record.exact = form.spelling.values

@@ -95,7 +95,7 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping of the second group's loops to the first group's loops, or None if there is none.
+    """Return the mapping of the second group's loops to the first group's loops, or None if their loops do not match.
 
     The mapping is found from a value that both groups access.
     """
@@ -339,7 +339,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Find the values that stay in registers in the merged kernel, and record them in both parts."""
+    """Find the values that stay in registers in the merged kernel, and set `private` of the group and of both parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

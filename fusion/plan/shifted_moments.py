@@ -126,7 +126,7 @@ class _Numbers:
         return number if kind == wanted else self._of(("cast", kind, wanted, number))
 
     def number(self, body: Iterable[Instruction]) -> list[int]:
-        """Return the number of each instruction."""
+        """Return the value number of each instruction."""
         made: list[int] = []
         dtypes: list[np.dtype] = []
         for i in body:

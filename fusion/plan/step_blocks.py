@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
-    """Yield the reads from rings. Each is the value, the step that reads it, and the offset from the step's points."""
+    """Yield each read from a ring: the value, the step that reads it, and the offset from the step's points."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:

@@ -39,7 +39,7 @@ class Special:
 
 
 class Shown:
-    """The function that gets the explanation of each new plan before it runs, or None."""
+    """The function that is called with the explanation of each new plan before the plan runs, or None."""
 
     plans: Callable[[Any], None] | None = None
 
@@ -98,7 +98,7 @@ class KernelLaunch(Launch):
     streams: list[tuple[int, int, int]] = field(default_factory=list)
 
     def describe(self) -> LaunchNote:
-        """Return the note that launch listeners get."""
+        """Return the description of the launch that launch listeners receive."""
         facts = self.facts()
         members = [op + (f" ({show_place(where)})" if where is not None else "") for op, where in facts.members]
         place = show_place(facts.place) if facts.place is not None else ""

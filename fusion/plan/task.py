@@ -69,7 +69,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The version that provides the elements that the task does not write. None if there is no such version."""
+        """The version of the array that has the elements that the task does not write, or None."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
@@ -78,7 +78,7 @@ class Task:
         return self.kind in ("reduce", "scan") and not exact
 
     def can_run_in_place(self) -> bool:
-        """Return whether the task can run in place, because it reads no element that it has already overwritten."""
+        """Return whether the task can run in place: it must not read an element that it has already overwritten."""
         if self.kind == "scatter":
             return all(node is not self.previous for node, _ in self.reads())
         extents = [loop.extent for loop in self.loops]

@@ -60,7 +60,7 @@ LOOK_AHEAD = 64  # maximum number of groups that wait for a chain to end
 
 
 class Chain:
-    """A chain of time steps that is built from statements."""
+    """A chain of time steps, to which statements are added one after another."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -259,7 +259,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolle
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key of the computation of a step, relative to the steps that it reads."""
+    """Return a key of a step's computation, in which other steps are named by their distance to the step."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
@@ -357,7 +357,7 @@ def merge_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 class _ChainMerger:
-    """Merging of successive groups of a schedule into chains."""
+    """Merger of successive groups of a schedule into chains of time steps."""
 
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule = schedule

@@ -75,7 +75,7 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """Return the number of elements that are read at these flat indices.
+    """Return the number of elements that a group reads of `node` at the flat indices `forms`.
 
     The number is at most the number of elements between the first and the last index.
     """
@@ -130,7 +130,7 @@ def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
 
 
 def _result_bytes(node: Expr, made: dict[Expr, Task | None], in_place: set[Expr]) -> int:
-    """Return the minimum number of bytes to write for a result."""
+    """Return the minimum number of bytes that must be written for a result."""
     written = 0
     current = node
     while current in in_place:

@@ -58,7 +58,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """Return the elements of a storage as a value parameter.
+    """Return a buffer of a storage's elements that kernels can take by value.
 
     Return None if the elements are not in host memory, or are too many.
     """

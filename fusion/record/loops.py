@@ -76,7 +76,7 @@ def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
 
 
 class VisitLoop:
-    """A loop in a sequence of visits.
+    """A loop that was found in a sequence of visits.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 
 
 def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
-    """Return the buffer of a storage as a leaf of the epoch."""
+    """Bind the buffer of a storage to a slot of the epoch, and return the leaf that reads the slot."""
     node = epoch.bind(buffer, storage.shape, storage.dtype)
     before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
     if storage.buffer is buffer:

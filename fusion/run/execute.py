@@ -81,7 +81,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
 def _find_or_make(
     key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle
 ) -> Plan | None:
-    """Return a plan for a graph: a plan for other sizes and positions, a plan from disk, or a new plan.
+    """Return a plan for a graph: an existing plan of its form, from memory or disk, or a new plan.
 
     Return None if the program was interpreted instead.
     """
@@ -388,7 +388,7 @@ _UNSHARED = _count_unshared()
 
 
 def _take(step: Take, table: list[Any], device: Device) -> int:
-    """Provide the memory of a result: the memory of the value that it replaces, or a copy of the elements that it keeps.
+    """Provide the memory of a result: memory donated by a value that it replaces, new memory, or a copy of that value.
 
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """

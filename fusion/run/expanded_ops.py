@@ -40,7 +40,7 @@ class NeedsCodeError(Exception):
 
 
 class _Value:
-    """An array in place of a `Value` of a kernel."""
+    """An array that takes the place of a kernel's `Value` in the expansion of an op."""
 
     __slots__ = ("array", "type")
 
@@ -61,18 +61,18 @@ class _OnArrays:
         raise NeedsCodeError(name)
 
     def constant(self, value: object, dtype: Any = None) -> _Value:
-        """Return a constant. A dtype is required, since indices do not occur outside of loops."""
+        """Return a constant. Raises NeedsCodeError without `dtype`, because only indices have no dtype."""
         if dtype is None:
             raise NeedsCodeError
         kind = np.dtype(dtype)
         return _Value(kind, kind.type(value))
 
     def cast(self, value: _Value, dtype: Any) -> _Value:
-        """Convert a value to a dtype."""
+        """Convert the array of a value to a dtype."""
         return value if value.type == dtype else self.op("cast", value, dtype=dtype)
 
     def op(self, name: str, *operands: _Value, dtype: Any = None) -> _Value:
-        """Apply an op to values."""
+        """Apply an op to the arrays of values."""
         kind = np.dtype(dtype) if dtype is not None else operands[-1].type
         loop = tuple([value.type for value in operands])
         if any(each.char == "e" or is_bfloat16(each) for each in (*loop, kind)):
@@ -126,7 +126,7 @@ def _forget_expansions(_: None) -> None:
 
 
 class ExpandedOp:
-    """An op that is computed by its expansion until its loop is compiled.
+    """A callable that computes an op by the op's expansion until the op's loop is compiled.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _WORD, _FLOAT = np.dtype(np.uint64), np.dtype(np.float64)
 
 
 def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
-    """Call a function that launches kernels itself."""
+    """Call the function of a host call that launches its own kernels."""
     ((place, node, window),) = step.operands
     start = node.attrs[1] * node.dtype.itemsize if window else 0
     step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
@@ -44,7 +44,7 @@ def launch_with_draws(
     work: int,
     slots: array[int],
 ) -> None:
-    """Launch a kernel that reads streams of random numbers. They are written to memory only if it is necessary."""
+    """Launch a kernel that reads streams of random numbers. The numbers are written to memory only if necessary."""
     places = [place for _, place, _ in streams]
     words = [device.lend(table[place], _WORD, (table[place].nbytes // _WORD.itemsize,)) for place in places]
     readers = []

@@ -19,7 +19,7 @@ _ALL = int.from_bytes(b"\1" * 8)  # eight mask elements that are all true
 
 
 def compile_masked_copy(kind: np.dtype) -> Any:
-    """Return the loaded kernel for a dtype."""
+    """Return the loaded kernel that copies elements of dtype `kind`."""
     return obtain_function(get_device("cpu"), _kernel(kind))
 
 

@@ -61,7 +61,7 @@ def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ..
 def make_specialized(
     device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form
 ) -> Plan | None:
-    """Return a plan that is specialized for these sizes.
+    """Return a plan that is specialized for the sizes of `graph`.
 
     Return None if the form of the graph already has many kernels.
     """
@@ -126,7 +126,7 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
 
 
 class PlanWriter:
-    """Writer of a plan. It converts a schedule to steps over a table of buffers."""
+    """Writer of a plan, which converts a schedule to steps over a table of buffers."""
 
     def __init__(self, device: Device, slots: int, schedule: Schedule, may: Special) -> None:
         self.device = device
@@ -186,7 +186,7 @@ class PlanWriter:
         )
 
     def place(self, node: Expr) -> int:
-        """Return the index of a materialized value in the table."""
+        """Return the index of a materialized value in the table of buffers."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

@@ -128,12 +128,12 @@ def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtyp
 
 @cache
 def compiler() -> Any:
-    """Return the module `compiled_loops`, which loads the code generator on first use."""
+    """Return the module `compiled_loops`. The first call loads this module and the code generator."""
     return import_module("weft.fusion.run.compiled_loops")
 
 
 def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Tree:
-    """Return the order in which a plan reduces an array in memory with this shape and these strides."""
+    """Return the order in which a plan reduces an array with the shape and strides of `values`."""
     if values.flags.c_contiguous:
         found = plain_tree(values.shape, axes, codegen.host_has_masks())
         if found is not None:
@@ -231,7 +231,7 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the remaining elements with the first lanes. There are fewer of these elements than lanes.
+    """Combine the remaining elements, which are fewer than the vector lanes, with the first lanes.
 
     The other lanes keep their values, initially the identity.
     """

@@ -79,7 +79,10 @@ _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """Ratio of the measured to the expected compile time. It is lower if the disk cache has the code."""
+    """Ratio of the measured to the expected compile time, and the costs of loading the planner.
+
+    The ratio is lower if the disk cache often has the code.
+    """
 
     factor = 1.0
     start = START  # cost of loading the planner, less the lost time of programs of any form; 0 after loading

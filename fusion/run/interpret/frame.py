@@ -104,7 +104,7 @@ class ValueFrame:
     # -- memory ---------------------------------------------------------------------------------
 
     def new(self, node: Expr) -> Any:
-        """Return new memory for a value."""
+        """Allocate memory for a value and return it as an array."""
         number = self.program.numbers[node]
         buffer = self.device.allocate(node.nbytes)
         self.buffers[number] = buffer
@@ -112,7 +112,7 @@ class ValueFrame:
         return self.device.lend(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """Return the array of a slot. It must only be read."""
+        """Return the array in the slot of a leaf. The array must not be written."""
         node, slot = step.node, self.slots[step.node.attrs[0]]
         if self._remote:
             return self._remote.download(in_memory(slot), node.dtype, node.shape)
@@ -156,7 +156,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return memory for an update at the end of a program. It may be memory from before the run."""
+        """Return memory for a final update of the program. The memory may contain elements from before the run."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.home[previous] >= 0:

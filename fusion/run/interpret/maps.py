@@ -40,7 +40,7 @@ class PrimitiveCall(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """Elementwise operations over one shape, in order.
+    """Elementwise operations over one shape, in the order of execution.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ def run_constant(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_empty(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Return uninitialized memory."""
+    """Return an uninitialized array."""
     return frame.new(step.node)
 
 
@@ -72,7 +72,7 @@ def _strided(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace the elements of a view.
+    """Assign a value to the elements of a view, and return the updated array.
 
     The elements are replaced in the memory of the previous version if nothing else needs this memory.
     """
@@ -85,7 +85,7 @@ def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_scatter(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace or combine the elements at computed indices."""
+    """Replace or combine the elements at computed indices, and return the updated array."""
     node = step.node
     terms, shape = node.attrs
     value, indices = frame.apart(step.operands[1], step.operands[0]), [values[k] for k in step.operands[2:]]
@@ -144,7 +144,7 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return one index array per dimension. Together they broadcast to `shape`."""
+    """Return one index array per dimension of the indexed array. Together, the index arrays broadcast to `shape`."""
     found = []
     for first, steps, which in terms:
         total: Any = np.int64(first)

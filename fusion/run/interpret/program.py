@@ -21,7 +21,7 @@ from weft.runtime import Device
 
 @dataclass(slots=True)
 class ValueStep:
-    """The computation of a value from other values."""
+    """The step of a program that computes one value from other values."""
 
     node: Expr
     number: int
@@ -81,7 +81,7 @@ class Orders:
 
     @property
     def target(self) -> Any:
-        """The target whose reduction order is used."""
+        """The target whose kernels determine the order of reductions."""
         return order_target() if self._device.name == "cpu" else self._device.target
 
     @property

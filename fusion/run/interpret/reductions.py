@@ -40,7 +40,7 @@ def may_fail(node: Expr) -> bool:
 
 
 def choose_order(node: Expr, orders: Orders) -> Any:
-    """Return the order of a reduction.
+    """Return the order in which a plan would perform a reduction.
 
     Return None if `reduce_values` derives the order from the shape of the operand.
     """
@@ -162,7 +162,7 @@ def check_scan(node: Expr, orders: Orders) -> None:
 
 
 def run_reduce(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Compute a reduction."""
+    """Compute a reduction and return its result."""
     node = step.node
     axes, _ = node.attrs
     array = values[step.operands[0]]
@@ -190,7 +190,7 @@ def _reduce(frame: ValueFrame, node: Expr, array: np.ndarray, axes: tuple[int, .
 
 
 def run_scan(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Compute a scan."""
+    """Compute a scan and return its result."""
     node = step.node
     out = frame.new(node)
     if out.size:

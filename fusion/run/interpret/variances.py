@@ -59,7 +59,7 @@ def _is_map(node: Expr, ops: tuple[str, ...], kind: np.dtype) -> bool:
 
 
 def run_variance(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Compute a sum of squared differences from the mean."""
+    """Compute a sum of squared differences from the mean, and return it as an array."""
     tree: Tree = step.detail
     out = frame.new(step.node)
     with np.errstate(all="ignore"):
