@@ -90,6 +90,10 @@ def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
     assert found == [7] and not cache._building
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 14),
+    reason="Python 3.14 may raise KeyboardInterrupt between a lock's acquisition and its block",
+)
 def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
     """Test that interrupts at random moments during builds leave no lock locked."""
     gc.disable()  # an interrupt during a garbage collection would be ignored
