@@ -99,7 +99,10 @@ def _log(function: Any, seed: int) -> tuple[list[Any], Any]:
 
 
 def test_random_programs_run_alike() -> None:
-    """Test that functions read from byte code run like the originals. A few nested conditions are rejected."""
+    """Test that functions read from byte code run like the originals. A few nested conditions are rejected.
+
+    Python 3.14 compiles `and` within `or` to jumps into the other operand, which are rejected if the value is used.
+    """
     refused = 0
     for seed in range(60):
         text = ProgramWriter(random.Random(seed)).program()
@@ -111,7 +114,7 @@ def test_random_programs_run_alike() -> None:
             continue
         for number in range(10):
             assert _log(function, number) == _log(again, number), text
-    assert refused <= 3
+    assert refused <= (3 if sys.version_info < (3, 14) else 5)
 
 
 PROGRAM = """
