@@ -52,6 +52,15 @@ def script_module(name: str) -> types.ModuleType:
     return made
 
 
+@cache
+def find_all_names() -> None:
+    """Fill the dictionaries of the modules for scripts, for scripts that read them (``vars(np)``)."""
+    for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
+        made = script_module(module)
+        for name in list(vars(import_module(module))):
+            getattr(made, name)
+
+
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
     """Return the object that a script sees under a name of a NumPy module. `theirs` is NumPy's object."""
     if isinstance(theirs, types.ModuleType):
