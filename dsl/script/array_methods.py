@@ -21,13 +21,8 @@ from weft.dsl.script import script_namespace
 _NAME = "__array__"
 
 _build_class = builtins.__build_class__
-
-
-def mentions(code: CodeType, *names: str) -> bool:
-    """Return whether code, or the code of functions and classes in it, uses an attribute or a global of these names."""
-    return not set(names).isdisjoint(code.co_names) or any(
-        mentions(inner, *names) for inner in code.co_consts if isinstance(inner, CodeType)
-    )
+# The code that defined the previous class, and whether a class in it mentions ``__array__``.
+_latest: tuple[CodeType | None, bool] = None, False
 
 
 class _BuildClass:
@@ -39,10 +34,14 @@ class _BuildClass:
 
     @property
     def __call__(self) -> Any:
+        global _latest
         frame = sys._getframe(1)
-        inner = (code for code in frame.f_code.co_consts if isinstance(code, CodeType))
-        found = any(_NAME in code.co_names for code in inner) and script_namespace.is_program(frame)
-        return _build_with_numpys_result if found else _build_class
+        code, found = _latest
+        if code is not frame.f_code:
+            code = frame.f_code
+            found = any(_NAME in inner.co_names for inner in code.co_consts if isinstance(inner, CodeType))
+            _latest = code, found
+        return _build_with_numpys_result if found and script_namespace.is_program(frame) else _build_class
 
 
 def _build_with_numpys_result(*arguments: Any, **options: Any) -> Any:

@@ -24,6 +24,7 @@ from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
 from weft.dsl.import_hooks import when_imported
 from weft.dsl.script import array_methods, script_function, script_namespace
+from weft.dsl.script.namespace_reads import reads_namespace
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import BETWEEN, try_compiling
 
@@ -178,7 +179,7 @@ def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: 
     caller = sys._getframe(1)
     if caller.f_code is _import_for_caller.__code__:
         caller = caller.f_back or caller
-    if array_methods.mentions(caller.f_code, "__dict__", "vars"):
+    if reads_namespace(caller.f_code):
         script_namespace.find_all_names()
     for item in fromlist or ():
         if not hasattr(found, item):  # ``from numpy.lib import recfunctions``
