@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from types import CodeType
 
-
 _READS = {"__dict__", "vars"}
 
 
