@@ -75,6 +75,8 @@ def test_dictionaries_of_modules(tmp_path: Path) -> None:
     script.write_text("import numpy as np\nnames, of_linalg = vars(np), np.linalg.__dict__\n")
     left = load_program(script, "script")
     assert set(vars(np)) <= set(left["names"]) and set(vars(np.linalg)) <= set(left["of_linalg"])
+    with pytest.raises(AttributeError):
+        left["names"]["__getattr__"]("__all__")
     assert left["names"]["sin"] is left["np"].sin and left["of_linalg"]["norm"] is left["np"].linalg.norm
 
 
