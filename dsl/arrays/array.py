@@ -478,10 +478,10 @@ def _without_sharing(value: object) -> np.ndarray:
 def from_protocol(value: Any) -> Any:
     """Return the result of `value.__array__()` if it is a weft array, otherwise `value` itself."""
     kind = type(value)
-    # (A type that takes part in ufuncs creates NumPy arrays, and may compute them.)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
-        return value
-    found = value.__array__()
+        return value  # (a type that takes part in ufuncs creates NumPy arrays, and may compute them)
+    lazy = getattr(kind.__array__, "lazy", None)  # (of a program's class)
+    found = value.__array__() if lazy is None else lazy(value)
     return found if isinstance(found, Array) else value
 
 

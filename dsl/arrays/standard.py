@@ -15,7 +15,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, convert
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.functions import creation
-from weft.dsl.immediate.callers import is_library
+from weft.dsl.immediate.callers import sees_numpy
 from weft.runtime import Device, default_device, devices, get_device
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
@@ -27,13 +27,13 @@ _WRAPPERS = ".common._helpers"
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
     """Return the namespace of the array API standard. Raises ValueError for an unknown version.
 
-    Under `weft run`, a library gets the namespace that it uses for NumPy's arrays, since it may mix both.
+    Under `weft run`, programs and libraries get the namespace that they get from NumPy's arrays, since they may mix both.
     """
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(
             f"version {api_version!r} of the array API standard is not known; there are {', '.join(VERSIONS)}"
         )
-    if not is_library(2):
+    if not sees_numpy(2):
         return sys.modules["weft"]
     package, found, _ = str(sys._getframe(1).f_globals.get("__name__")).partition(_WRAPPERS)
     return import_module(f"{package}.numpy") if found else np

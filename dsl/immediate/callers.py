@@ -51,6 +51,19 @@ def is_library(depth: int = 1, between: str = "") -> bool:
     return found
 
 
+def sees_numpy(depth: int = 1) -> bool:
+    """Return whether the frame `depth` levels up the stack belongs to a redirected program or a library, not to weft's users.
+
+    A module of the program that imports weft itself is one of weft's users.
+    """
+    if is_library(depth + 1):
+        return True
+    frame = sys._getframe(depth)
+    return any(is_program(frame) for is_program in _programs) and not any(
+        issubclass(type(value), ModuleType) and _is_wefts(value.__name__) for value in tuple(frame.f_globals.values())
+    )
+
+
 def _uses_weft(names: dict[str, Any]) -> bool:
     """Return whether a module, given by its global names, belongs to weft or imports from it."""
     for value in tuple(names.values()):

@@ -1,7 +1,8 @@
 """Redirection of a program's `import numpy` to weft's namespace.
 
 The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
-unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced.
+unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced, and for
+``__array__`` methods (`array_methods`) `builtins.__build_class__`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import numpy as np
 from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
 from weft.dsl.import_hooks import when_imported
-from weft.dsl.script import script_function, script_namespace
+from weft.dsl.script import array_methods, script_function, script_namespace
+from weft.dsl.script.namespace_reads import reads_namespace
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import BETWEEN, try_compiling
 
@@ -46,6 +48,7 @@ def redirect(*folders: str) -> None:
     if builtins.__import__ not in _hooks:
         builtins.__import__ = _hooks[-1]
         script_namespace.is_program = is_program
+        array_methods.install()
         array.show_class(_getters[-1])
         when_imported("multiprocessing.spawn", _redirect_children)
 
@@ -173,6 +176,11 @@ def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: 
     if level or name.partition(".")[0] != "numpy":
         return _import(name, globals, locals, fromlist, level)
     found = script_namespace.script_module(name)
+    caller = sys._getframe(1)
+    if caller.f_code is _import_for_caller.__code__:
+        caller = caller.f_back or caller
+    if reads_namespace(caller.f_code):
+        script_namespace.find_all_names()
     for item in fromlist or ():
         if not hasattr(found, item):  # ``from numpy.lib import recfunctions``
             with contextlib.suppress(ModuleNotFoundError):

@@ -52,6 +52,31 @@ def script_module(name: str) -> types.ModuleType:
     return made
 
 
+@cache
+def find_all_names() -> None:
+    """Fill the dictionaries of the modules for scripts, for scripts that read them (``vars(np)``)."""
+    for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
+        made = script_module(module)
+        known = frozenset(vars(import_module(module)))
+        for name in known:
+            getattr(made, name)
+        vars(made)["__getattr__"] = _find_others(known, vars(made)["__getattr__"])
+
+
+def _find_others(known: frozenset[str], find: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a version of a module's ``__getattr__`` that, like NumPy's, fails for names in the module's dictionary.
+
+    A program may copy this function with the other names. `import *` then asks it for ``__all__``.
+    """
+
+    def find_others(name: str) -> Any:
+        if name in known:
+            raise AttributeError(name)
+        return find(name)
+
+    return find_others
+
+
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
     """Return the object for a name in a script's version of a NumPy module. `theirs` is NumPy's object."""
     if isinstance(theirs, types.ModuleType):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.script.redirect import load_program
 from weft.dsl.script.script_namespace import script_module
 
 SIZE = 20_000
@@ -66,3 +68,23 @@ def test_views_of_numpys_class(size: int) -> None:
 def test_arrays_over_a_buffer_keep_its_byte_order() -> None:
     found = NUMPY.ndarray((2,), ">i2", bytes([0, 1, 3, 2]))
     assert found.dtype == np.dtype(">i2") and found.tolist() == [1, 770]
+
+
+def test_dictionaries_of_modules(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import numpy as np\nnames, of_linalg = vars(np), np.linalg.__dict__\n")
+    left = load_program(script, "script")
+    assert set(vars(np)) <= set(left["names"]) and set(vars(np.linalg)) <= set(left["of_linalg"])
+    with pytest.raises(AttributeError):
+        left["names"]["__getattr__"]("__all__")
+    assert left["names"]["sin"] is left["np"].sin and left["of_linalg"]["norm"] is left["np"].linalg.norm
+
+
+def test_arrays_of_a_program_have_one_namespace(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nfound = {x.__array_namespace__() for x in (np.zeros(3), np.zeros(1000), np.zeros(50_000) + 1)}\n"
+    )
+    assert load_program(script, "script")["found"] == {np}
+    script.write_text("import numpy as np, weft\nfound = np.zeros(1000).__array_namespace__()\n")
+    assert load_program(script, "script")["found"] is wf

@@ -1,0 +1,41 @@
+"""Detection of programs that read the dictionary of a NumPy module, as in ``vars(np)`` or ``np.__dict__``.
+
+The dictionaries of the modules for scripts contain a name only after its first use, so they are filled for such programs.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator
+from itertools import pairwise
+from types import CodeType
+
+_READS = {"__dict__", "vars"}
+
+
+def reads_namespace(code: CodeType) -> bool:
+    """Return whether code, including its functions, reads the dictionary of a module that it imports from NumPy."""
+    codes = list(_walk(code))
+    readers = [each for each in codes if not _READS.isdisjoint(each.co_names)]
+    if not readers:
+        return False
+    importers = [each for each in codes if any(name.startswith("numpy") for name in each.co_names)]
+    modules, read = {"fft", "linalg", "random"}, set()
+    for each in {*readers, *importers}:
+        imported = ""
+        for before, at in pairwise(dis.get_instructions(each)):
+            if at.opname == "IMPORT_NAME":
+                imported = at.argval
+            elif at.opname.startswith("STORE_") and imported:
+                modules |= {at.argval} if imported.partition(".")[0] == "numpy" else set()
+                imported = ""
+            if at.argval == "__dict__" or before.argval == "vars":
+                read.add(before.argval if at.argval == "__dict__" else at.argval)
+    return not modules.isdisjoint(read)
+
+
+def _walk(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _walk(inner)
