@@ -186,10 +186,18 @@ class UFunc:
         theirs = getattr(np, self.row.ufunc or "", None)
         if theirs is None or has_foreign((*operands, out)):
             return
-        kinds = [type(v) if type(v) in (int, float, complex) else getattr(v, "dtype", None) for v in (*operands, out)]
-        kinds[:-1] = [np.asarray(v).dtype if k is None else k for k, v in zip(kinds, operands, strict=False)]
-        loop = {} if dtype is None else {"signature": (None,) * self.nin + (np.dtype(dtype),)}
-        theirs.resolve_dtypes(tuple(kinds), casting=casting, **loop)
+        # (`resolve_dtypes` of NumPy 2.4 crashes for types of Python numbers.)
+        given = [
+            v
+            if type(v) in (int, float, complex)
+            else np.empty(0, v.dtype if hasattr(v, "dtype") else np.asarray(v).dtype)
+            for v in operands
+        ]
+        options = {} if dtype is None else {"dtype": dtype}
+        if isinstance(out, (Array, np.ndarray)):
+            options["out"] = np.empty(0, out.dtype)
+        with np.errstate(all="ignore"):
+            theirs(*given, casting=casting, **options)
 
     @_or_numpys
     def reduce(
