@@ -286,7 +286,7 @@ def check_power(base: Any, exponent: Any) -> None:
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
     # (A negative power of an unsigned integer is a float, except for Python ints.)
     whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
-    if whole.kind == "u" and type(exponent) is int and exponent < 0:
+    if whole.kind in "iu" and type(exponent) is int and exponent < np.iinfo(whole).min:
         raise OverflowError(f"Python integer {exponent} out of bounds for {whole}")
     if whole.kind in "biu" and np.any(np.less(exponent, 0)):
         raise ValueError("Integers to negative integer powers are not allowed.")
