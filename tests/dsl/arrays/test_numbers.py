@@ -345,9 +345,8 @@ def test_negative_exponents_are_errors_after_many_other_exponents(native: bool) 
         if native:
             install_native_code()
         for power in (lambda k: wf.power(x, k), lambda k: x**k, lambda k: operator.ipow(x.copy(), k)):
-            for k in range(4, 300):
-                y = power(k % 60 + 4)
-            np.testing.assert_array_equal(y[:5], np.arange(5) ** (299 % 60 + 4))
+            for k in range(4, 20):
+                np.testing.assert_array_equal(power(k)[:5], np.arange(5) ** k)
             for exponent in (-1, -(2**63)):
                 with pytest.raises(ValueError, match="negative integer powers"):
                     power(exponent)
