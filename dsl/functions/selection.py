@@ -368,6 +368,8 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     place = normalize_axis(axis, array.ndim)
     which = obj if isinstance(obj, slice) else np.asarray(obj) if isinstance(obj, Array) else obj
     kept = np.delete(np.arange(array.shape[place]), which)
+    if array.flags.fnc:  # (the result has the order of the array, as in NumPy)
+        return array.T[(slice(None),) * (array.ndim - 1 - place) + (kept,)].T
     return array[(slice(None),) * place + (kept,)]  # type: ignore[index]
 
 
