@@ -202,8 +202,7 @@ class Array(ArrayMembers):
         shape, strides, offset = self._view
         if not prod(shape):
             return np.empty(shape, storage.dtype)
-        in_bytes = tuple(s * storage.dtype.itemsize for s in strides)
-        return as_strided(values.reshape(-1)[offset:], shape, in_bytes, writeable=False)
+        return as_strided(values.reshape(-1)[offset:], shape, [s * values.itemsize for s in strides], writeable=False)
 
     def item(self, *index: int) -> Any:
         """Return one element as a Python scalar."""
@@ -407,8 +406,7 @@ def expr_of(array: Array) -> Expr:
         return as_operand(array)[0]
     if type(array) is Scalar and SEVERAL_DEVICES[0] and array.device is not current_epoch().device:
         return as_operand(array.numpy()[()])[0]  # (a number)
-    node = operand(array._storage)
-    window = array._view
+    node, window = operand(array._storage), array._view
     return node if window is None else view(node, *window)
 
 

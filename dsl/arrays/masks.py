@@ -22,6 +22,7 @@ from weft import fusion
 from weft.dsl.arrays.array import Array, adopt_new, as_operand, expr_of, record, wrap, write
 from weft.dsl.arrays.numbers import number_of
 from weft.dsl.arrays.selections import SPARSE, assign_selection, elements_of, select_later
+from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.dsl.immediate.at_call import put_masked
 from weft.dsl.immediate.host_values import address_of
 from weft.fusion import (
@@ -62,6 +63,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = assign_selection(array, mask, value)
         if node is not None:
+            warn_of_lost_parts(node.dtype, array.dtype)
             write(array, map_("where", [expr_of(mask), cast(node, array.dtype), expr_of(array)]))
             return True
     several = isinstance(value, (Array, np.ndarray)) and value.ndim == 1 and value.size > 1
@@ -76,6 +78,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
         return False
     if weak is not None:
         node = number_of(value, array.dtype, where, "set", current_epoch())
+    warn_of_lost_parts(node.dtype, array.dtype)
     test = _test(mask, array.ndim)
     node = _spread(test, node) if several else reshape(node, ())
     write(array, map_("where", [test, cast(node, array.dtype), expr_of(array)]))

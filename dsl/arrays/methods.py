@@ -113,6 +113,8 @@ def copy_of(self: Array, order: str = "C") -> Array:
 def fill(self: Array, value: object) -> None:
     """Set every element to `value`."""
     start()
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        value = self.dtype.type(value)
     node, weak = indexing.value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import dtype_kind
+from weft.codegen import dtype_kind, find_op
 from weft.fusion import INTERNED, Epoch, Expr, Location, constant, to_number, with_operand
 
 # Number of evaluations with a new number after which a call site is expected to see further new numbers.
@@ -146,6 +146,8 @@ def can_change(node: Expr, which: int, kind: type) -> bool:
     """
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False
+    if node.op == "power" and dtype_kind(node.attrs[which]) != "f":
+        return False  # (negative exponents are errors)
     # The loop of a comparison depends on whether the other operand's dtype can hold the integer.
     others = {operand.dtype for operand in node.operands if operand is not node.operands[which]}
     return kind is not int or node.dtype.kind != "b" or others == {node.attrs[which]}
@@ -157,7 +159,8 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
     """Return a Python int beyond 64 bits as a float if NumPy would convert it. Return other values unchanged.
 
-    It becomes a float beside float operands, and an infinity in comparisons with integers.
+    It becomes a float for loops of floats, and an infinity in comparisons with integers. Otherwise NumPy's error is
+    raised.
     """
     if type(value) is not int or -(2**63) <= value < 2**63:
         return value
@@ -166,11 +169,14 @@ def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
     if 0 <= value < 2**64:
         return value
     kinds = [np.dtype(type(v)).kind if type(v) in (float, complex) else _kind(v) for v in operands]
-    if "f" in kinds or "c" in kinds:
-        return float(value)
-    if op in _COMPARISONS and any(kind in ("b", "i", "u") for kind in kinds):
+    if op in _COMPARISONS and ("i" in kinds or "u" in kinds):
         return math.inf if value > 0 else -math.inf
-    return value
+    if (function := getattr(np, find_op(op).ufunc or "", None)) is not None:
+        with np.errstate(all="ignore"):  # (an array without elements: for the error or the dtype only)
+            found = function(*[np.empty(0, v.dtype) if _kind(v) else v for v in operands])
+        if "f" not in kinds and "c" not in kinds:
+            return found.dtype.type(value)
+    return float(value) if "f" in kinds or "c" in kinds else value
 
 
 def _kind(value: object) -> str:

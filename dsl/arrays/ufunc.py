@@ -186,10 +186,18 @@ class UFunc:
         theirs = getattr(np, self.row.ufunc or "", None)
         if theirs is None or has_foreign((*operands, out)):
             return
-        kinds = [type(v) if type(v) in (int, float, complex) else getattr(v, "dtype", None) for v in (*operands, out)]
-        kinds[:-1] = [np.asarray(v).dtype if k is None else k for k, v in zip(kinds, operands, strict=False)]
-        loop = {} if dtype is None else {"signature": (None,) * self.nin + (np.dtype(dtype),)}
-        theirs.resolve_dtypes(tuple(kinds), casting=casting, **loop)
+        # (`resolve_dtypes` of NumPy 2.4 crashes for types of Python numbers.)
+        given = [
+            v
+            if type(v) in (int, float, complex)
+            else np.empty(0, v.dtype if hasattr(v, "dtype") else np.asarray(v).dtype)
+            for v in operands
+        ]
+        options = {} if dtype is None else {"dtype": dtype}
+        if isinstance(out, (Array, np.ndarray)):
+            options["out"] = np.empty(0, out.dtype)
+        with np.errstate(all="ignore"):
+            theirs(*given, casting=casting, **options)
 
     @_or_numpys
     def reduce(
@@ -281,7 +289,7 @@ def check_power(base: Any, exponent: Any) -> None:
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)
     # (A negative power of an unsigned integer is a float, except for Python ints.)
     whole = np.result_type(kept, exponent) if not isinstance(exponent, int) else np.result_type(kept)
-    if whole.kind == "u" and type(exponent) is int and exponent < 0:
+    if whole.kind in "iu" and type(exponent) is int and exponent < np.iinfo(whole).min:
         raise OverflowError(f"Python integer {exponent} out of bounds for {whole}")
     if whole.kind in "biu" and np.any(np.less(exponent, 0)):
         raise ValueError("Integers to negative integer powers are not allowed.")

@@ -465,7 +465,10 @@ def arange(
         current_epoch()
         node = iota((count,), 0, kind)
         if stride != 1:
-            node = map_("multiply", [node, constant(stride, kind)])
+            if count > 1:
+                kind.type(first + stride)  # (NumPy raises OverflowError if the second element is out of range)
+            wrapped = np.asarray(stride % 2 ** (8 * kind.itemsize), np.uint64).astype(kind)[()]
+            node = map_("multiply", [node, constant(wrapped, kind)])
         if first:
             node = map_("add", [node, constant(first, kind)])
         return record(node)

@@ -92,6 +92,8 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
             )
             return result if order is None else unpermuted(result, order)
     elif mode in _BORDERS and not options and all(array.shape):
+        if array.flags.fnc:  # (the result has the order of the array, as in NumPy)
+            return pad(array.T, widths[::-1], mode).T
         least = 0 if mode in ("edge", "reflect") else 1
         # (Pending elements are computed where they are read, without intermediate memory.)
         stored = array._storage.buffer is not None and array._storage.device.name == "cpu"

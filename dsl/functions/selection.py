@@ -5,7 +5,6 @@ In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: r
 
 from __future__ import annotations
 
-import builtins
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,21 +47,31 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     test: Any = asarray(condition)
     if test.dtype.kind != "b":
         test = test != 0
-    return apply("where", test, x, y)
+    return apply("where", test, _wrapped(x, y), _wrapped(y, x))
 
 
 _WEAK = {bool, int, float, complex}
 
 
-def _within(bound: Any, dtype: np.dtype) -> Any:
-    """Clip a Python integer to the range of an integer dtype.
+def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
+    """Return the bounds of `clip`, with None for Python integers that no element of an integer dtype can exceed."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
+    return low, high
 
-    The clipped integer has the same effect as a bound of `clip`.
-    """
-    if type(bound) is not int or dtype.kind not in "iu":
-        return bound
+
+def _wrapped(number: Any, other: Any) -> Any:
+    """Return a Python integer as an element of the integer dtype of `other`. It wraps around, as in NumPy's `where`."""
+    kind = getattr(getattr(other, "dtype", None), "kind", "")
+    if type(number) is not int or kind not in ("b", "i", "u"):
+        return number
+    dtype = other.dtype if kind != "b" else np.dtype(np.int64)
     limits = np.iinfo(dtype)
-    return builtins.max(limits.min, builtins.min(limits.max, bound))
+    if limits.min <= number <= limits.max or not -(2**63) <= number < 2**64:
+        return number
+    return np.asarray(number).astype(dtype)[()]
 
 
 def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
@@ -104,13 +113,13 @@ def clip(
     if is_bfloat16(result.dtype):
         result = result.astype(np.float32)  # as NumPy does, which has no bfloat16 loop
     start()
-    if low is None and high is None and out is None:
-        return result.copy()
     if low is not None and high is not None and not {type(low), type(high)} <= _WEAK:
         # NumPy promotes all three together: uint8 with a float16 bound and 3.5 gives float16.
         kinds = [type(x) if type(x) in _WEAK else as_array(x).dtype for x in (low, high)]
         result = result.astype(resolve_dtypes(find_op("clip"), (result.dtype, *kinds))[1], copy=False)
-    low, high = _within(low, result.dtype), _within(high, result.dtype)
+    low, high = _effective_bounds(low, high, result.dtype)
+    if low is None and high is None and out is None:
+        return result.copy()
     if low is not None:
         result = UFUNCS["maximum"](result, low)
     if high is not None:
@@ -251,6 +260,8 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     place = normalize_axis(axis, array.ndim)
     which = obj if isinstance(obj, slice) else np.asarray(obj) if isinstance(obj, Array) else obj
     kept = np.delete(np.arange(array.shape[place]), which)
+    if array.flags.fnc:  # (the result has the order of the array, as in NumPy)
+        return array.T[(slice(None),) * (array.ndim - 1 - place) + (kept,)].T
     return array[(slice(None),) * place + (kept,)]  # type: ignore[index]
 
 

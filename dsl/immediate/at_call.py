@@ -364,9 +364,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     for key, value in options.items():
         if key == "out" and type(value) is Array:
             values = values_of(value)
-            if values is None or not is_free(value) or values.size > limit:
-                return MISSED
-            if found and value.device is not found[0][1].device:
+            elsewhere = found and value.device is not found[0][1].device
+            if values is None or elsewhere or not is_free(value) or values.size > limit:
                 return MISSED
             named[key] = values
             found.append((values, value))
@@ -477,10 +476,9 @@ _NO_VALUES = np.empty(0)
 
 def put(array: Array, key: Any, value: Any) -> bool:
     """Execute ``array[key] = value`` immediately, in host memory. Return False if immediate execution is not possible."""
-    limit, kind = IMMEDIATE[0], type(value)
+    limit, kind, values = IMMEDIATE[0], type(value), values_of(array)
     if not limit or type(array) is not Array:
         return False
-    values = values_of(array)
     if values is None and array._view is None and _is_uniform(array._storage):
         key = key if _is_basic(key) else to_host_if_small(key, [(_NO_VALUES, array)], limit)
         if key is MISSED or _picked(array.shape, key) > limit:

@@ -49,6 +49,13 @@ r = xp.add(xp.ones(3, "i4"), xp.ones(3), casting="no")
 r = xp.add(xp.ones(3, "i4"), xp.ones(3, "i4"), casting="equiv"), xp.add(xp.ones(3, "i8"), xp.ones(3, "f4"), casting="safe")
 r = xp.add(xp.ones(3), 1, casting="bogus")
 r = xp.sin(xp.ones(3, "i4"), casting="no")
+r = [xp.add(xp.ones(3, "f4"), v, casting=c).dtype for _ in range(9) for c in ("equiv", "safe") for v in (3.0, 3)]
+r = xp.add(3.0, 4.0, dtype="f4", casting="equiv")
+r = [xp.arange(40_000, -1, -1, dtype=t) for t in ("u2", "u4", "i4", "u8")], xp.arange(0, 40_000, 3, dtype="i2")
+r = xp.arange(0, 1000, 300, dtype="u1")
+a = xp.asarray(np.arange(12.).reshape(3, 4, order="F")); v = xp.delete(a, [0], 1), xp.delete(a, 1, 0); r = v, [b.flags.f_contiguous for b in v]
+a = xp.asarray(np.arange(12.).reshape(3, 4, order="F")); v = [xp.pad(a, ((1, 2), (0, 1)), mode=m) for m in ("edge", "reflect", "symmetric", "wrap")]; r = v, [b.flags.f_contiguous for b in v]
+r = xp.add(3.0, 4.0, dtype=int, casting="safe")
 r = xp.sin(xp.ones(3), casting="safe", out=xp.zeros(3, "f4"))
 r = xp.add(xp.ones(3), 1.0, dtype="f4", casting="safe")
 r = xp.add(xp.ones(3), 1.0, dtype="f4")

@@ -162,7 +162,7 @@ def test_arrays_of_other_devices_are_refused_at_their_line() -> None:
     for use in (
         lambda: x + y,
         lambda: x.__setitem__(slice(1, None), y[1:]),
-        lambda: x.__setitem__(0, y[0]),
+        lambda: x.__setitem__(0, y[:1]),
         lambda: wf.concatenate([x, y]),
         lambda: wf.where(x > 0, x, y),
     ):

@@ -5,6 +5,7 @@ The values are NumPy's on every device, and no Python loop visits the elements.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -245,3 +246,18 @@ def test_a_mask_of_other_bytes_writes_nothing_behind_the_result(monkeypatch: pyt
         copy_masked(x, mask, out[:room])
         np.testing.assert_array_equal(out[:room], x[bytes_ != 0][:room])
         assert not out[room:].any()
+
+
+@pytest.mark.parametrize("size", [6, 40_000])
+@pytest.mark.parametrize("pending", [False, True])
+def test_complex_values_assigned_to_real_elements_warn(size: int, pending: bool) -> None:
+    for value in (np.array([2j]), np.array(3 + 1j), np.ones(size - 4) * (1 + 1j)):
+        seen = []
+        for xp in (np, wf):
+            x = xp.asarray(np.arange(50_000.0))
+            x = (x + 0)[:size] if pending else xp.asarray(np.arange(float(size)))
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                x[x > 3] = xp.asarray(value)
+            seen.append(([each.category for each in caught], np.asarray(x).tolist()))
+        assert seen[0] == seen[1]

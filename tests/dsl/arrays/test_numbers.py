@@ -296,3 +296,57 @@ def check_with_handler(statement: Callable[[Any, Any, Any], Any]) -> None:
         np.seterrcall(before)
     assert calls
     np.testing.assert_array_equal(kept[-1], source[::-1] * 3)
+
+
+HUGE = (2**63 - 1, 2**63, 2**64, 2**128, -(2**63), -(2**63) - 1, 10**400)
+WITH_HUGE: dict[str, Callable[[Any, Any, int], Any]] = {
+    "add": lambda xp, x, k: x + k,
+    "divide": lambda xp, x, k: x / k,
+    "and": lambda xp, x, k: x & k,
+    "less": lambda xp, x, k: x < k,
+    "equal": lambda xp, x, k: k == x,
+    "copysign": lambda xp, x, k: xp.copysign(x, k),
+    "hypot": lambda xp, x, k: xp.hypot(x, k),
+    "clip": lambda xp, x, k: xp.clip(x, 0, k),
+    "clip below": lambda xp, x, k: xp.clip(x, k, None),
+    "where": lambda xp, x, k: xp.where(x > 0, x, k),
+    "in place": lambda xp, x, k: operator.iadd(x.copy(), k),
+    "fill": lambda xp, x, k: (y := x.copy(), y.fill(k))[0],
+    "item": lambda xp, x, k: (y := x.copy(), y.__setitem__(slice(1, 3), k))[0],
+}
+
+
+def outcome(statement: Callable[[Any, Any, int], Any], xp: Any, x: Any, number: int) -> Any:
+    """Return the dtype and elements of a statement's result, or the type of its error."""
+    try:
+        with np.errstate(all="ignore"):
+            found = np.asarray(statement(xp, x, number))
+        return found.dtype.name, [repr(value) for value in found[:5].tolist()]
+    except (ArithmeticError, TypeError, ValueError) as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("name", WITH_HUGE)
+def test_huge_integers(name: str, dtype: str) -> None:
+    source = np.resize(np.array([1, 0, 1, 1]).astype(dtype), 20_000)
+    for _ in range(3):
+        for number in HUGE:
+            found = outcome(WITH_HUGE[name], wf, wf.asarray(source.copy()), number)
+            assert found == outcome(WITH_HUGE[name], np, source.copy(), number) or (
+                name in ("and", "item") and number == 10**400 and "Error" in found
+            )
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_negative_exponents_are_errors_after_many_other_exponents(native: bool) -> None:
+    x = wf.asarray(np.resize(np.arange(5), 20_000)) + 0
+    with recording_in_native_code() if native else nullcontext():
+        if native:
+            install_native_code()
+        for power in (lambda k: wf.power(x, k), lambda k: x**k, lambda k: operator.ipow(x.copy(), k)):
+            for k in range(4, 20):
+                np.testing.assert_array_equal(power(k)[:5], np.arange(5) ** k)
+            for exponent in (-1, -(2**63)):
+                with pytest.raises(ValueError, match="negative integer powers"):
+                    power(exponent)
