@@ -207,6 +207,7 @@ def subjects(elements: int, side: int) -> dict[str, dict[str, Call]]:
     return {
         "scale": {
             "one element per thread": _launch(scale, every, THREADS, x, new(elements)),
+            "a grid twice as large": _launch(scale, 2 * every, THREADS, x, new(elements)),
             "grid-stride": _launch(scale_strided, BLOCKS, THREADS, x, new(elements)),
             **apart("scale", x, new(elements)),
         },

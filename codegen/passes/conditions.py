@@ -7,7 +7,7 @@ the loops around them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ Fact = tuple[bool, int, int]
 Facts = frozenset[Fact]
 NOTHING: Facts = frozenset()
 
+DEEPEST = 24  # conditions within conditions
 _NEGATED = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
 INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
@@ -30,8 +31,11 @@ class Merge:
     """The contents of a variable after a branch, or of a variable that is not known (`condition` is None)."""
 
     condition: Value | None = None
-    then: Content | None = None
-    otherwise: Content | None = None
+    contents: tuple[Content, ...] = ()
+
+    def ends(self) -> Iterator[tuple[Content, bool]]:
+        """Yield the contents at the end of each region, and whether the condition holds there."""
+        yield from zip(self.contents, (True, False), strict=False)
 
 
 Content = Value | Merge
@@ -47,6 +51,7 @@ class Implications:
         self._numbers: dict[object, int] = {}
         self._known: dict[Value, int] = {}
         self._loaded: dict[Value, Content] = {}  # result of a load of a variable -> the contents of the variable
+        self._facts: dict[tuple[Content, bool], Facts] = {}
         self._variables = {o.results[0] for o in operations if o.opcode == "local" and o.attributes["count"] == 1}
         for o in operations:
             for k, value in enumerate(o.operands):
@@ -59,6 +64,8 @@ class Implications:
         for o in operations:
             if o.opcode == "leave":
                 return False
+            for value in () if o.opcode == "load" else o.results:
+                self.number(value)  # in program order, so that chains of any length take no recursion
             variable = o.operands[0] if o.operands and o.operands[0] in self._variables else None
             if variable is not None and o.opcode == "store":
                 held[variable] = o.operands[2]
@@ -83,7 +90,7 @@ class Implications:
             if len(contents) == 1 or contents[0] is contents[1]:
                 held[variable] = contents[0]
             else:
-                held[variable] = Merge(o.operands[0], *contents)
+                held[variable] = Merge(o.operands[0], tuple(contents))
 
     def _forget(self, o: Operation, held: dict[Value, Content]) -> None:
         """Forget the contents of all variables that are stored in a scope or loop."""
@@ -118,49 +125,54 @@ class Implications:
 
     # -- conditions -----------------------------------------------------------------------------
 
-    def implied(self, condition: Content | None, truth: bool) -> Facts:
+    def implied(self, condition: Content, truth: bool, depth: int = DEEPEST) -> Facts:
         """Return inequalities that hold if a condition has this truth value."""
         content = self.content(condition) if isinstance(condition, Value) else condition
-        if isinstance(content, Merge):
-            return self._merged(content, truth)
-        maker = self.makers.get(content) if content is not None else None
-        if maker is None:
-            return NOTHING
+        if (content, truth) not in self._facts:
+            found = NOTHING
+            if depth and isinstance(content, Merge):
+                found = self._merged(content, truth, depth - 1)
+            elif depth and isinstance(content, Value) and content in self.makers:
+                found = self._made(self.makers[content], truth, depth - 1)
+            self._facts[content, truth] = found
+        return self._facts[content, truth]
+
+    def _made(self, maker: Operation, truth: bool, depth: int) -> Facts:
+        """Return what the result of an operation implies."""
         match maker.opcode:
             case name if name in INEQUALITIES:
                 return self.compared(maker, truth)
             case "bitwise_and" | "logical_and" | "bitwise_or" | "logical_or" if _is_bool(maker.results[0]):
                 if ("and" in maker.opcode) != truth:
                     return NOTHING
-                return self.implied(maker.operands[0], truth) | self.implied(maker.operands[1], truth)
+                return NOTHING.union(*(self.implied(v, truth, depth) for v in maker.operands))
             case "bitwise_xor" if self.truth(maker.operands[1]):
-                return self.implied(maker.operands[0], not truth)
+                return self.implied(maker.operands[0], not truth, depth)
             case _:
                 return NOTHING
 
-    def _merged(self, merge: Merge, truth: bool) -> Facts:
+    def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
         """Return what the contents of a variable imply: that of ``x and y`` is stored in a branch that depends on x."""
-        if merge.condition is None:
-            return NOTHING
-        ends = []
-        for content, taken in ((merge.then, True), (merge.otherwise, False)):
-            if isinstance(content, Value) and self._excludes(content, truth, merge.condition, taken):
-                continue
-            ends.append(self.implied(content, truth) | self.implied(merge.condition, taken))
+        ends = [
+            self.implied(content, truth, depth) | self.implied(merge.condition, taken, depth)
+            for content, taken in merge.ends()
+            if merge.condition is not None and not self._excludes(content, truth, merge.condition, taken)
+        ]
         return frozenset.intersection(*ends) if ends else NOTHING
 
-    def is_certain(self, condition: Content | None, truth: bool, facts: Facts) -> bool:
+    def is_certain(self, condition: Content, truth: bool, facts: Facts, depth: int = DEEPEST) -> bool:
         """Return whether a condition has this truth value wherever these inequalities hold."""
         content = self.content(condition) if isinstance(condition, Value) else condition
+        if not depth:
+            return False
         if isinstance(content, Merge):
-            if content.condition is None:
-                return False
-            ends = ((content.then, True), (content.otherwise, False))
             return any(
-                self.is_certain(content.condition, taken, facts) and self.is_certain(end, truth, facts)
-                for end, taken in ends
+                content.condition is not None
+                and self.is_certain(content.condition, taken, facts, depth - 1)
+                and self.is_certain(end, truth, facts, depth - 1)
+                for end, taken in content.ends()
             )
-        maker = self.makers.get(content) if content is not None else None
+        maker = self.makers.get(content)
         if maker is None:
             return False
         match maker.opcode:
@@ -168,28 +180,32 @@ class Implications:
                 implied = self.compared(maker, truth)
                 return bool(implied) and implied <= facts
             case "bitwise_and" | "logical_and" | "bitwise_or" | "logical_or" if _is_bool(maker.results[0]):
-                parts = (self.is_certain(v, truth, facts) for v in maker.operands)
+                parts = (self.is_certain(v, truth, facts, depth - 1) for v in maker.operands)
                 return all(parts) if ("and" in maker.opcode) == truth else any(parts)
             case "bitwise_xor" if self.truth(maker.operands[1]):
-                return self.is_certain(maker.operands[0], not truth, facts)
+                return self.is_certain(maker.operands[0], not truth, facts, depth - 1)
             case _:
                 return False
 
-    def _excludes(self, value: Value, truth: bool, condition: Value, taken: bool) -> bool:
-        """Return whether a value cannot be `truth` where the condition is `taken`."""
-        constant = self.truth(value)
+    def _excludes(self, content: Content, truth: bool, condition: Value, taken: bool) -> bool:
+        """Return whether contents cannot be `truth` where the condition is `taken`."""
+        constant = self.truth(content) if isinstance(content, Value) else None
         if constant is not None:
             return constant != truth
-        (number, positive), (other, alike) = self._literal(value), self._literal(condition)
-        return number == other and (truth == positive) != (taken == alike)
+        (one, positive), (other, alike) = self._literal(content), self._literal(condition)
+        return one == other and (truth == positive) != (taken == alike)
 
-    def _literal(self, value: Value) -> tuple[int, bool]:
-        """Return the number of a condition without negation, and whether the condition is not negated."""
-        maker = self.makers.get(value)
-        if maker is not None and maker.opcode == "bitwise_xor" and self.truth(maker.operands[1]):
-            number, positive = self._literal(maker.operands[0])
-            return number, not positive
-        return self.number(value), True
+    def _literal(self, content: Content) -> tuple[int | Merge, bool]:
+        """Return what identifies a condition without negation, and whether the condition is not negated."""
+        positive = True
+        while True:
+            content = self.content(content) if isinstance(content, Value) else content
+            if isinstance(content, Merge):
+                return content, positive
+            maker = self.makers.get(content)
+            if maker is None or maker.opcode != "bitwise_xor" or not self.truth(maker.operands[1]):
+                return self.number(content), positive
+            content, positive = maker.operands[0], not positive
 
     def truth(self, value: Value) -> bool | None:
         """Return the value of a constant condition, otherwise None."""

@@ -42,6 +42,13 @@ class LinearIndex:
         self._all = {v: o for o in program_order(kernel.body.operations) for v in o.results}
         self._axes: dict[Value, tuple[frozenset[int], int] | None] = {}
         self._largest: dict[Value, int] = {}
+        self._positions: set[Value] = set()
+        for value, maker in self._all.items():  # in program order, so that chains of any length take no recursion
+            if self._is_position(value, maker):
+                self._positions.add(value)
+            self._cost(value)
+            if _is_signed(value):
+                self.largest(value)
 
     def axes(self, value: Value) -> frozenset[int] | None:
         """Return the axes of the thread indices from which a value can be computed.
@@ -133,13 +140,13 @@ class LinearIndex:
 
     def is_position(self, value: Value) -> bool:
         """Return whether a value is a sum or product of indices in the index dtype, which no launch lets overflow."""
-        maker = self._all.get(value)
-        if maker is None or not _is_signed(value):
-            return False
-        if maker.opcode in _LARGEST:
-            return True
+        return value in self._positions
+
+    def _is_position(self, value: Value, maker: Operation) -> bool:
+        if not _is_signed(value) or maker.opcode in _LARGEST:
+            return maker.opcode in _LARGEST
         wide = value.type.itemsize >= self.index_dtype.itemsize  # type: ignore[union-attr]
-        return maker.opcode in ("add", "multiply", "cast") and wide and all(self.is_position(v) for v in maker.operands)
+        return maker.opcode in ("add", "multiply", "cast") and wide and self._positions.issuperset(maker.operands)
 
 
 def _is_computable(o: Operation, value: Value) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
-from weft.codegen.passes.conditions import NOTHING, Fact, Facts, FactWalk, Implications, is_signed
+from weft.codegen.passes.conditions import DEEPEST, NOTHING, Fact, Facts, FactWalk, Implications, is_signed
 from weft.codegen.passes.linear_index import LinearIndex, limit
 from weft.codegen.passes.rewrite import Rewriter
 
@@ -45,6 +45,7 @@ class _Signs(FactWalk):
         self.index = LinearIndex(kernel, self.conditions.makers)
         self.natural: set[Operation] = set()
         self._differences: dict[Fact, Sum] = {}
+        self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
         """Collect the operation if it selects an index that is not negative."""
@@ -78,29 +79,37 @@ class _Signs(FactWalk):
         values = self.conditions.values
         return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())
 
-    def terms(self, value: Value, exact: bool) -> Sum:
+    def terms(self, value: Value, exact: bool, depth: int = DEEPEST) -> Sum:
         """Return a value as a sum.
 
         If `exact`, no operation of the sum overflows. Otherwise sums of int64 may.
         """
         number = self.conditions.number(value)
-        value = self.conditions.values[number]
-        maker = self.conditions.makers.get(value)
-        if maker is not None and is_signed(value):
-            match maker.opcode:
-                case "constant":
-                    return {}, int(maker.attributes["value"])
-                case "cast" if is_signed(maker.operands[0]) and self.index.largest(maker.operands[0]) <= limit(value):
-                    return self.terms(maker.operands[0], exact=True)
-                case "add" | "subtract" if self.splits(maker, exact):
-                    x, y = (self.terms(v, exact) for v in maker.operands)
-                    return _combined(x, y, 1 if maker.opcode == "add" else -1)
-                case "multiply" if self.splits(maker, exact):
-                    for operand, other in (maker.operands, maker.operands[::-1]):
-                        factor = self.conditions.makers.get(other)
-                        if factor is not None and factor.opcode == "constant":
-                            return _combined(({}, 0), self.terms(operand, exact), int(factor.attributes["value"]))
-        return {number: 1}, 0
+        if (number, exact) not in self._terms:
+            maker = self.conditions.makers.get(self.conditions.values[number])
+            found = self.split(maker, exact, depth - 1) if maker is not None and depth else None
+            self._terms[number, exact] = found or ({number: 1}, 0)
+        return self._terms[number, exact]
+
+    def split(self, maker: Operation, exact: bool, depth: int) -> Sum | None:
+        """Return the result of an operation as a sum, or None if the operation is none."""
+        if not maker.results or not is_signed(maker.results[0]):
+            return None
+        operands = maker.operands
+        match maker.opcode:
+            case "constant":
+                return {}, int(maker.attributes["value"])
+            case "cast" if is_signed(operands[0]) and self.index.largest(operands[0]) <= limit(maker.results[0]):
+                return self.terms(operands[0], True, depth)
+            case "add" | "subtract" if self.splits(maker, exact):
+                x, y = (self.terms(v, exact, depth) for v in operands)
+                return _combined(x, y, 1 if maker.opcode == "add" else -1)
+            case "multiply" if self.splits(maker, exact):
+                for operand, other in (operands, operands[::-1]):
+                    factor = self.conditions.makers.get(other)
+                    if factor is not None and factor.opcode == "constant":
+                        return _combined(({}, 0), self.terms(operand, exact, depth), int(factor.attributes["value"]))
+        return None
 
     def splits(self, o: Operation, exact: bool) -> bool:
         """Return whether a sum or product may be split into its operands."""
