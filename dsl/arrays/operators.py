@@ -46,7 +46,7 @@ from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN
-from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, implementation_of
+from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, attempt_pair, implementation_of
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.library_calls import apply_for_library
@@ -65,7 +65,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Array, other: object) -> Any:
-        found = attempt(immediate, (other, self) if reflected else (self, other))
+        found = attempt_pair(immediate, self, other, reflected)
         if found is not MISSED:
             return found
         if type(other) is np.ndarray:

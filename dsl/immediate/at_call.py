@@ -153,6 +153,26 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     return MISSED if way.op is None or not place.host_math else _by_loops(way.op, given, place)
 
 
+def attempt_pair(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
+    """Execute a binary operator of an array immediately, as `attempt` does, which handles all uncommon operands."""
+    values, home, kind = array._values, array._home, type(other)
+    if home is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
+        given = None
+        if kind in _WEAK:
+            given = other
+        elif kind is Array and other._home is home and (given := other._values) is not None:
+            given = given if given.shape == values.shape else None
+        if given is not None and (way.types >> values.dtype.num) & 1:
+            if kind in _WEAK or (way.types >> given.dtype.num) & 1:
+                LOOKS[0] += 1
+                _note()
+                result = way.function(given, values) if reflected else way.function(values, given)
+                if type(result) is np.ndarray and result.base is None and result.flags.c_contiguous:
+                    return adopt_new(result, home)
+                return from_numpy_result(result, home)
+    return attempt(way, (other, array) if reflected else (array, other))
+
+
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
     """Apply an op's compiled loop to NumPy arrays and scalars. Return `MISSED` if there is no loop for their dtypes."""
     try:
