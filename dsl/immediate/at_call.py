@@ -532,7 +532,9 @@ def put(array: Array, key: Any, value: Any) -> bool:
     elif values.size > limit:
         part = values[key]
         if type(part) is np.ndarray:
-            if part.size > limit:
+            # (a recorded write to shared memory would copy all of it twice)
+            shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
+            if part.size > limit and not shared:
                 return False
             part[...] = value
             return True
