@@ -229,7 +229,7 @@ def test_a_number_is_written_to_large_shared_memory_without_copies(monkeypatch: 
     x = wf.ones(100_000, dtype=wf.float32)
     words = x.view(np.int32)
     before = x + 1
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, override(immediate=16384):
         patch.setattr("weft.fusion.record.recording.write_shared", None)
         patch.setattr("weft.dsl.arrays.array.write_view", None)
         words[...] = 7
