@@ -14,6 +14,7 @@ from weft.dsl.arrays.array import (
     Array,
     ReadOnly,
     Scalar,
+    adopt_new,
     as_operand,
     expr_of,
     operator_location,
@@ -46,7 +47,16 @@ from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN
-from weft.dsl.immediate.at_call import MISSED, NUMBERS, attempt, attempt_into, implementation_of
+from weft.dsl.immediate.at_call import (
+    MISSED,
+    NUMBERS,
+    Implementation,
+    attempt,
+    attempt_into,
+    from_numpy_result,
+    implementation_of,
+    note_call,
+)
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.library_calls import apply_for_library
@@ -58,6 +68,29 @@ _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 
+_WEAK = frozenset({bool, int, float, complex})
+
+
+def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
+    """Execute a binary operator of an array immediately, as `attempt` does, which handles all uncommon operands."""
+    values, home, kind = array._values, array._home, type(other)
+    if home is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
+        given = None
+        if kind in _WEAK:
+            given = other
+        elif kind is Array and other._home is home and (given := other._values) is not None:
+            given = given if given.shape == values.shape else None
+        if given is not None and (way.types >> values.dtype.num) & 1:
+            if kind in _WEAK or (way.types >> given.dtype.num) & 1:
+                LOOKS[0] += 1
+                note_call()
+                result = way.function(given, values) if reflected else way.function(values, given)
+                if type(result) is np.ndarray and result.base is None and result.flags.c_contiguous:
+                    return adopt_new(result, home)
+                return from_numpy_result(result, home)
+    return attempt(way, (other, array) if reflected else (array, other))
+
+
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
     """Return the method of a binary operator. Its attribute `records` describes it to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
@@ -65,7 +98,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
     immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
 
     def method(self: Array, other: object) -> Any:
-        found = attempt(immediate, (other, self) if reflected else (self, other))
+        found = _attempt(immediate, self, other, reflected)
         if found is not MISSED:
             return found
         if type(other) is np.ndarray:

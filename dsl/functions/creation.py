@@ -26,8 +26,9 @@ from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.windows import is_c_ordered
-from weft.dsl.immediate.at_call import NUMBERS, make_small
+from weft.dsl.immediate.at_call import NUMBERS
 from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.small_work import make_small
 from weft.fusion import Storage, broadcast_to, cast, constant, current_epoch, iota, map_, realise
 from weft.fusion import empty as empty_expr
 from weft.runtime import IMMEDIATE, default_device, get_device, setting

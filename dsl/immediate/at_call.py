@@ -147,7 +147,7 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     if shape is None:  # only scalars
         alike = all((way.types >> np.result_type(value).num) & 1 for value in given)
     LOOKS[0] += 1
-    _note()
+    note_call()
     if alike:
         return from_numpy_result(way.function(*given), place)
     return MISSED if way.op is None or not place.host_math else _by_loops(way.op, given, place)
@@ -205,9 +205,9 @@ def attempt_here(way: Implementation, operands: Iterable[Any]) -> Any:
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
-# Number of calls after which native code that is on disk is loaded, which takes 25 ms. A call takes 3 us longer in Python.
-ENOUGH = 4_000
-_calls = count(1)
+# Calls after which native code on disk is loaded (20 ms). In Python, a call takes 2 us longer, and a read a quarter of it.
+ENOUGH, READS = 8_000, 4
+_calls, _reads = count(1), count(1)
 _native_installer: list[Callable[[int], None]] = []
 
 
@@ -216,10 +216,9 @@ def set_native_installer(installer: Callable[[int], None]) -> None:
     _native_installer[:] = [installer]
 
 
-def _note() -> None:
+def note_call() -> None:
     """Count a small operation executed in Python. After every `BETWEEN` operations, call the installer of native code."""
-    number = next(_calls)
-    if not number % BETWEEN and number >= ENOUGH:
+    if not (number := next(_calls)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
 
@@ -251,7 +250,7 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
             return False
         function = found[0]
     LOOKS[0] += 1
-    _note()
+    note_call()
     function(*given, out=values)
     write_back(target, values)
     return True
@@ -344,14 +343,14 @@ def _is_common(dtype: Any) -> bool:
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
     """Call a NumPy function if its arguments are small. Otherwise return `MISSED`."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
-        _note()
+        note_call()
         return product
     limit = limit_of(name, arguments, options)
     if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
         values = values_of(array)
         if values is not None and 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
             LOOKS[0] += 1
-            _note()
+            note_call()
             return from_numpy_result(function(values, *arguments[1:], **options), array.device, ((values, array),))
         alone = values is not None and len(arguments) == 1 and not options and array.device.host_math
         if alone and name in WHOLE and (number := _reduce_whole(name, values, limit)) is not None:  # type: ignore[arg-type]
@@ -387,7 +386,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     if not found or not is_immediate(name, [values.shape for values, _ in found], limit):
         return MISSED
     LOOKS[0] += 1
-    _note()
+    note_call()
     result = function(*given, **named)
     if "out" in named and type(options["out"]) is Array:
         write_back(options["out"], named["out"])
@@ -457,10 +456,12 @@ def seen(array: Array, result: object) -> Any:
 
     Results that are not NumPy arrays are returned unchanged.
     """
-    _note()
     if type(result) is not np.ndarray:
         LOOKS[0] += 1
+        if not next(_reads) % READS:
+            note_call()
         return result
+    note_call()
     if result.flags.num < 0:  # (a result of `broadcast_arrays`: NumPy warns if the flag is read)
         result.flags.writeable = not overlaps(result.shape, result.strides)
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
@@ -476,9 +477,16 @@ _NO_VALUES = np.empty(0)
 
 def put(array: Array, key: Any, value: Any) -> bool:
     """Execute ``array[key] = value`` immediately, in host memory. Return False if immediate execution is not possible."""
-    limit, kind, values = IMMEDIATE[0], type(value), values_of(array)
+    limit, kind = IMMEDIATE[0], type(value)
     if not limit or type(array) is not Array:
         return False
+    values = array._values
+    if array._home is not None and values is not None and kind in NUMBERS and _is_basic(key) and values.size <= limit:
+        if _casts(value, values.dtype):
+            note_call()
+            values[key] = value
+            return True
+    values = values_of(array)
     if values is None and array._view is None and _is_uniform(array._storage):
         key = key if _is_basic(key) else to_host_if_small(key, [(_NO_VALUES, array)], limit)
         if key is MISSED or _picked(array.shape, key) > limit:
@@ -521,7 +529,9 @@ def put(array: Array, key: Any, value: Any) -> bool:
     elif values.size > limit:
         part = values[key]
         if type(part) is np.ndarray:
-            if part.size > limit:
+            # (a recorded write to shared memory would copy all of it twice)
+            shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
+            if part.size > limit and not shared:
                 return False
             part[...] = value
             return True
@@ -600,11 +610,3 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
     """
     kind = np.result_type(value).kind
     return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")
-
-
-def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
-    home = default_device()
-    if size > IMMEDIATE[0] or not home.small_on_host:
-        return None
-    return adopt_new(function(*arguments), home)

@@ -6,6 +6,7 @@ limit, and the results of medium-sized reductions that NumPy also computes immed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import chain, pairwise
 from math import inf, prod
@@ -13,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, user_location
+from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import FOLD_CHUNK as CHUNK
 from weft.fusion import NeedsKernelError, reduce_values, was_evaluated_alone
-from weft.runtime import IMMEDIATE
+from weft.runtime import IMMEDIATE, default_device
 
 
 def is_few(size: float) -> bool:
@@ -229,3 +230,11 @@ def _spread(name: str, values: np.ndarray) -> Any:
     distance = values - reduce_values("add", values, axes, values.dtype) / count
     found = reduce_values("add", np.square(distance, distance), axes, values.dtype) / count
     return np.sqrt(found) if name == "std" else found
+
+
+def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
+    """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
+    home = default_device()
+    if size > IMMEDIATE[0] or not home.small_on_host:
+        return None
+    return adopt_new(function(*arguments), home)

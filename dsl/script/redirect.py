@@ -85,10 +85,11 @@ def _is_own(file: str | None) -> bool:
     if file is None:
         return False
     if file not in _known:
-        path = os.path.abspath(file)
-        _known[file] = not is_hidden(path) and any(
+        path = file if os.path.isabs(file) and ".." not in file else os.path.abspath(file)
+        own = any(
             path.startswith(folder) and _INSTALLED.isdisjoint(path[len(folder) :].split(os.sep)) for folder in _folders
         )
+        _known[file] = own and not is_hidden(path)
     return _known[file]
 
 
@@ -114,7 +115,8 @@ class _Import:
             else:
                 _due[0] = number + BETWEEN
                 script_function.install_native_after(number)
-        return _import_numpy if _imported(frame).startswith("numpy") and is_program(frame) else _import
+        # (reading a frame's byte code copies it)
+        return _import_numpy if is_program(frame) and _imported(frame).startswith("numpy") else _import
 
 
 # The Python function and, once it is installed, native code.

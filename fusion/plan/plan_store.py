@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -19,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, Target, exceeds_caches, find_function, is_host_described
+from weft.codegen import OPS, Target, code_version, exceeds_caches, find_function, is_host_described
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.plan_records import PlanRecord
-from weft.fusion.plan.planner_version import planner_version
 from weft.fusion.plan.steps import Shown
-from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting
+from weft.runtime import Device, DiskCache, ObjectCode, disk_cache, key_material, setting, source_digest
 
 # Maximum number of records of a form, and maximum bytes of a record. The oldest record of a form is dropped.
 MOST_RECORDS = 24
@@ -35,6 +35,12 @@ def open_store(device: Device) -> DiskCache | None:
     """Return the disk cache from which plans are read and to which they are written, or None."""
     shown = Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"}
     return disk_cache() if setting("plans") and not shown and device.name != "null" else None
+
+
+@lru_cache(maxsize=1)
+def planner_version() -> str:
+    """Return a digest of the source text of the planner and the code generator."""
+    return code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-import weft.runtime as runtime
+import weft.runtime as runtime  # (what draws random numbers loads when it is used)
 from weft.fusion.graph.expr import contiguous_strides
 from weft.fusion.plan.steps import HostCall
-from weft.runtime import Device, Reader, fill_from_stream, launch_with_streams, thread_count
+from weft.runtime import Device, thread_count
 
 _WORD, _FLOAT = np.dtype(np.uint64), np.dtype(np.float64)
 
@@ -51,13 +51,13 @@ def launch_with_draws(
     for (slot, _, count), own in zip(streams, words, strict=True):
         each, read = (slots[int(n[1:])] if type(n) is str else n for n in function.spans[slot])
         if read <= each:
-            readers.append(Reader(slot, own, each, count))
-    if len(readers) == len(streams) and launch_with_streams(device, function, parallel, slots, readers):
+            readers.append(runtime.Reader(slot, own, each, count))
+    if len(readers) == len(streams) and runtime.launch_with_streams(device, function, parallel, slots, readers):
         return
     held = []
     for (slot, _, count), own in zip(streams, words, strict=True):
         held.append(memory := device.allocate(count * _FLOAT.itemsize))
-        fill_from_stream(device.lend(memory, _FLOAT, (count,)), own)
+        runtime.fill_from_stream(device.lend(memory, _FLOAT, (count,)), own)
         slots[slot] = memory.address
     device.launch(function, parallel, work, slots)
 

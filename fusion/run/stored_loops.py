@@ -6,16 +6,17 @@ another process has compiled. The key of a loop contains everything that its cod
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 import weft.codegen as codegen  # (its names load when they are used)
 from weft.codegen import is_bfloat16
-from weft.fusion.plan.planner_version import planner_version
 from weft.fusion.run.reduce_arrays import compiler
-from weft.runtime import ObjectCode, disk_cache, get_device, key_material, make_map_ufunc
+from weft.runtime import ObjectCode, disk_cache, get_device, key_material, make_map_ufunc, source_digest
 
 
 def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
@@ -45,9 +46,15 @@ def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[
     return None if function is None else make_loop(function, op, loop, dtype)
 
 
+@cache
+def _version() -> str:
+    # (`plan_store.planner_version` is the same, but loading plans takes longer)
+    return codegen.code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
+
+
 def _key(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bytes:
     names = " ".join([kind.name for kind in (*loop, dtype)])
-    return key_material(get_device("cpu").target, f"loop {planner_version()} {op} {names}")
+    return key_material(get_device("cpu").target, f"loop {_version()} {op} {names}")
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:

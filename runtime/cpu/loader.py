@@ -21,6 +21,10 @@ _OWN = {
 }
 
 
+def _load(module: str) -> Any:
+    return import_module(f"weft.runtime.cpu.{module}")
+
+
 def _math_library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libm.so.6")
@@ -45,7 +49,7 @@ def _address(symbol: str) -> int:
     """Return the address of an external symbol. Return 0 if nothing defines the symbol."""
     if symbol in _OWN:
         module, name = _OWN[symbol]
-        found = getattr(import_module(f"weft.runtime.cpu.{module}"), name)
+        found = getattr(_load(module), name)
     else:
         found = next((getattr(library, symbol) for library in _libraries() if hasattr(library, symbol)), None)
     return ctypes.cast(found, ctypes.c_void_p).value or 0 if found is not None else 0
@@ -127,7 +131,7 @@ def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) 
         memory = elf.link(code, {**_functions_of_llvms_own(), **outside})
         addresses = [memory.symbols.get(name, 0) for name in names]
     except elf.UnsupportedObjectError:
-        memory, addresses = import_module("weft.runtime.cpu.mcjit").link(code, outside, names)
+        memory, addresses = _load("mcjit").link(code, outside, names)
     for name, address in zip(names, addresses, strict=True):
         if not address:
             raise CompileError(f"the object code has no entry {name}")

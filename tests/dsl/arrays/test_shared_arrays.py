@@ -225,6 +225,19 @@ def test_fields_of_elements() -> None:
     np.testing.assert_array_equal(x, values)
 
 
+def test_a_number_is_written_to_large_shared_memory_without_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.ones(100_000, dtype=wf.float32)
+    words = x.view(np.int32)
+    before = x + 1
+    with monkeypatch.context() as patch, override(immediate=16384):
+        patch.setattr("weft.fusion.record.recording.write_shared", None)
+        patch.setattr("weft.dsl.arrays.array.write_view", None)
+        words[...] = 7
+        words[1:99_000] = 3
+    assert words[:2].tolist() == x.view(np.int32)[:2].tolist() == [7, 3] and words[-1] == 7
+    assert (np.asarray(before) == 2).all()
+
+
 def test_kernels_write_to_shared_memory() -> None:
     @wf.kernel
     def double(x: Any) -> None:

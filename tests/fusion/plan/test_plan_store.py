@@ -18,7 +18,7 @@ import pytest
 import weft as wf
 from weft.codegen.obtain import CodeCache
 from weft.fusion.graph.sizes import Computation
-from weft.fusion.plan import plan_store, planner_version, resized
+from weft.fusion.plan import plan_store, resized
 from weft.fusion.run import execute, tiers
 from weft.runtime import CacheWarning, disk_cache, override
 
@@ -136,7 +136,7 @@ def test_nothing_stale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with wf.device("cpu"):
         forget(monkeypatch)
         first = np.array(chain(*arrays()))
-        for home, part in ((planner_version, "code_version"), (plan_store, "planner_version")):
+        for home, part in ((plan_store, "code_version"), (plan_store, "planner_version")):
             forget(monkeypatch)
             with monkeypatch.context() as patch:
                 patch.setattr(home, part, lambda: "another one")
