@@ -171,7 +171,8 @@ def _serial_loops(loops: list[Operation], folds: list[Operation]) -> set[Operati
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score for the vectorization of a loop by its accesses, or 0 if the loop should not be vectorized.
+    """Return a score of how well a loop's memory accesses suit vectorization, or 0 if the loop should not be
+    vectorized.
 
     Contiguous accesses and small positive strides raise the score, large and unknown strides lower it. Each access
     is weighted by its depth. The score is at least 1 for a rounding reduction, and for a loop with such accesses and an

@@ -1,4 +1,4 @@
-"""Expand exact division and square root of float32 on a GPU to instructions without calls.
+"""Expand exact division and square root of float32 on a GPU to inline instructions.
 
 GPUs have only approximate instructions. NVIDIA's compiler refines their results by a short path, and calls a function
 for extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its

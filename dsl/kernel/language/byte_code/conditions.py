@@ -186,7 +186,7 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of the instruction after a block's first instruction, or None if it is
+        """Return the equivalence class of the instruction after a block's first instruction, or None if the class is
         unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
