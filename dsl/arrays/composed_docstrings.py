@@ -225,11 +225,6 @@ _CALLS = {
         "[1.0, 1j, -1.0], deg=True",
         "array([  0.,  90., 180.])",
     ),
-    "cumulative_sum": (
-        "Return the cumulative sum of the elements along an axis",
-        "[1, 2, 3], include_initial=True",
-        "array([0, 1, 3, 6])",
-    ),
     "allclose": (
         "Test whether all elements are equal within a tolerance",
         "[1.0, 2.0], [1.0, 2.0 + 1e-10]",
@@ -359,10 +354,6 @@ _SESSIONS = {
     "unique_inverse": (
         "Return the unique values and the inverse indices, like `numpy.unique_inverse`.",
         ">>> wf.unique_inverse([3, 1, 3]).inverse_indices\narray([1, 0, 1])",
-    ),
-    "astype": (
-        "Cast an array to a dtype, like `numpy.astype`. Out-of-range floats saturate, and NaN becomes 0.",
-        ">>> wf.astype(wf.asarray([1.7, -2.7, np.nan]), np.int32)\narray([ 1, -2,  0], dtype=int32)",
     ),
     "isscalar": (
         "Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is not a scalar.",

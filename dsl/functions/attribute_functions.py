@@ -1,17 +1,30 @@
-"""NumPy's `copyto`."""
+"""NumPy's `astype` and `copyto`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.dsl.arrays import methods
 from weft.dsl.arrays.array import Array
 from weft.dsl.functions import selection
 from weft.dsl.functions.creation import asarray
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, Output
+    from weft.runtime import Device
+
+
+def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None) -> Array:
+    """Cast an array to a dtype, like `numpy.astype`. Out-of-range floats saturate, and NaN becomes 0.
+
+    Examples
+    --------
+    >>> wf.astype(wf.asarray([1.7, -2.7, np.nan]), np.int32)
+    array([ 1, -2,  0], dtype=int32)
+    """
+    return methods.astype(asarray(a) if isinstance(a, np.ndarray | np.generic) else a, dtype, copy=copy)
 
 
 def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:

@@ -14,17 +14,18 @@ from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record
 from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import normalize_axes
+from weft.dsl.arrays.validation import normalize_axes, normalize_axis
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import moveaxis, ravel
+from weft.dsl.functions.reductions import accumulate
 from weft.dsl.functions.selection import where
 from weft.dsl.functions.sorting import on_host
-from weft.fusion import cast
+from weft.fusion import cast, constant
 from weft.runtime import device
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
 
 _INT64 = np.dtype(np.int64)
 
@@ -141,4 +142,34 @@ def interp(
         return where(values != values, values, found)
 
 
-__all__ = ["cross", "ediff1d", "gradient", "interp"]
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    out: Output | None = None,
+    include_initial: bool = False,
+) -> Any:
+    """Return the cumulative sum along an axis, like `cumulative_sum` in the array API standard.
+
+    Examples
+    --------
+    >>> wf.cumulative_sum([1, 2, 3], include_initial=True)
+    array([0, 1, 3, 6])
+    """
+    values = as_array(x)
+    if axis is None:
+        values = values if values.ndim else values.reshape(1)  # type: ignore[attr-defined]
+        if values.ndim != 1:
+            raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    if not include_initial:
+        return accumulate("add", values, axis, dtype, out)
+    found = accumulate("add", values, axis, dtype)
+    place = normalize_axis(axis, values.ndim)
+    first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
+    return concatenate([first, found], place, out)
+
+
+__all__ = ["cross", "cumulative_sum", "ediff1d", "gradient", "interp"]

@@ -54,10 +54,10 @@ _MODULES = {
     "functions.along_axis": "put_along_axis take_along_axis",
     "functions.selection": "where clip take compress delete choose isclose nan_to_num place putmask",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "functions.calculus": "cross ediff1d gradient interp",
+    "functions.calculus": "cross cumulative_sum ediff1d gradient interp",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
-    "functions.attribute_functions": "copyto",
+    "functions.attribute_functions": "astype copyto",
     "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj "
     "may_share_memory min_scalar_type mintypecode result_type shares_memory size tril_indices_from "
     "triu_indices_from",
@@ -65,8 +65,8 @@ _MODULES = {
     "functions.bits": "packbits unpackbits",
     "functions.compositions": _made_by(
         "compose",
-        "allclose append apply_over_axes argwhere array_equal array_equiv asarray_chkfinite astype atleast_1d atleast_2d "
-        "atleast_3d block cumulative_prod cumulative_sum diagflat "
+        "allclose append apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
+        "atleast_3d block cumulative_prod diagflat "
         "dsplit extract fill_diagonal fix flatnonzero fliplr flipud fromfunction histogramdd hsplit imag "
         "iscomplex isneginf isposinf isreal isscalar iterable ix_ meshgrid ndim piecewise polyadd polyder "
         "polyfit polymul polysub polyval put real real_if_close require resize rollaxis select shape tri "
