@@ -20,29 +20,36 @@ from weft.dsl.kernel.language.names import TABLE, TRIPLES
 GROUPS = {
     "creation": (
         "Creating arrays",
-        "creation spaced_numbers triangles grids padding standard asarray_chkfinite c_ diagflat ix_ mgrid ogrid r_ require vander",
+        "creation spaced_numbers triangles grids padding standard asarray_chkfinite c_ diag diagflat fromfunction ix_ meshgrid "
+        "mgrid ogrid r_ require tri vander",
     ),
     "shapes": (
         "Changing shapes and joining arrays",
-        "manipulation joining bits block dsplit insert resize trim_zeros unstack",
+        "manipulation joining bits append atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack fliplr flipud "
+        "hsplit hstack insert resize rollaxis trim_zeros unstack vsplit vstack",
     ),
     "reductions": (
         "Sums, means and other reductions",
-        "reductions nan_statistics apply_over_axes array_equiv corrcoef cov cumulative_prod nanargmax nanargmin",
+        "reductions nan_statistics allclose apply_over_axes array_equal array_equiv corrcoef cov cumulative_prod nanargmax nanargmin",
     ),
     "order": (
         "Sorting, searching and sets",
-        "sorting sets quantiles histograms histogram_bin_edges histogramdd sort_complex",
+        "sorting sets quantiles histograms argwhere flatnonzero histogram_bin_edges histogramdd intersect1d setxor1d "
+        "sort_complex union1d unique_all unique_counts unique_inverse unique_values",
     ),
-    "selecting": ("Selecting elements", "selection along_axis indexing fill_diagonal piecewise put"),
+    "selecting": ("Selecting elements", "selection along_axis indexing extract fill_diagonal piecewise put select"),
     "algebra": (
         "Products and calculus",
-        "linear calculus signals matvec poly polyadd polyder polyfit polyint polymul polysub unwrap vecdot vecmat",
+        "linear calculus signals diff matvec poly polyadd polyder polyfit polyint polymul polysub polyval trapezoid unwrap "
+        "vecdot vecmat",
     ),
-    "attributes": ("Attributes and memory of arrays", "attribute_functions methods introspection"),
+    "attributes": (
+        "Attributes and memory of arrays",
+        "attribute_functions methods introspection imag isscalar iterable ndim real shape",
+    ),
 }
 # Elementwise functions that are no single op
-ELEMENTWISE = "divmod fix frexp i0 iscomplex isneginf isposinf isreal modf real_if_close spacing".split()
+ELEMENTWISE = "angle divmod fix frexp i0 iscomplex isneginf isposinf isreal modf real_if_close spacing".split()
 RUNNING = "evaluate explain Explanation compile lambdify profile statistics reset_statistics".split()
 MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
