@@ -319,10 +319,7 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """An array object whose elements, and those of its views, cannot be written.
-
-    Other arrays over the same storage may be writable.
-    """
+    """An array object that is read-only, as are its views. Other arrays over the same storage may be writable."""
 
     __slots__ = ()
 
@@ -352,10 +349,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, home: Device) -> Array:
-    """Return a weft array that owns the memory of `values`, a C-contiguous NumPy array.
-
-    The caller must drop its reference.
-    """
+    """Return a weft array that owns the memory of a C-contiguous NumPy array. The caller must drop its reference."""
     array = _new(Array)
     array._values = values
     array._home = home

@@ -9,7 +9,7 @@ import numpy as np
 from weft.codegen import find_op
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, write
 from weft.dsl.arrays.validation import warn_of_lost_parts
-from weft.dsl.immediate.at_call import put
+from weft.dsl.immediate.index_at_call import put
 from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 

@@ -49,7 +49,8 @@ from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.arrays.windows import key_of, recall_window, remember_window, window
-from weft.dsl.immediate.at_call import MISSED, pick, put, show
+from weft.dsl.immediate.at_call import MISSED, show
+from weft.dsl.immediate.index_at_call import pick, put
 from weft.fusion import (
     INTERNED,
     Expr,

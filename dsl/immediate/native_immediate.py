@@ -1,4 +1,4 @@
-"""Tier 0 in native code: the common cases of `at_call.attempt`, `show` and `put`.
+"""Tier 0 in native code: the common cases of `at_call.attempt` and `show`, and of `index_at_call.put`.
 
 In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the
 NumPy function if all operands are small and in host memory, and the Python function otherwise. Invariant: the result

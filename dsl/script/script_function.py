@@ -346,15 +346,19 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
 
 def install_native_after(calls: int) -> None:
     """Install native code for script functions once the number of calls in Python is large enough."""
-    if calls >= ENOUGH and import_module("weft.dsl.script.native_script").replacement.is_due(calls):
+    if calls >= ENOUGH and _native_script().replacement.is_due(calls):
         install_native_code()
+
+
+def _native_script() -> Any:
+    return import_module("weft.dsl.script.native_script")
 
 
 def install_native_code() -> None:
     """Install the native code of script functions."""
     if _native:
         return
-    native = import_module("weft.dsl.script.native_script")
+    native = _native_script()
     instead = "script functions stay in Python, which is slower"
     if not try_compiling("native code for script functions", instead, native.check):
         return

@@ -1,0 +1,169 @@
+"""Tier 0 for index arrays, masks and writes: they are executed immediately, in host memory.
+
+In: an array, an index, and a value to write. Out: the selected elements as a weft array or `MISSED`, or whether the
+write was executed.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from weft import fusion
+from weft.dsl.arrays.array import LOOKS, Array, realise
+from weft.dsl.immediate.at_call import (
+    COMMON,
+    MISSED,
+    NUMBERS,
+    from_numpy_result,
+    is_basic,
+    note_call,
+    to_host_if_small,
+)
+from weft.dsl.immediate.host_values import is_free, settled_values, values_of, write_back
+from weft.dsl.immediate.small_work import (
+    most_gathered,
+)
+from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
+from weft.runtime import IMMEDIATE
+
+_NO_VALUES = np.empty(0)
+
+
+def put(array: Array, key: Any, value: Any) -> bool:
+    """Execute ``array[key] = value`` immediately, in host memory. Return False if immediate execution is not possible."""
+    limit, kind = IMMEDIATE[0], type(value)
+    if not limit or type(array) is not Array:
+        return False
+    values = array._values
+    if array._home is not None and values is not None and kind in NUMBERS and is_basic(key) and values.size <= limit:
+        if _casts(value, values.dtype):
+            note_call()
+            values[key] = value
+            return True
+    values = values_of(array)
+    if values is None and array._view is None and _is_uniform(array._storage):
+        key = key if is_basic(key) else to_host_if_small(key, [(_NO_VALUES, array)], limit)
+        if key is MISSED or _picked(array.shape, key) > limit:
+            return False
+        fill_memory(array._storage)
+        values = values_of(array)
+    storage = array._storage
+    if values is None and storage.epoch is not recording.epoch and storage.device.name == "cpu" and not recording.held:
+        realise(storage)  # (no operation that is now recorded would fuse with it)
+        values = values_of(array)
+    if values is None or not is_free(array):
+        if not is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
+            return False
+        values = values_of(array)
+        if values is None or not is_free(array):
+            return False
+    if kind is list or kind is tuple:
+        value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
+        if value is MISSED:
+            return False
+        value = np.asarray(value)
+        kind = np.ndarray
+    if kind is Array:
+        if (array._home or array._storage.device) is not (value._home or value._storage.device):
+            return False
+        value = settled_values(value)
+        if value is None or value.size > limit:
+            return False
+    elif kind is np.ndarray:
+        if value.size > limit or not (COMMON >> value.dtype.num) & 1:
+            return False
+    elif kind not in NUMBERS:
+        return False
+    if not _casts(value, values.dtype):
+        return False
+    if not is_basic(key):
+        key = to_host_if_small(key, [(values, array)], limit)
+        if key is MISSED or (values.size > limit and _picked(values.shape, key) > limit):
+            return False
+    elif values.size > limit:
+        part = values[key]
+        if type(part) is np.ndarray:
+            # (a recorded write to shared memory would copy all of it twice)
+            shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
+            if part.size > limit and not shared:
+                return False
+            part[...] = value
+            return True
+    values[key] = value
+    write_back(array, values)
+    return True
+
+
+def pick(array: Array, key: object) -> Any:
+    """Return ``array[key]`` if the index array `key` selects few elements, otherwise return `MISSED`."""
+    limit = IMMEDIATE[0]
+    values = values_of(array)
+    if values is None and array.size <= limit:
+        values = to_host_if_small(array, [], limit)
+    if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
+        return MISSED
+    most = most_gathered(array, key)
+    taken = values_of(key) if type(key) is Array and key.size <= most and key.device is array.device else None
+    if taken is None:
+        taken = to_host_if_small(key, [(values, array)], limit)
+    if taken is MISSED or (values.size > most and _picked(values.shape, taken) > most):
+        return MISSED
+    LOOKS[0] += 1
+    return from_numpy_result(values[taken], array.device, ((values, array),))
+
+
+def _picked(shape: tuple[int, ...], key: Any) -> int:
+    """Return the number of elements that an index selects."""
+    parts = key if type(key) is tuple else (key,)
+    if 0 < len(parts) <= len(shape) and all(type(part) is np.ndarray and part.dtype.kind in "iu" for part in parts):
+        if all(part.shape == parts[0].shape for part in parts):
+            return parts[0].size * prod(shape[len(parts) :])
+    # (an array whose elements have no bytes)
+    return int(np.ndarray(shape, "V0")[key].size)
+
+
+def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
+    """Execute ``array[mask] = value`` immediately, in host memory. Return False if immediate execution is not possible.
+
+    A pending mask or value is evaluated first.
+    """
+    if not IMMEDIATE[0] or recording.held or type(array) is not Array:
+        return False
+    if mask.shape != array.shape or array.device.name != "cpu":
+        return False
+    if any(isinstance(each, Array) and each.device is not array.device for each in (mask, value)):
+        return False
+    kind = type(value)
+    if kind not in NUMBERS and (kind not in (Array, np.ndarray) or value.ndim != 1):
+        return False
+    if not _casts(value if kind in NUMBERS else value.dtype, array.dtype):
+        return False
+    values = values_of(array)
+    if values is None and array._view is None and fill_memory(array._storage):
+        values = values_of(array)
+    if values is None:
+        return False
+    evaluate([each._storage for each in (mask, value) if type(each) is Array and each._home is None])
+    given = [values_of(each) if type(each) is Array else each for each in (mask, value)]
+    if not is_free(array) or not values.flags.writeable or given[0] is None or given[1] is None:
+        return False
+    values[given[0]] = given[1]
+    return True
+
+
+def _is_uniform(storage: Storage) -> bool:
+    """Return whether a storage on the CPU has no memory yet, because its elements are one constant or uninitialized."""
+    node = storage.expr
+    return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
+
+
+def _casts(value: Any, dtype: np.dtype) -> bool:
+    """Return whether NumPy casts `value` to `dtype` with the same result as weft.
+
+    Casts from floats to integers differ, since weft saturates.
+    """
+    kind = np.result_type(value).kind
+    return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")
