@@ -161,6 +161,11 @@ def resolve(array: Array, key: object) -> Index:
         raise IndexError(
             f"number of dimensions must be within [0, {MOST_AXES}], indexing result would have {len(index.shape)}"
         )
+    if (count := len(index.advanced)) >= MOST_AXES and not index.shape:
+        raise IndexError(
+            f"when no subspace is given, the number of index arrays cannot be above {MOST_AXES - 1}, but {count} index "
+            "arrays found"
+        )
     return index
 
 

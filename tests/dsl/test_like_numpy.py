@@ -53,6 +53,8 @@ r = [xp.add(xp.ones(3, "f4"), v, casting=c).dtype for _ in range(9) for c in ("e
 r = xp.add(3.0, 4.0, dtype="f4", casting="equiv")
 r = [xp.arange(40_000, -1, -1, dtype=t) for t in ("u2", "u4", "i4", "u8")], xp.arange(0, 40_000, 3, dtype="i2")
 r = xp.arange(0, 1000, 300, dtype="u1")
+r = xp.ones((1,) * 64)[(A([0]),) * 64]
+r = xp.ones((1,) * 63)[(A([0]),) * 63]
 a = xp.asarray(np.arange(12.).reshape(3, 4, order="F")); v = xp.delete(a, [0], 1), xp.delete(a, 1, 0); r = v, [b.flags.f_contiguous for b in v]
 a = xp.asarray(np.arange(12.).reshape(3, 4, order="F")); v = [xp.pad(a, ((1, 2), (0, 1)), mode=m) for m in ("edge", "reflect", "symmetric", "wrap")]; r = v, [b.flags.f_contiguous for b in v]
 r = xp.add(3.0, 4.0, dtype=int, casting="safe")
