@@ -24,6 +24,7 @@ from weft.codegen.passes.find_merged_axis import can_merge_blocks
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
 
+LONGEST_STRIDE = 64  # bytes between the accesses of adjacent threads of merged blocks
 MOST_MERGED = 1 << 16  # threads of merged blocks: after these, the kernel polls for interrupts
 
 
@@ -100,12 +101,18 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self) -> bool:
-        """Return whether adjacent blocks run as one block. The threads of a block then need no memory of their own."""
+        """Return whether adjacent blocks run as one block. The threads of a block then need no memory of their own.
+
+        Blocks with long strides remain blocks, which reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
+        """
         kernel, split = self.kernel, self.split
         runs = split.runs()
         alone = len(runs) == 1 and not runs[0].again and not split.kept and not split.crossing
         user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None
-        return user and alone and not self.grid_in_step and can_merge_blocks(kernel, split.axis)
+        if not user or not alone or self.grid_in_step or not can_merge_blocks(kernel, split.axis):
+            return False
+        strides = self.steps.strides(runs[0].everything())
+        return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def merge_blocks(self, block: str) -> str:
         """Emit the number of blocks from `block` on, along the axis of the innermost loop, that run as one block.
