@@ -190,11 +190,6 @@ _CALLS = {
         "[1, 4, 9, 16]",
         "array([3, 5, 7])",
     ),
-    "append": (
-        "Append values to an array",
-        "[1, 2], [[3], [4]]",
-        "array([1, 2, 3, 4])",
-    ),
     "fliplr": (
         "Reverse the order of the columns",
         "[[1, 2], [3, 4]]",
@@ -244,11 +239,6 @@ _CALLS = {
         "Return the indices of nonzero elements, one row per element",
         "[[0, 1], [1, 0]]",
         "array([[0, 1],\n       [1, 0]])",
-    ),
-    "tri": (
-        "Return a matrix with ones on and below a diagonal, and zeros above it",
-        "3, dtype=np.int64",
-        "array([[1, 0, 0],\n       [1, 1, 0],\n       [1, 1, 1]])",
     ),
     "fromfunction": (
         "Create an array by calling a function on its indices",
@@ -327,14 +317,6 @@ _SESSIONS = {
         "Evaluate a polynomial by Horner's rule, like `numpy.polyval`. The coefficient of the highest power comes first.",
         ">>> wf.polyval([1, 0, -2], [0, 1, 2])\narray([-2, -1,  2])",
     ),
-    "extract": (
-        "Return the elements at which a condition is true, like `numpy.extract`.",
-        ">>> x = wf.arange(6)\n>>> wf.extract(x % 2 == 0, x)\narray([0, 2, 4])",
-    ),
-    "select": (
-        "Return elements of the first choice whose condition is true there, like `numpy.select`.",
-        ">>> x = wf.arange(6)\n>>> wf.select([x < 2, x > 3], [-x, x * 10], default=0)\narray([ 0, -1,  0,  0, 40, 50])",
-    ),
     "meshgrid": (
         "Return coordinate arrays from coordinate vectors, like `numpy.meshgrid`.",
         ">>> x, y = wf.meshgrid([1, 2, 3], [10, 20])\n>>> x + y\narray([[11, 12, 13],\n       [21, 22, 23]])",
@@ -354,10 +336,6 @@ _SESSIONS = {
     "unique_inverse": (
         "Return the unique values and the inverse indices, like `numpy.unique_inverse`.",
         ">>> wf.unique_inverse([3, 1, 3]).inverse_indices\narray([1, 0, 1])",
-    ),
-    "isscalar": (
-        "Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is not a scalar.",
-        ">>> wf.isscalar(3.0), wf.isscalar(wf.asarray(3.0))\n(True, False)",
     ),
     "iterable": (
         "Return whether a value can be iterated over, like `numpy.iterable`.",

@@ -68,6 +68,17 @@ def min_scalar_type(a: ArrayLike, /) -> np.dtype:
     return np.min_scalar_type(stand_in(a) if np.ndim(a) else to_host(a))
 
 
+def isscalar(element: Any) -> bool:
+    """Return whether a value is a scalar, like `numpy.isscalar`. A 0-d array is not a scalar.
+
+    Examples
+    --------
+    >>> wf.isscalar(3.0), wf.isscalar(wf.asarray(3.0))
+    (True, False)
+    """
+    return np.isscalar(element)
+
+
 def isfortran(a: Any) -> bool:
     """Return whether an array is Fortran contiguous and not C contiguous, like `numpy.isfortran`.
 

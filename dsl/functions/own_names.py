@@ -35,7 +35,7 @@ _MODULES = {
     "functions.spaced_numbers": "linspace",
     "functions.creation": "asarray array full zeros ones empty zeros_like ones_like empty_like full_like arange eye identity "
     "copy ascontiguousarray asanyarray=asarray asfortranarray",
-    "functions.triangles": "tril triu",
+    "functions.triangles": "tri tril triu",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis squeeze expand_dims broadcast_to "
     "broadcast_arrays ravel flip rot90 repeat tile diagonal trace matrix_transpose",
     "functions.padding": "pad",
@@ -52,24 +52,24 @@ _MODULES = {
     "functions.quantiles": "median nanmedian nanpercentile nanquantile percentile quantile",
     "functions.sets": "isin setdiff1d unique",
     "functions.along_axis": "put_along_axis take_along_axis",
-    "functions.selection": "where clip take compress delete choose isclose nan_to_num place putmask",
+    "functions.selection": "append where clip take compress delete choose extract isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
     "functions.calculus": "cross cumulative_sum ediff1d gradient interp",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "astype copyto",
     "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj "
-    "may_share_memory min_scalar_type mintypecode result_type shares_memory size tril_indices_from "
+    "may_share_memory min_scalar_type mintypecode result_type isscalar shares_memory size tril_indices_from "
     "triu_indices_from",
     "functions.several_outputs": "divmod=divmod_ frexp matvec modf spacing vecdot vecmat",
     "functions.bits": "packbits unpackbits",
     "functions.compositions": _made_by(
         "compose",
-        "allclose append apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
+        "allclose apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
         "atleast_3d block cumulative_prod diagflat "
-        "dsplit extract fill_diagonal fix flatnonzero fliplr flipud fromfunction histogramdd hsplit imag "
-        "iscomplex isneginf isposinf isreal isscalar iterable ix_ meshgrid ndim piecewise polyadd polyder "
-        "polyfit polymul polysub polyval put real real_if_close require resize rollaxis select shape tri "
+        "dsplit fill_diagonal fix flatnonzero fliplr flipud fromfunction histogramdd hsplit imag "
+        "iscomplex isneginf isposinf isreal iterable ix_ meshgrid ndim piecewise polyadd polyder "
+        "polyfit polymul polysub polyval put real real_if_close require resize rollaxis shape "
         "trim_zeros unique_all unique_counts unique_inverse unique_values unstack unwrap vsplit",
     )
     + " "
@@ -119,7 +119,7 @@ _NEVER_AT_ONCE = (
         "zeros_like put_along_axis nan_to_num copy".split()
     )
     | frozenset(_MODULES["functions.introspection"].split())
-    | {"shape", "ndim", "isscalar", "iterable"}
+    | {"shape", "ndim", "iterable"}
     | {"choose", "i0", "place", "put", "putmask", "fill_diagonal"}
 )
 

@@ -20,6 +20,7 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import normalize_axis, warn_deprecation
 from weft.dsl.functions.creation import arange, asarray
+from weft.dsl.functions.joining import concatenate
 from weft.dsl.functions.manipulation import broadcast_to, ravel
 from weft.dsl.functions.sorting import on_host
 from weft.fusion import cast
@@ -178,6 +179,31 @@ def take(
 _PYTHON_NUMBERS = (int, float, complex)
 
 
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Return elements of the first choice whose condition is true there, like `numpy.select`.
+
+    Examples
+    --------
+    >>> x = wf.arange(6)
+    >>> wf.select([x < 2, x > 3], [-x, x * 10], default=0)
+    array([ 0, -1,  0,  0, 40, 50])
+    """
+    conditions = [c if isinstance(c, Array) else np.asarray(c) for c in condlist]
+    if not conditions or len(conditions) != len(choicelist) or any(c.dtype != np.bool_ for c in conditions):
+        return on_host(np.select, condlist, choicelist, default)  # raises NumPy's error
+    choices = [
+        c if type(c) in _PYTHON_NUMBERS or isinstance(c, Array) else np.asarray(c) for c in (*choicelist, default)
+    ]
+    kind = np.result_type(*(c.dtype if isinstance(c, Array) else c for c in choices))
+    *options, found = (c if isinstance(c, Array) else np.asarray(c) for c in choices)
+    if kind.kind not in "biufc" or not all(np.can_cast(c.dtype, kind, "same_kind") for c in options):
+        return on_host(np.select, condlist, choicelist, default)  # (or NumPy raises an error)
+    *options, found = (c.astype(kind) for c in (*options, found))
+    for condition, option in zip(reversed(conditions), reversed(options), strict=True):
+        found = where(condition, option, found)
+    return found
+
+
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Replace NaNs and infinities by finite numbers, like `numpy.nan_to_num`.
 
@@ -223,6 +249,19 @@ def isclose(
     return found | ((x != x) & (y != y)) if equal_nan else found
 
 
+def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
+    """Return the elements at which a condition is true, like `numpy.extract`.
+
+    Examples
+    --------
+    >>> x = wf.arange(6)
+    >>> wf.extract(x % 2 == 0, x)
+    array([0, 2, 4])
+    """
+    test = ravel(as_array(condition))
+    return ravel(as_array(arr))[_positions(test)]  # type: ignore[index]
+
+
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
     """Return the slices at which a 1-D condition is true along an axis, like `numpy.compress`.
 
@@ -244,6 +283,18 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
 def _positions(test: Any) -> Any:
     """Return the indices at which a 1-D condition is true."""
     return nonzero(test)[0]
+
+
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
+    """Append values to an array, like `numpy.append`.
+
+    Examples
+    --------
+    >>> wf.append([1, 2], [[3], [4]])
+    array([1, 2, 3, 4])
+    """
+    parts = [as_array(arr), as_array(values)]
+    return concatenate([ravel(p) for p in parts]) if axis is None else concatenate(parts, axis=axis)
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
@@ -350,4 +401,18 @@ def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
     write(a, cast(expr_of(where(chosen.reshape(a.shape), whole.reshape(a.shape), a)), a.dtype))
 
 
-__all__ = ["choose", "clip", "compress", "delete", "isclose", "nan_to_num", "place", "putmask", "take", "where"]
+__all__ = [
+    "append",
+    "choose",
+    "clip",
+    "compress",
+    "delete",
+    "extract",
+    "isclose",
+    "nan_to_num",
+    "place",
+    "putmask",
+    "select",
+    "take",
+    "where",
+]

@@ -1,4 +1,4 @@
-"""NumPy's `tril` and `triu`."""
+"""NumPy's `tril`, `triu` and `tri`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from weft.dsl.arrays.array import Array, expr_of, record
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.validation import warn_deprecation
-from weft.dsl.functions.creation import asarray
+from weft.dsl.functions.creation import asarray, ones
 from weft.fusion import broadcast_to, constant, iota, map_
 
 if TYPE_CHECKING:
-    from weft.dsl.arrays.annotations import ArrayLike
+    from weft.dsl.arrays.annotations import ArrayLike, DTypeLike
 
 
 def _whole(*numbers: Any) -> list[int]:
@@ -72,3 +72,17 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
            [0, 4]])
     """
     return _triangle(m, k, False)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike = float, *, like: object = None) -> Array:
+    """Return a matrix with ones on and below a diagonal, and zeros above it.
+
+    Examples
+    --------
+    >>> wf.tri(3, dtype=np.int64)
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]])
+    """
+    rows, columns, diagonal = _whole(N, N if M is None else M, k)
+    return tril(ones((rows, columns), dtype), diagonal)
