@@ -249,7 +249,7 @@ def test_destinations_with_a_name_in_native_code(monkeypatch: pytest.MonkeyPatch
     native_immediate.install_native_code()
     x, target = wf.asarray(values("d")), wf.asarray(np.zeros(24))
     python: list[Any] = []
-    monkeypatch.setattr(immediate, "_note", lambda: python.append(1))
+    monkeypatch.setattr(immediate, "note_call", lambda: python.append(1))
     whole = target[:]
     assert wf.add(x, 1, out=target) is target and same(whole, values("d") + 1) and not python
     assert wf.negative(x, out=target) is target and same(whole, -values("d")) and not python
@@ -268,7 +268,7 @@ def test_folds_by_ufuncs_in_native_code(name: str, monkeypatch: pytest.MonkeyPat
     given = values("q").reshape(4, 6)
     x, ours, theirs = wf.asarray(given), getattr(wf, name), getattr(np, name)
     python: list[Any] = []
-    monkeypatch.setattr(immediate, "_note", lambda: python.append(1))
+    monkeypatch.setattr(immediate, "note_call", lambda: python.append(1))
     for axis in (0, 1, -1):
         for found, wanted in (
             (ours.accumulate(x, axis), theirs.accumulate(given, axis)),
