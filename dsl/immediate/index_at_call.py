@@ -61,16 +61,13 @@ def put(array: Array, key: Any, value: Any) -> bool:
         if values is None or not is_free(array):
             return False
     if kind is list or kind is tuple:
-        value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
-        if value is MISSED:
+        if (value := to_host_if_small(value, [(_NO_VALUES, array)], limit)) is MISSED:
             return False
-        value = np.asarray(value)
-        kind = np.ndarray
+        value, kind = np.asarray(value), np.ndarray
     if kind is Array:
         if (array._home or array._storage.device) is not (value._home or value._storage.device):
             return False
-        value = settled_values(value)
-        if value is None or value.size > limit:
+        if (value := settled_values(value)) is None or value.size > limit:
             return False
     elif kind is np.ndarray:
         if value.size > limit or not (COMMON >> value.dtype.num) & 1:
