@@ -14,7 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, Scalar, convert
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, convert
+from weft.dsl.arrays.parts import Part
+
+_TYPES = Array, Scalar, ReadOnly, Part  # (tables of types do not find subclasses)
 
 
 def register_backend(module: ModuleType) -> None:
@@ -62,13 +65,13 @@ def register_collate(module: ModuleType) -> None:
 
 def register_box(module: ModuleType) -> None:
     """Let autograd trace weft arrays as it traces NumPy arrays."""
-    for kind in (Array, Scalar):
+    for kind in _TYPES:
         module.ArrayBox.register(kind)
 
 
 def register_vector_space(module: ModuleType) -> None:
     """Let autograd accumulate gradients of weft arrays."""
-    for kind in (Array, Scalar):
+    for kind in _TYPES:
         module.VSpace.register(kind, lambda x: module.VSpace.mappings[np.ndarray](np.asarray(x)))
 
 
@@ -86,7 +89,7 @@ def register_abstract_arrays(module: ModuleType) -> None:
         or not hasattr(values, "register_canonicalize_value_handler")
     ):
         return
-    for kind in (Array, Scalar):
+    for kind in _TYPES:
         types[kind] = _through_numpy(types[np.ndarray])
         values.register_canonicalize_value_handler(kind, _through_numpy(values.canonicalize_value))
 
