@@ -2,7 +2,7 @@
 
 The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
 unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced, and for
-``__array__`` methods (`program_classes`) `builtins.__build_class__`.
+``__array__`` methods (`array_protocol`) `builtins.__build_class__`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from weft.dsl.arrays import array
 from weft.dsl.immediate import callers
 from weft.dsl.import_hooks import when_imported
-from weft.dsl.script import program_classes, script_function, script_namespace
+from weft.dsl.script import array_protocol, script_function, script_namespace
 from weft.dsl.script.namespace_reads import reads_namespace
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import BETWEEN, try_compiling
@@ -48,7 +48,7 @@ def redirect(*folders: str) -> None:
     if builtins.__import__ not in _hooks:
         builtins.__import__ = _hooks[-1]
         script_namespace.is_program = is_program
-        program_classes.install()
+        array_protocol.install()
         array.show_class(_getters[-1])
         when_imported("multiprocessing.spawn", _redirect_children)
 
