@@ -143,7 +143,7 @@ class OptionalServices(Protocol):
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices by a library of the device. Return False if the device cannot do this."""
+        """Multiply two matrices with a library of the device. Return False if no library supports the operands."""
         return False
 
     def owner_of(self, address: int) -> int | None:

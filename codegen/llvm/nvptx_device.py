@@ -59,7 +59,7 @@ def _call_internal(emitter: Emitter, function: Function) -> str:
 
 
 def _external_result(emitter: Emitter, function: Function, result: str, text: str) -> str:
-    """Return the result of the function, with bools converted to bytes."""
+    """Emit the conversion of an external function's result to its IR type: a bool becomes an 8-bit integer."""
     if len(function.results) == 1:
         return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
     packed = "poison" if function.results else ""

@@ -193,7 +193,7 @@ def fmin(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def fmax(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum. NaN is ignored."""
+    """Return the maximum of two complex numbers in lexicographic order. If one of them is NaN, return the other."""
     return where(b, b.op("bitwise_or", greater_equal(b, x, y), isnan(b, y)), x, y)
 
 

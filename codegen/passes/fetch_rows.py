@@ -37,9 +37,9 @@ def _arithmetic(loop: Operation) -> int:
 def _fetch(
     builder: KernelBuilder, row: Value, home: Block, first: Operation, busy: Operation, unwritten: set[Value]
 ) -> None:
-    """Emit prefetches in a later loop over the row.
+    """Emit prefetches of the next row's elements.
 
-    They fetch the elements of the next row that the first loop will load.
+    The loop `busy` over the current row prefetches the elements that the loop `first` will load for the next row.
     """
     body, later = first.regions[0], busy.regions[0]
     steps = index_steps(body.operations, body.parameters[0])

@@ -387,7 +387,7 @@ class _Splitter:
 
 
 class _Flow:
-    """Analysis of the values that pass from run to run."""
+    """Finds the values that one run (the code between two barriers) computes and a later run uses."""
 
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made

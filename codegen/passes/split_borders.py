@@ -32,7 +32,7 @@ def split_borders(kernel: Kernel) -> Kernel:
 
 
 class _Splitter:
-    """Splitter of a kernel's loops."""
+    """Copies a kernel, and splits loops whose body tests the loop index into loops over parts of the range."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

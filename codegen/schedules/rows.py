@@ -331,7 +331,7 @@ class RowWriter:
     def _emit_iteration(
         self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
-        """Emit the body of `loop` for the elements of `slots`. Return the new accumulators."""
+        """Emit the body of `loop` once for each slot and lane, and return the new accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
 

@@ -46,7 +46,7 @@ _places: dict[PlaceKey, _Place] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """Memo key of an operation whose Python scalar is a slot: a kernel argument of the current epoch."""
+    """Memo key of an operation whose Python scalar is a kernel argument, and therefore not part of the key."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])

@@ -210,7 +210,7 @@ class Context:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """Return a context manager without effect, as `cuda.defer_cleanup` does."""
+        """Return a context manager that does nothing. It exists for compatibility with Numba's `cuda.defer_cleanup`."""
         return defer_cleanup()
 
 

@@ -57,7 +57,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy as `compose` does, whose result is memoized by call site and arguments."""
+    """Compose `function` like `compose`, and memoize its results by call site and arguments."""
     return memoized(compose(function))
 
 

@@ -72,7 +72,7 @@ class BitOrder(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Return the number of digits (bytes) of an element."""
+        """Return the number of passes of the sort: one per byte of an element."""
         return self.word.itemsize
 
 

@@ -76,7 +76,7 @@ class Expr:
 
     @property
     def nbytes(self) -> int:
-        """The size of the elements in bytes."""
+        """The total size of all elements in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
     def __repr__(self) -> str:

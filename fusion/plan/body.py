@@ -412,7 +412,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand that contains an update's element at `at`, and the element's coordinates in it.
+        """Return the operand from which an update takes its element at the coordinates `at`, and the coordinates there.
 
         If this depends on the position, return the conditions for the assigned value instead.
         """

@@ -116,11 +116,10 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates in new memory that are not materialized.
+    """Return the updates that are not materialized because their result would need new memory.
 
-    Readers select the box that contains each element instead.
-
-    Updates of memory that already exists are left out, because writing a part of it in place is cheaper.
+    Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
+    because writing a part of it in place is cheaper.
     """
     users: dict[Expr, list[Expr]] = {}
     for node in order:

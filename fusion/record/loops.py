@@ -70,7 +70,7 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether an operation at `location` that follows `recorded` is the first of a visit to its source line."""
+    """Return whether execution has left and re-entered the source line of `location` since the last operation in `recorded`."""
     before = next((found for node in reversed(recorded) if (found := _location(node))), None)
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 

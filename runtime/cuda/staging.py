@@ -38,7 +38,7 @@ def _copy_threads() -> ThreadPoolExecutor | None:
 
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
-    """Copy host memory. Several threads share a large copy."""
+    """Copy `nbytes` bytes of host memory. Several threads each copy a part of a large range."""
     hands = _copy_threads() if nbytes >= WORTH else None
     if hands is None:
         ctypes.memmove(to, source, nbytes)

@@ -371,7 +371,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return the value of a function definition or lambda inside a kernel. The body is compiled at each call."""
+    """Return the callable of a function definition or lambda inside a kernel. The body is inlined at each place that calls it."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
