@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.names import TABLE, TRIPLES
 GROUPS = {
     "creation": (
         "Creating arrays",
-        "creation spaced_numbers triangles grids padding standard asarray_chkfinite c_ diag diagflat fromfunction ix_ meshgrid "
+        "creation spaced_numbers triangles grids padding standard asarray_chkfinite c_ diagflat fromfunction ix_ meshgrid "
         "mgrid ogrid r_ require tri vander",
     ),
     "shapes": (

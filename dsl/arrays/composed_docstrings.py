@@ -321,10 +321,6 @@ _SESSIONS = {
         "Return coordinate arrays from coordinate vectors, like `numpy.meshgrid`.",
         ">>> x, y = wf.meshgrid([1, 2, 3], [10, 20])\n>>> x + y\narray([[11, 12, 13],\n       [21, 22, 23]])",
     ),
-    "diag": (
-        "Return a diagonal of a matrix as a view, or the matrix that has a vector as its diagonal.",
-        ">>> wf.diag([1, 2])\narray([[1, 0],\n       [0, 2]])\n>>> wf.diag([[1, 2], [3, 4]])\narray([1, 4])",
-    ),
     "unique_all": (
         "Return the unique values, their first indices, the inverse indices and the counts, like `numpy.unique_all`.",
         ">>> wf.unique_all([3, 1, 3]).inverse_indices\narray([1, 0, 1])",

@@ -166,8 +166,8 @@ def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
         return value
     if op.startswith("logical"):
         raise OverflowError("Python int too large to convert to C long")  # (as NumPy, beside any dtype)
-    if 0 <= value < 2**64:
-        return value
+    if 0 <= value < 2**64 or not any(map(_kind, operands)):
+        return value  # (numbers alone are left to NumPy)
     kinds = [np.dtype(type(v)).kind if type(v) in (float, complex) else _kind(v) for v in operands]
     if op in _COMPARISONS and ("i" in kinds or "u" in kinds):
         return math.inf if value > 0 else -math.inf

@@ -38,7 +38,7 @@ _MODULES = {
     "functions.triangles": "tri tril triu",
     "functions.manipulation": "reshape transpose permute_dims swapaxes moveaxis squeeze expand_dims broadcast_to "
     "broadcast_arrays ravel flip rot90 repeat tile diagonal trace matrix_transpose",
-    "functions.padding": "pad",
+    "functions.padding": "diag pad",
     "functions.grids": "indices",
     "functions.joining": "concatenate concat stack array_split split roll"
     + (" row_stack" if NUMPY_VERSION < (2, 5) else ""),
@@ -81,7 +81,7 @@ _MODULES = {
     + " "
     + _made_by("compose_index", "c_ mgrid ogrid r_")
     + " "
-    + _made_by("compose_memoized", "angle diag diff trapezoid")
+    + _made_by("compose_memoized", "angle diff trapezoid")
     + " "
     + _made_by("compose_stack", "column_stack dstack hstack vstack"),
     "script.numpy_face": "ndarray",

@@ -1,8 +1,9 @@
-"""NumPy's `pad`."""
+"""NumPy's `pad` and `diag`."""
 
 from __future__ import annotations
 
 import builtins
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.validation import normalize_axis
-from weft.dsl.functions.creation import asarray, empty
+from weft.dsl.functions.creation import asarray, empty, eye, zeros
+from weft.dsl.functions.manipulation import diagonal, expand_dims
+from weft.dsl.functions.selection import where
 from weft.fusion import broadcast_to as broadcast_expr
 from weft.fusion import constant, current_epoch
 
@@ -108,3 +111,26 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
     if mode == "constant":
         options["constant_values"] = values
     return call_numpy(np.pad, (given, pad_width), {"mode": mode, **options})
+
+
+@memoized
+def diag(v: ArrayLike, k: int = 0) -> Array:
+    """Return a diagonal of a matrix as a view, or the matrix that has a vector as its diagonal.
+
+    Examples
+    --------
+    >>> wf.diag([1, 2])
+    array([[1, 0],
+           [0, 2]])
+    >>> wf.diag([[1, 2], [3, 4]])
+    array([1, 4])
+    """
+    array, k = asarray(v), operator.index(k)
+    if array.ndim == 2:
+        return diagonal(array, k)
+    if array.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = array.shape[0] + abs(k)
+    entries = pad(array, (0, abs(k)))
+    along = expand_dims(entries, 1 if k >= 0 else 0)
+    return where(eye(n, k=k, dtype=bool, device=array.device), along, zeros((), array.dtype, device=array.device))

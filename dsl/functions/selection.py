@@ -18,7 +18,7 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import normalize_axis, warn_deprecation
+from weft.dsl.arrays.validation import NUMPY_VERSION, normalize_axis, warn_deprecation
 from weft.dsl.functions.creation import arange, asarray
 from weft.dsl.functions.joining import concatenate
 from weft.dsl.functions.manipulation import broadcast_to, ravel
@@ -64,7 +64,9 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _wrapped(number: Any, other: Any) -> Any:
-    """Return a Python integer as an element of the integer dtype of `other`. It wraps around, as in NumPy's `where`."""
+    """Return a Python integer as an element of the integer dtype of `other`. Before NumPy 2.5, `where` wraps it around."""
+    if NUMPY_VERSION >= (2, 5):
+        return number
     kind = getattr(getattr(other, "dtype", None), "kind", "")
     if type(number) is not int or kind not in ("b", "i", "u"):
         return number
