@@ -43,7 +43,7 @@ class NullDevice(SynchronousDevice):
         return Buffer(self, 0, nbytes)
 
     def completion_counter(self) -> Buffer:
-        """Return a buffer without memory."""
+        """Return a placeholder: a buffer without memory."""
         return Buffer(self, 0, 4)
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:

@@ -60,7 +60,7 @@ def thread_range(
 
 
 def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str) -> str:
-    """Emit the number of threads below an upper bound, at most `stop`."""
+    """Emit code that computes how many threads are below an upper bound. The result is at most `stop`."""
     if bound.step == 0:
         return emitter.line(f"select i1 {holds}, i64 {stop}, i64 0")
     last = _quotient(emitter, sides[1], sides[0], bound.strict, bound.step)

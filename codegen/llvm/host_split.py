@@ -83,7 +83,7 @@ class SplitEmitter(BarrierEmitter):
         return self.text()
 
     def emit_threads(self) -> None:
-        """Emit the kernel's body for the threads that run in step: those of a block, or of all blocks."""
+        """Emit the kernel's body for the threads that run in lockstep: the threads of one block, or of all blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")

@@ -203,7 +203,7 @@ def where(b: KernelBuilder, condition: Value, x: Pair, y: Pair) -> Pair:
 
 
 def nonzero(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether a part of x is not 0."""
+    """Return whether the real or the imaginary part of x is not 0."""
     zero = _c(b, 0, x[0])
     return b.op("bitwise_or", _test(b, "not_equal", x[0], zero), _test(b, "not_equal", x[1], zero))
 

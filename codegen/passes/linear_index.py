@@ -25,7 +25,7 @@ _MOST = 48  # operations that compute a value
 
 
 class LinearIndex:
-    """The dependence of a kernel's integers on the thread indices.
+    """Analysis of how the integer values of a kernel depend linearly on the thread indices.
 
     Parameters
     ----------

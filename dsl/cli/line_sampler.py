@@ -61,7 +61,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. If the launch has a source line, its time is excluded from the host times of all lines."""
+        """Launch a kernel. If the source line of the launch is known, no line's host time includes the launch."""
         if threading.get_ident() != self._main or self._since:
             start()
             return

@@ -237,7 +237,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, then branches to ``protocol.way``.
+        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, then branches to the label ``protocol.way``.
 
         Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
         is not in the table.

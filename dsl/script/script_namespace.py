@@ -78,7 +78,7 @@ def _find_others(known: frozenset[str], find: Callable[[str], Any]) -> Callable[
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object for a name in a script's version of a NumPy module. `theirs` is NumPy's object."""
+    """Return the object that a script gets for a name of a NumPy module. `theirs` is NumPy's object."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":

@@ -125,7 +125,7 @@ class Speller:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Return the list `before`, the formulas of earlier instructions, extended by those of `instructions`."""
+        """Append the formulas of `instructions` to `before`, the formulas of earlier instructions, and return this list."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):

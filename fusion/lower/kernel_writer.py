@@ -69,9 +69,9 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the attribute ``across`` of a reduction loop if `holds` is true, otherwise no attribute.
+    """Return the attributes of a loop in which each vector lane computes a different reduction, if `holds` is true.
 
-    In a loop with this attribute, each vector lane computes a different result, and reduces its elements in order.
+    Each lane reduces its elements in order. If `holds` is false, the result is empty.
     """
     return {"across": True} if holds else {}
 
@@ -505,7 +505,7 @@ class KernelWriter:
         return opened.results
 
     def reduction_attributes(self, folds: list[Placed]) -> dict[str, Any]:
-        """Return the attributes of a reduction loop. On a CPU, each vector lane may compute a different result."""
+        """Return the attributes of a reduction loop, which tell whether each vector lane computes a different result."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in folds if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -93,7 +93,7 @@ class SplitWriter(KernelWriter):
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit the body of a task. Shifted moments use the shift of the current block."""
+        """Emit the body of a task. A moment that is computed relative to a shift uses the current block's shift."""
         if placed.task.node not in self.centres:
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)

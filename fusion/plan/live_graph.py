@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """The expressions of an epoch to plan. Each value that is already in memory is a leaf.
+    """The expressions that one evaluation plans together. Each value that is already in memory is a leaf.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Loop nests of kernels: ordering and merging of a group's loops.
+"""Loop nests of kernels: ordering and merging of the loops of fused operations.
 
 In: a `Group`. Out: a `Nest` with the new position of each loop of the group. Invariant: the innermost loop has the
 smallest memory strides. Two loops are merged only if every index treats them as one.

@@ -1,1 +1,1 @@
-"""Recording. Operations on storages become expressions until their values are needed."""
+"""Recording of operations on storages as expressions, which are evaluated when their values are needed."""

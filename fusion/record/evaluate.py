@@ -273,7 +273,7 @@ def _note_evaluated_alone(where: Location | None) -> None:
 
 
 def was_evaluated_alone(where: Location) -> bool:
-    """Return whether the values of a call site were last evaluated without other pending values.
+    """Return whether no other value was pending when values of the call site `where` were last evaluated.
 
     The result expires after some calls, so that fusion is tried again.
     """

@@ -202,7 +202,7 @@ class _Linker:
         return found
 
     def place_of(self, symbol: Symbol) -> int:
-        """Return the offset in the image of a symbol that the file defines."""
+        """Return the offset of `symbol`, which the file defines, from the start of the image."""
         return self.places[symbol.section] + symbol.value
 
 

@@ -56,7 +56,7 @@ def _spin_hint() -> tuple[str, str]:
 
 
 def text() -> str:
-    """Return the LLVM text of the pool's native functions."""
+    """Return the LLVM text of the native functions of the thread pool."""
     hint, spin = _spin_hint()
     return read_llvm(
         __file__,

@@ -71,7 +71,7 @@ def native_launcher(driver: Driver) -> Builtin | None:
 
 @cache
 def launcher_text() -> str:
-    """Return the LLVM text of the builtin that launches the kernels of a record.
+    """Return the LLVM text of the builtin that launches all kernels of a launch record.
 
     It references no external symbols and contains no constants in memory.
     """

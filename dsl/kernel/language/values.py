@@ -161,7 +161,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Property:
-    """A property of a dataclass or named tuple, whose function has not been called yet."""
+    """A property of a dataclass or named tuple before its getter is called."""
 
     owner: Any
     read: property

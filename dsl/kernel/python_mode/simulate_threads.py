@@ -78,7 +78,7 @@ class SimulatedBlock:
         self.live = len(self.threads)
 
     def warp(self, number: int) -> list[RunningThread]:
-        """Return the threads of a warp, by lane."""
+        """Return the threads of a warp in the order of their lanes."""
         return self.threads[number * WARP : (number + 1) * WARP]
 
     def waiting(self) -> list[RunningThread]:
