@@ -459,7 +459,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 
 def _without_sharing(value: object) -> np.ndarray:
-    """Convert a value to a NumPy array. Weft arrays in it are copied, because operations on an array that shares its memory with NumPy are not recorded."""
+    """Convert a value to a NumPy array. Weft arrays in it are copied: arrays that share memory are not recorded."""
     before, recording.held = recording.held, True
     try:
         return np.asarray(value)
