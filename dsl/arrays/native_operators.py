@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.call_sites import RECORD_FUNCTION
 from weft.dsl.arrays.native_keys_text import FUNCTIONS, NAME, SHARED
 from weft.dsl.arrays.native_operators_text import operator_text
+from weft.dsl.arrays.native_protocol import reflect_numbers
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN, OwnNames
 from weft.dsl.immediate.native_immediate import INSTALLED, plain_signature
@@ -39,6 +41,7 @@ def install_native_code() -> None:
     try:
         _install_functions()
         _install_methods()
+        _install_protocol()
     except Exception as error:  # (Python needs no new memory)
         report_failure(FORM, INSTEAD, error)
 
@@ -56,6 +59,18 @@ def _install_methods() -> None:
                 setattr(kind, name, made.method())
             else:
                 above.exchange(function, made.call)
+
+
+def _install_protocol() -> None:
+    """Install native code for operators whose left operand is a NumPy scalar."""
+    name = "__array_ufunc__"
+    above, function = INSTALLED.get((Array, name), (None, vars(Array)[name]))
+    if type(function) is FunctionType:
+        builtin = reflect_numbers(function)
+        if above is None:
+            setattr(Array, name, builtin.method())
+        else:
+            above.exchange(function, builtin.call)
 
 
 def _install_functions() -> None:

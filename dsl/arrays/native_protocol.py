@@ -1,0 +1,137 @@
+"""Native code for ``number op array``, where the number is a NumPy scalar, whose operator calls ``__array_ufunc__``.
+
+In: the Python function `array_ufunc`. Out: a builtin that calls the reflected operator of the array, which has native
+code, and `array_ufunc` for all other arguments. Invariant: the result does not depend on which of the two ran.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import OPS
+from weft.dsl.arrays.array import Array
+from weft.dsl.immediate.at_call import NUMBERS
+from weft.dsl.immediate.callers import CALLERS, is_library
+from weft.dsl.immediate.native_operands_text import OperandText
+from weft.runtime import Builtin, Text, python_function
+
+NAME = "weft_reflect"
+_FUNCTIONS = (
+    "PyDict_GetItemWithError",
+    "PyEval_GetGlobals",
+    "PyObject_GetItem",
+    "PyObject_Vectorcall",
+    "PyObject_VectorcallMethod",
+    "PyUnicode_Compare",
+    "Py_IncRef",
+)
+_OBJECTS: dict[str, Any] = {
+    "Array": Array,
+    "True": True,
+    "NotImplemented": NotImplemented,
+    "ndarray": np.ndarray,
+    "nothing": (),
+    "call": "__call__",
+    "numbers": dict.fromkeys(NUMBERS, True),
+    "is_library": is_library,
+}
+# Comparisons have no reflected operators.
+_TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def _operators() -> Iterator[tuple[np.ufunc, str]]:
+    """Yield NumPy's ufuncs, and the names of the methods of arrays that compute ``ufunc(number, array)``."""
+    for row in OPS.values():
+        # (Powers of Python ints have rules of their own.)
+        if row.arity == 2 and row.dunder and row.ufunc and row.dunder != "pow":
+            name = f"__{_TURNED.get(row.dunder, f'r{row.dunder}')}__"
+            if name in vars(Array):
+                yield getattr(np, row.ufunc), sys.intern(name)
+
+
+def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
+    """Return a builtin for ``__array_ufunc__``. It calls the Python function `slow` if it does not call an operator.
+
+    Raises CompileError if native code cannot be compiled.
+    """
+    objects = (*_OBJECTS.values(), dict(_operators()), slow)
+    words = [*map(python_function, _FUNCTIONS), *map(id, objects), CALLERS.buffer_info()[0]]
+    return Builtin(NAME, _text(), words, (*objects, CALLERS), "__array_ufunc__", slow.__doc__ or "")
+
+
+@cache
+def _text() -> str:
+    """Return the LLVM IR of the builtin, ``__array_ufunc__(array, ufunc, "__call__", number, array)``."""
+    return _Reflect().text()
+
+
+class _Reflect(OperandText):
+    def __init__(self) -> None:
+        self._t = Text()
+        self._known = self._t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, "table", "slow", "callers"))
+
+    def text(self) -> str:
+        """Return the LLVM IR of the whole function."""
+        t, known = self._t, self._known
+        pair = t.new("alloca ptr, i64 2")
+        t.branch("icmp eq ptr %names, null", "unnamed", "slow")
+        t.label("unnamed")
+        t.branch("icmp eq i64 %count, 5", "two", "slow")
+        t.label("two")
+        ufunc, method, number, array = (t.load("%given", k, "ptr") for k in range(1, 5))
+        t.branch(f"icmp eq ptr {self._type(array)}, {known['Array']}", "array", "slow")
+        t.label("array")
+        differs = t.new(f"call i32 {known['PyUnicode_Compare']}(ptr {method}, ptr {known['call']})")
+        t.branch(f"icmp eq i32 {differs}, 0", "called", "slow")
+        t.label("called")
+        operator = self._item("table", ufunc)
+        self._check(operator, "known", "slow")
+        self._branch_on_caller("caller", "slow", "own", "failed")
+        t.label("own")
+        # (Comparisons of NumPy scalars pass a 0-d array.)
+        t.branch(f"icmp eq ptr {self._type(number)}, {known['ndarray']}", "many", "one")
+        t.label("many")
+        t.branch(f"icmp eq i64 {self._axes(number)}, 0", "alone", "slow")
+        t.label("alone")
+        item = t.new(f"call ptr {known['PyObject_GetItem']}(ptr {number}, ptr {known['nothing']})")
+        self._check(item, "some", "failed")
+        t.do("br label %is.number")
+        t.label("one")
+        same = self._increment_reference(number)
+        t.do("br label %is.number")
+        t.label("is.number")
+        value = t.new(f"phi ptr [ {item}, %some ], [ {same}, %one ]")
+        t.branch(f"icmp eq ptr {self._item('numbers', self._type(value))}, null", "other", "number")
+        t.label("other")
+        self._decrement_reference(value)
+        t.do("br label %slow")
+        t.label("number")
+        for k, operand in enumerate((array, value)):
+            t.do(f"store ptr {operand}, ptr {t.at(pair, k)}")
+        # (The method may be replaced by native code.)
+        method_call = f"call ptr {known['PyObject_VectorcallMethod']}"
+        found = t.new(f"{method_call}(ptr {operator}, ptr {pair}, i64 2, ptr null)")
+        self._decrement_reference(value)
+        t.branch(f"icmp eq ptr {found}, {known['NotImplemented']}", "refused", "done")
+        t.label("refused")
+        self._decrement_reference(found)
+        t.do("br label %slow")
+        t.label("slow")
+        slow = f"ptr {known['slow']}, ptr %given, i64 %count, ptr %names"
+        other = t.new(f"call ptr {known['PyObject_Vectorcall']}({slow})")
+        t.do("br label %done")
+        t.label("done")
+        result = t.new(f"phi ptr [ {found}, %number ], [ {other}, %slow ]")
+        t.do(f"ret ptr {result}")
+        t.label("failed")
+        t.do("ret ptr null")
+        return t.end()
+
+    def _item(self, table: str, key: str) -> str:
+        known = self._known
+        return self._t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known[table]}, ptr {key})")
