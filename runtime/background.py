@@ -55,7 +55,7 @@ class Request:
         self._then = then
 
     def is_over(self) -> bool:
-        """Receive pending answers, and return whether the request was answered or lost."""
+        """Receive pending answers. Return True if the request has been answered or has been lost."""
         if self.state == "waiting":
             exchange()
         return self.state != "waiting"

@@ -53,7 +53,7 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """Set the values of `results` in the open region. Call this method once in each region."""
+        """End the open region with the results of its operation. Call this method once in each region."""
         self.yielded = values
 
 

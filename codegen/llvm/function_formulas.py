@@ -115,7 +115,7 @@ class _Text:
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare a value with a constant. Ordered comparisons are false for NaN."""
+        """Compare `x` with the constant `value`. `word` names the comparison. Ordered comparisons are false for NaN."""
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:

@@ -21,7 +21,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class InterruptPolls(NoPolls):
-    """Emitter of interrupt polls, which counts the loop iterations of a function.
+    """Emitter of code that counts the loop iterations of a function and regularly polls for interrupts.
 
     Parameters
     ----------

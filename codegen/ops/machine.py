@@ -73,7 +73,7 @@ def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
 
 
 def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
-    """Return the reference of `_of_pi`, computed in more than float64 precision."""
+    """Return the expected result of `_of_pi`, computed in more than float64 precision."""
 
     def reference(x: np.ndarray) -> Any:
         wide = np.asarray(x, np.longdouble)

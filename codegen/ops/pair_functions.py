@@ -36,7 +36,7 @@ class Real:
         return Real(self.b, self.b.op(name, *operands))
 
     def like(self, number: Real | float) -> Real:
-        """Convert a constant to a `Real` with this number's dtype. Return a `Real` unchanged."""
+        """Convert the constant `number` to a `Real` with the dtype of `self`. Return a `Real` unchanged."""
         return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
 
     def test(self, name: str, other: Real | float) -> Real:

@@ -143,7 +143,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the decision for rows of the length that `sizes` contains.
+    """Return the decision of this schedule for the row length in `sizes`.
 
     A thread keeps its part of the row in registers if the part fits.
     """

@@ -58,7 +58,7 @@ class RowColumnReduction(EachRow):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return the decision for the sizes `sizes`, or None if the kernel was not written for this schedule."""
+    """Return this schedule's decision for `sizes`, or None if the schedule does not fit the kernel."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)

@@ -72,7 +72,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return the operands as NumPy arrays, or None if one is not in host memory. Small ones are evaluated."""
+    """Return the operands as NumPy arrays, or None if any is not in host memory. Small pending arrays are evaluated first."""
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
     if pending:

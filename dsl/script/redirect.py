@@ -71,7 +71,7 @@ def _seen_class(value: object, depth: int = 1) -> type:
 
 
 def is_program(frame: types.FrameType | None) -> bool:
-    """Return whether `frame` executes code of the redirected program."""
+    """Return whether `frame` executes code of the program that runs on weft."""
     main = getattr(sys.modules.get("__main__"), "__dict__", None)  # (runpy removes it temporarily)
     while frame is not None and frame.f_globals is not main and "__file__" not in frame.f_globals:
         frame = frame.f_back  # ``exec(code, {})``

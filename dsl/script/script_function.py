@@ -355,7 +355,7 @@ def _native_script() -> Any:
 
 
 def install_native_code() -> None:
-    """Install the native code of script functions."""
+    """Replace the functions of NumPy that scripts get by native code."""
     if _native:
         return
     native = _native_script()

@@ -117,7 +117,7 @@ def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
 
 
 def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
-    """Write a value to a view of shared memory at once. Nothing but the elements of the view is written."""
+    """Write a value to a view of shared memory immediately. Only the elements of the view are written."""
     buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
     found = storage.device.download(buffer, storage.dtype, value.shape)
     shape, strides, offset = view

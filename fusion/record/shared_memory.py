@@ -57,7 +57,7 @@ def lend(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def lend_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Share the memory of a new storage with other code that has `values`, the C-contiguous array that owns the memory.
+    """Mark the memory of a new storage as shared. It belongs to the C-contiguous array `values`, which other code also holds.
 
     Return the array through which the storage uses the memory. The memory stays shared while other code has `values`.
     """
@@ -69,7 +69,7 @@ def lend_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def lender_of(storage: Storage) -> np.ndarray | None:
-    """Return the base of the arrays over a storage's memory that `lend` has shared, or None."""
+    """Return the base of the arrays that use a storage's memory if `lend` has shared the memory, otherwise None."""
     return storage.lender[0] if storage.lender is not None else None
 
 

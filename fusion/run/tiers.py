@@ -260,7 +260,7 @@ def _keeps_interpreting(form: FormCost) -> bool:
 def _interpret(
     key: object, program: Program | None, form: FormCost, epoch: Epoch, versions: list[Expr], settle: Any, begin: float
 ) -> bool:
-    """Run the program of a graph and add the time to the form's costs.
+    """Interpret the program of a graph, and add the run time to the statistics of `form`.
 
     Return False if only a plan computes the right bits.
     """

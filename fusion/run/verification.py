@@ -69,7 +69,7 @@ class Verification:
                 self.difference = k, where
 
     def close(self, plan: Plan) -> None:
-        """Raise VerificationError if an output differed. The results have already been assigned."""
+        """Raise VerificationError if an output of `plan` differs from its interpreted result. The arrays have their results."""
         if self.difference is None:
             return
         k, where = self.difference

@@ -334,7 +334,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread and makes the launch raise `error`, if `condition` is true or None.
+        """Emit code that ends the thread and makes the launch raise `error` if `condition` is true at run time or is None.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """

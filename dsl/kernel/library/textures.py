@@ -241,7 +241,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return the valid index that replaces `i` on an axis, and whether that element is read. If not, the value is 0."""
+    """Return the valid index that replaces `i` on an axis, and a flag. If the flag is false, 0 is used in place of an element."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

@@ -72,7 +72,7 @@ def take_position(generator: Any, count: int, width: int) -> Position | None:
 
 
 def _position_of(number: int, begin: State, width: int) -> Position:
-    """Return the position in the stream of a bit generator at which draws from the state `begin` start."""
+    """Return the position of the state `begin` in the stream of a bit generator."""
     engine, (has, half), second = engines()[number], begin.half, begin.increment
     if isinstance(engine, Congruential):
         second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1
