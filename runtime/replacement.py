@@ -13,9 +13,9 @@ from weft.runtime.cpu.native import is_kept
 from weft.runtime.errors import CompileError
 from weft.runtime.failures import report_failure
 
-# Number of calls after which a second process compiles code that is not on disk, after which it starts at once, or this
-# process compiles it if there is no other, and after which this process no longer waits for the second one. A call
-# takes 3 us longer in Python, and the compilation takes 100 ms. Functions ask once in `BETWEEN` calls.
+# Number of calls after which a second process compiles code that is not on disk, after which this process compiles it if
+# there is no other, and after which this process no longer waits for the second one. A call takes 3 us longer in Python,
+# and the compilation takes 100 ms. Functions ask once in `BETWEEN` calls.
 REQUESTED, COMPILED, PATIENCE = 1_000, 30_000, 600_000
 
 
@@ -30,7 +30,8 @@ class Replacement:
     text : callable
         Returns the LLVM text whose compilation takes the longest.
     enough : int
-        Number of calls after which code on disk is loaded: native code saves the time of loading in twice as many calls.
+        Number of calls after which code on disk is loaded, and after which the second process starts at once if there is
+        none on disk. Native code saves the time of loading in twice as many calls.
     """
 
     def __init__(self, install: str, text: Callable[[], str], enough: int) -> None:
@@ -56,9 +57,9 @@ class Replacement:
                     report_failure("native code for functions", "they stay in Python, which is slower", error)
                     return False
                 self._kept = self._request.state != "lost"
-            elif calls >= COMPILED and not self._hurried:
-                self._hurried = True
-                prepare()
         waits = self._request is not None and self._request.state == "waiting"
+        if waits and calls >= self._enough and not self._hurried:
+            self._hurried = True
+            prepare()
         self._over = calls >= (self._enough if self._kept else PATIENCE if waits else COMPILED)
         return self._over

@@ -60,8 +60,8 @@ def test_a_second_process_compiles_it_after_many_calls(situation: Situation, cod
 def test_calls_do_not_wait_for_a_compilation_that_the_second_process_can_do(
     situation: Situation, code: Replacement
 ) -> None:
-    assert not code.is_due(REQUESTED) and not code.is_due(COMPILED - 1) and not situation.hurried
-    assert not code.is_due(COMPILED) and not code.is_due(PATIENCE - 1) and situation.hurried == 1
+    assert not code.is_due(REQUESTED) and not code.is_due(ENOUGH - 1) and not situation.hurried
+    assert not code.is_due(ENOUGH) and not code.is_due(PATIENCE - 1) and situation.hurried == 1
     assert code.is_due(PATIENCE)
 
 
