@@ -25,7 +25,7 @@ GROUPS = {
     ),
     "shapes": (
         "Changing shapes and joining arrays",
-        "manipulation joining bits append atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack fliplr flipud "
+        "manipulation joining bits atleast_1d atleast_2d atleast_3d block column_stack dsplit dstack fliplr flipud "
         "hsplit hstack insert resize rollaxis trim_zeros unstack vsplit vstack",
     ),
     "reductions": (
