@@ -117,7 +117,10 @@ class Sides:
             return
         if name in self.workers:
             self.workers.pop(name).close()
-        environment = {"WEFT_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)} if cache else {}
+        # (An error of the optimizer ends the program, rather than only making it slower.)
+        environment = {"WEFT_STRICT": "1"}
+        if cache:
+            environment |= {"WEFT_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)}
         try:
             worker = self.workers[name] = Worker({**self.spec, "side": side}, environment, self.effort.limit)
             answer = worker.call(save=str(self.folder / "first.npz"))

@@ -19,7 +19,7 @@ from weft.dsl.arrays.native_operators_text import operator_text
 from weft.dsl.arrays.native_protocol import reflect_numbers
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN, OwnNames
-from weft.dsl.immediate.native_immediate import INSTALLED, plain_signature
+from weft.dsl.immediate.native_immediate import INSTALLED, builtin_docstring
 from weft.dsl.immediate.small_work import recorded_bytes
 from weft.runtime import IMMEDIATE, Builtin, Replacement, python_function, report_failure, try_compiling
 
@@ -103,8 +103,7 @@ def make_recorder(op: str | None, way: int, does: int, function: Callable[..., A
     objects = (*SHARED.values(), op, way, does, function)
     name = function.__name__
     words = [*map(python_function, FUNCTIONS), *map(id, objects), IMMEDIATE.buffer_info()[0], recorded_bytes(name)]
-    text = f"{name}{plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
-    return Builtin(NAME, operator_text(), words, objects, name, text)
+    return Builtin(NAME, operator_text(), words, objects, name, builtin_docstring(function))
 
 
 _replacement = Replacement(f"{__name__}.install_native_code", operator_text, 3_000)

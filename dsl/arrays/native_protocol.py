@@ -17,6 +17,7 @@ from weft.codegen import OPS
 from weft.dsl.arrays.array import Array
 from weft.dsl.immediate.at_call import NUMBERS
 from weft.dsl.immediate.callers import CALLERS, is_library
+from weft.dsl.immediate.native_immediate import builtin_docstring
 from weft.dsl.immediate.native_operands_text import OperandText
 from weft.runtime import Builtin, Text, python_function
 
@@ -61,7 +62,7 @@ def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
     """
     objects = (*_OBJECTS.values(), dict(_operators()), slow)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects), CALLERS.buffer_info()[0]]
-    return Builtin(NAME, _text(), words, (*objects, CALLERS), "__array_ufunc__", slow.__doc__ or "")
+    return Builtin(NAME, _text(), words, (*objects, CALLERS), slow.__name__, builtin_docstring(slow))
 
 
 @cache

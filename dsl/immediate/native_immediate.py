@@ -73,14 +73,19 @@ def make_immediate(
     name = getattr(slow, "__name__", "method")
     exact = EXACT_BYTES if name in EXACT else 0
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
-    text = f"{name}{plain_signature(slow)}\n--\n\n{slow.__doc__ or ''}"
-    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS, CALLERS), name, text)
+    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS, CALLERS), name, builtin_docstring(slow))
 
 
 _LITERALS = (NoneType, bool, int, float, str, tuple)
 
 
-def plain_signature(function: Callable[..., Any]) -> str:
+def builtin_docstring(function: Callable[..., Any]) -> str:
+    """Return the docstring of a builtin that replaces `function`. It begins with the signature for `inspect`."""
+    name = getattr(function, "__name__", "method")
+    return f"{name}{_plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
+
+
+def _plain_signature(function: Callable[..., Any]) -> str:
     """Return a function's signature in the form that `inspect` reads from a builtin's docstring.
 
     The signature has no annotations. Defaults that have no literal become None.
