@@ -144,7 +144,7 @@ class OwnNames(Mapping[str, Any]):
         self.at_once: list[str] = []  # loaded functions that call NumPy's for small arguments
         # makers of native code: for memoized recording, and for calls of NumPy's functions on small arrays
         self.recorder: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
-        self.native: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None
+        self.native: Callable[[OwnNames, str, Callable[..., Any]], Callable[..., Any]] | None = None
         self._origin: dict[str, tuple[str, str]] = {}
         for module, names in tables.items():
             for entry in names.split():
@@ -163,10 +163,8 @@ class OwnNames(Mapping[str, Any]):
                 found = found(theirs)
             if isinstance(found, types.FunctionType) and theirs is not None and name not in _CONVERTERS:
                 found = _or_numpy(found, theirs)
-                if self._numpys == "numpy":
+                if self._numpys != "numpy.lib.stride_tricks":
                     found = self._for_small_or_large(name, found, theirs)
-                elif name not in _NEVER_AT_ONCE and self._numpys != "numpy.lib.stride_tricks":
-                    found = at_once(found, theirs, name)
             self._found[name] = found
         return found
 
@@ -185,23 +183,34 @@ class OwnNames(Mapping[str, Any]):
             if self.recorder is not None:
                 found = self.recorder(found)
             if self.native is not None:
-                found = self.native(name, found)
+                found = self.native(self, name, found)
             if found is not python:
                 self.replaced[name] = python
         return found
 
+    def numpys(self, name: str) -> Any:
+        """Return NumPy's function of a name."""
+        return getattr(import_module(self._numpys), name)
+
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions by equivalent ones in this mapping, in `weft` and `weft.dsl`, and in scripts."""
+        """Replace functions by equivalent ones in this mapping, in the modules of weft, and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
-        for module in filter(None, map(sys.modules.get, ("weft", "weft.dsl"))):
+        for module in self._modules():
             for name, function in functions.items():
                 if vars(module).get(name) is old[name]:
                     setattr(module, name, function)
         scripts = sys.modules.get("weft.dsl.script.script_function")
         if scripts is not None:
             scripts.replace_own({old[name]: function for name, function in functions.items()})
+
+    def _modules(self) -> list[types.ModuleType]:
+        """Return the loaded modules of weft that have the names of NumPy's module."""
+        names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
+        if faces := sys.modules.get("weft.dsl.script.numpy_face"):
+            return [*filter(None, map(sys.modules.get, names)), faces.submodule(self._numpys)]
+        return [*filter(None, map(sys.modules.get, names))]
 
     def __contains__(self, name: object) -> bool:
         return name in self._origin or name in self._found

@@ -24,7 +24,7 @@ from weft.dsl.arrays.array import LOOKS, Array
 from weft.dsl.arrays.methods import AT_ONCE
 from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
-from weft.dsl.functions.own_names import OWN, OwnNames
+from weft.dsl.functions.own_names import OWN, OWN_IN, OwnNames
 from weft.dsl.immediate.at_call import BASIC, COMMON, ENOUGH, Implementation, implementation_of, numpy_implementation
 from weft.dsl.immediate.callers import CALLERS
 from weft.dsl.immediate.inner_loops import store_numpy_loops
@@ -180,13 +180,14 @@ def _mode_of(name: str) -> Mode | None:
     return next((mode for names, mode in kinds if name in names), Mode.SMALL)
 
 
-def _native_function(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code that calls the NumPy function `name` for small arrays, and `slow` for other arguments."""
+def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """Return native code that calls NumPy's function for small arrays, and `slow` for other arguments."""
     mode = _mode_of(name)
     if mode is None:
         return slow
-    builtin = make_immediate(mode, numpy_implementation(getattr(np, name)), slow)
-    INSTALLED[OwnNames, name] = builtin, slow
+    builtin = make_immediate(mode, numpy_implementation(own.numpys(name)), slow)
+    if own is OWN:  # (other modules have no native recorders)
+        INSTALLED[OwnNames, name] = builtin, slow
     if name in _BY_LOOPS:
         builtin = put_loops_first(builtin, _BY_LOOPS[name])
     return builtin.call
@@ -286,13 +287,14 @@ def _install_steps() -> Iterator[None]:
         native = make_immediate(Mode.VIEW, numpy_implementation(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]
     yield
-    names = {*_PLAIN, *_PRODUCTS, *_VIEWS, *OWN.at_once} & OWN.keys()
-    names = {name for name in names if isinstance(OWN[name], (FunctionType, BuiltinFunctionType))}
     _install_reductions()
     yield
-    new = {}
-    for name in names:
-        new[name] = _native_function(name, OWN[name])
-        yield
-    OWN.replace(new)
-    OWN.native = _native_function
+    for own in OWN_IN.values():
+        names = {*_PLAIN, *_PRODUCTS, *_VIEWS} & OWN.keys() if own is OWN else set()
+        new = {}
+        for name in names.union(own.at_once):
+            if isinstance(own[name], (FunctionType, BuiltinFunctionType)):
+                new[name] = _native_function(own, name, own[name])
+                yield
+        own.replace(new)
+        own.native = _native_function

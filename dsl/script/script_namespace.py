@@ -124,6 +124,9 @@ def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
     return prod(size) if type(size) is tuple and set(map(type, size)) == {int} else inf
 
 
+_NUMBERS = frozenset({int, float})
+
+
 def _drawing(base: type, name: str) -> Any:
     """Return a version of a generator's method for scripts.
 
@@ -131,8 +134,13 @@ def _drawing(base: type, name: str) -> Any:
     """
     draw = getattr(base, name)
     has_native = base is np.random.Generator
+    last_is_size = name not in ("rand", "randn")  # (of arguments that are numbers)
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
+        if last_is_size and not options and _NUMBERS.issuperset(map(type, arguments)):
+            size = arguments[-1] if arguments else 0
+            if type(size) is float or size * size <= IMMEDIATE[0]:
+                return draw(self, *arguments)
         found = None
         if has_native and (size := _drawn(arguments, options)) >= LEAST and name in runtime.DRAWN:
             many = size > IMMEDIATE[0] and is_program(sys._getframe(1))

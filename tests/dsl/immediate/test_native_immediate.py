@@ -603,3 +603,24 @@ assert str(signature(wf.Array.__array_ufunc__)) == "(self, ufunc, method, *input
 """
     env = os.environ | {"WEFT_STRICT": "1", "PYTHONPATH": str(ROOT / "src")}
     subprocess.run([sys.executable, "-c", code], check=True, env=env)
+
+
+def test_functions_of_submodules_have_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = np.array([[4.0, 1.0], [1.0, 3.0]])
+    x = wf.asarray(given)
+    names = ("inv", "det", "solve", "cholesky", "eigh", "norm", "matmul")
+    for name in names:  # (functions are loaded on first use)
+        getattr(wf.linalg, name)
+    native_immediate.install_native_code()
+    for name in names:
+        function = getattr(wf.linalg, name)
+        assert not hasattr(function, "__code__"), name
+        with monkeypatch.context() as patched:
+            patched.setattr(immediate, "call_small", None)
+            arguments = (x, x) if name in ("solve", "matmul") else (x,)
+            found = function(*arguments)
+        expected = getattr(np.linalg, name)(*[given for _ in arguments])
+        for one, other in zip(found, expected, strict=True) if isinstance(expected, tuple) else [(found, expected)]:
+            assert same(one, other), name
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        wf.linalg.inv(wf.zeros((2, 2)))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+import weft.runtime as runtime
 from weft.dsl.script.redirect import load_program
 from weft.dsl.script.script_namespace import script_module
 
@@ -88,3 +89,26 @@ def test_arrays_of_a_program_have_one_namespace(tmp_path: Path) -> None:
     assert load_program(script, "script")["found"] == {np}
     script.write_text("import numpy as np, weft\nfound = np.zeros(1000).__array_namespace__()\n")
     assert load_program(script, "script")["found"] is wf
+
+
+# Calls with numbers only, whose results are small or large.
+CALLS: list[tuple[str, tuple[float, ...]]] = [
+    ("random", ()), ("random", (5,)), ("random", (SIZE,)), ("standard_normal", (128,)), ("standard_normal", (129,)),
+    ("normal", (1.0, 2.0)), ("normal", (1, 2, 3)), ("uniform", (0, SIZE)), ("integers", (10,)), ("integers", (0, 10, SIZE)),
+    ("permutation", (4,)), ("choice", (SIZE, 2)), ("exponential", (2.0, 3)),
+]  # fmt: skip
+LEGACY: list[tuple[str, tuple[float, ...]]] = [("rand", (SIZE, 2)), ("randn", (3, 2)), ("rand", ()), ("randint", (5,))]
+
+
+@pytest.mark.parametrize("make, name, arguments", [
+    *[("default_rng", *call) for call in CALLS], *[("RandomState", *call) for call in LEGACY],
+])  # fmt: skip
+def test_random_numbers_of_all_sizes(make: str, name: str, arguments: tuple[float, ...], tmp_path: Path) -> None:
+    path = tmp_path / "draws.py"
+    path.write_text("import numpy as np\n\ndef draw(make, name, arguments):\n"
+                    "    return getattr(getattr(np.random, make)(5), name)(*arguments)\n")  # fmt: skip
+    found = load_program(path, "draws")["draw"](make, name, arguments)
+    expected = getattr(getattr(np.random, make)(5), name)(*arguments)
+    assert isinstance(found, wf.Array) == (np.ndim(expected) > 0 and np.size(expected) ** 2 > runtime.IMMEDIATE[0])
+    assert type(found) is type(expected) or isinstance(found, wf.Array)
+    assert np.array_equal(found, expected) and found.dtype == expected.dtype if np.ndim(expected) else found == expected
