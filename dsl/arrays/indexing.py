@@ -50,7 +50,7 @@ from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.arrays.windows import key_of, recall_window, remember_window, window
 from weft.dsl.immediate.at_call import MISSED, show
-from weft.dsl.immediate.index_at_call import pick, put
+from weft.dsl.immediate.index_at_call import pick, put, write_small
 from weft.fusion import (
     INTERNED,
     Expr,
@@ -495,6 +495,9 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     """Apply an op's ``at`` method: combine values with the elements at indices, once per occurrence of an index."""
+    ufunc, operands = getattr(np, find_op(op).ufunc or "", None), () if values is None else (values,)
+    if ufunc is not None and write_small(ufunc.at, (array, key, *operands), {}):
+        return
     node, weak = (None, None) if values is None else as_operand(values)
     kind = None if node is None else values if weak is not None else node.dtype
     if (

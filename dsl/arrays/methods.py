@@ -46,9 +46,10 @@ from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
 from weft.dsl.arrays.windows import Flags, memoized_view, set_flags
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN, find_own
-from weft.dsl.immediate.at_call import MISSED, at_once, from_numpy_result, seen
+from weft.dsl.immediate.at_call import MISSED, NUMBERS, at_once, from_numpy_result, seen
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.index_at_call import put
 from weft.dsl.immediate.library_calls import call_for_library
 from weft.dsl.immediate.small_work import WHOLE
 from weft.fusion import (
@@ -74,6 +75,10 @@ def astype(
 
     For a dtype that weft does not support, such as text, return a NumPy array.
     """
+    if order == "K" and casting == "unsafe" and type(self) is Array and (values := values_of(self)) is not None:
+        function = _immediate_casts.get((values.dtype, dtype)) if type(dtype) is type else None
+        if function is not None and copy and 0 < values.size <= IMMEDIATE[0] and values.shape:
+            return from_numpy_result(function(values), self.device)  # type: ignore[no-any-return]
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text and objects are left to NumPy
@@ -88,8 +93,15 @@ def astype(
     values = values_of(self) if type(self) is Array else None
     if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
         if is_ready("cast", (values.dtype,), kind) and (order == "K" or values.flags.c_contiguous):
-            return from_numpy_result(primitive("cast", (values.dtype,), kind)(values), self.device)  # type: ignore[no-any-return]
+            function = primitive("cast", (values.dtype,), kind)
+            if type(dtype) is type and self.dtype.kind != "c":  # (a cast to real numbers warns)
+                _immediate_casts[values.dtype, dtype] = function
+            return from_numpy_result(function(values), self.device)  # type: ignore[no-any-return]
     return _converted(self, kind, order == "K")
+
+
+# Functions that cast small arrays, by the source's dtype and the requested type.
+_immediate_casts: dict[tuple[np.dtype, type], Callable[[np.ndarray], np.ndarray]] = {}
 
 
 @memoized
@@ -112,6 +124,8 @@ def copy_of(self: Array, order: str = "C") -> Array:
 
 def fill(self: Array, value: object) -> None:
     """Set every element to `value`."""
+    if type(value) in NUMBERS and put(self, ..., value):
+        return
     start()
     if type(value) is int and not -(2**63) <= value < 2**63:
         value = self.dtype.type(value)

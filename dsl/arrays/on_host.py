@@ -33,7 +33,7 @@ from weft.dsl.arrays.call_sites import device_of, on_operands_device
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.arrays.random_arrays import drawing, note_draw
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, numpy_implementation
-from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.host_values import values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import is_few
 from weft.fusion import cast, current_epoch
 from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
@@ -178,10 +178,16 @@ def call_numpy(
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
-    host_arguments = list(to_host(arguments, None, taken))
     in_place = name in WRITERS or (name == "nan_to_num" and options.get("copy") is False)
     if in_place and arguments and isinstance(arguments[0], Array):
-        host_arguments[0] = to_host(arguments[0], written)
+        target, *others = arguments
+        if (values := writable_values(target) if type(target) is Array and name in WRITERS else None) is not None:
+            result = function(values, *to_host(others, None, taken), **to_host(options, None, taken))
+            write_back(target, values)
+            return taken(result)
+        host_arguments = [to_host(target, written), *to_host(others, None, taken)]
+    else:
+        host_arguments = list(to_host(arguments, None, taken))
     # (The host arrays are weft's memory, which only weft may write to.)
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
     host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}

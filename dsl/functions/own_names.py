@@ -17,11 +17,12 @@ from typing import Any
 from weft.dsl.arrays.array import Array, adopt_new
 from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.foreign import has_foreign
-from weft.dsl.arrays.on_host import call_numpy, keep_byte_order
+from weft.dsl.arrays.on_host import WRITERS, call_numpy, keep_byte_order
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, UnsupportedDtypeError
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.index_at_call import write_at_once
 from weft.runtime import IMMEDIATE, default_device
 
 
@@ -176,6 +177,8 @@ class OwnNames(Mapping[str, Any]):
             found = _made_at_once(found, theirs, name)
         if name in _MADE_LIKE:
             found = _made_like_at_once(found, theirs)
+        if name in WRITERS:
+            found = write_at_once(found, theirs)
         if name not in _NEVER_AT_ONCE:
             found = at_once(found, theirs, name)
             self.at_once.append(name)

@@ -287,8 +287,11 @@ def finish(result: object, home: Device, *operands: Any) -> Any:
 
     Views of `operands` become views of their storages.
     """
-    flat = [each for value in operands for each in (value if isinstance(value, (list, tuple)) else (value,))]
-    found = [(each._values, each) for each in flat if type(each) is Array and each._values is not None]
+    found = []
+    for value in operands:
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if type(each) is Array and each._values is not None:
+                found.append((each._values, each))
     return from_numpy_result(result, home, found)
 
 

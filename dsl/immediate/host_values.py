@@ -151,6 +151,15 @@ def is_free(array: Any) -> bool:
     return release_memory(array._storage) and getrefcount(array._storage.buffer) <= _UNSHARED
 
 
+def writable_values(array: Any) -> np.ndarray | None:
+    """Return a NumPy array to which elements of a weft array may be written, or None if its memory is needed unchanged.
+
+    Call `write_back` afterwards.
+    """
+    values = values_of(array)
+    return values if values is not None and values.flags.writeable and is_free(array) else None
+
+
 def write_back(array: Any, values: np.ndarray) -> None:
     """Copy `values`, a NumPy view that was written to, back to its array if the array is no longer in host memory.
 

@@ -6,6 +6,8 @@ write was executed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from math import prod
 from typing import Any
 
@@ -22,7 +24,7 @@ from weft.dsl.immediate.at_call import (
     note_call,
     to_host_if_small,
 )
-from weft.dsl.immediate.host_values import is_free, settled_values, values_of, write_back
+from weft.dsl.immediate.host_values import is_free, settled_values, values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import (
     most_gathered,
 )
@@ -74,7 +76,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
             return False
     elif kind not in NUMBERS:
         return False
-    if not _casts(value, values.dtype):
+    if not _casts(getattr(value, "dtype", value), values.dtype):
         return False
     if not is_basic(key):
         key = to_host_if_small(key, [(values, array)], limit)
@@ -151,6 +153,44 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
     return True
 
 
+def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Call a NumPy function that writes to its first argument, a small array, and returns None.
+
+    Return False if immediate execution is not possible.
+    """
+    target, limit = arguments[0] if arguments else None, IMMEDIATE[0]
+    if type(target) is not Array or not 0 < target.size <= limit or not (COMMON >> target.dtype.num) & 1:
+        return False
+    if (values := writable_values(target)) is None:
+        return False
+    found = [(values, target)]
+    others = to_host_if_small(arguments[1:], found, limit)
+    named = to_host_if_small(tuple(options.values()), found, limit)
+    if others is MISSED or named is MISSED:
+        return False
+    given = (*others, *named)
+    if any(type(each) in (list, tuple) for each in given) and values.dtype.kind not in "fc":
+        return False
+    for each in given:
+        if type(each) in NUMBERS or type(each) is np.ndarray:
+            if not _casts(getattr(each, "dtype", each), values.dtype):
+                return False
+    note_call()
+    function(values, *others, **dict(zip(options, named, strict=True)))
+    write_back(target, values)
+    return True
+
+
+def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls NumPy's function `numpys` to write to a small array, and `own` for all others."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        return None if write_small(numpys, arguments, options) else own(*arguments, **options)
+
+    return called
+
+
 def _is_uniform(storage: Storage) -> bool:
     """Return whether a storage on the CPU has no memory yet, because its elements are one constant or uninitialized."""
     node = storage.expr
@@ -162,5 +202,5 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
 
     Casts from floats to integers differ, since weft saturates.
     """
-    kind = np.result_type(value).kind
+    kind = value.kind if isinstance(value, np.dtype) else np.result_type(value).kind
     return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")

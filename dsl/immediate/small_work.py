@@ -40,11 +40,10 @@ _LOGIC_BOOLS = 8
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return the maximum number of elements of the arguments up to which a call is executed immediately."""
     if name == "einsum":
-        # (kernels add up in another order)
-        return IMMEDIATE[0] if einsum_products(arguments, summed=False) <= IMMEDIATE[0] else GROWN
+        return IMMEDIATE[0] if einsum_products(arguments) <= IMMEDIATE[0] else GROWN
     if name in GROWING:
-        known = name == "outer" and {type(each) for each in arguments} <= {Array, np.ndarray}
-        return IMMEDIATE[0] if known and prod([each.size for each in arguments]) <= IMMEDIATE[0] else GROWN
+        known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
+        return IMMEDIATE[0] if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN
     if name in _MOVING:
         flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
         arrays = [each for each in flat if type(each) is Array]
@@ -59,23 +58,36 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     return IMMEDIATE[0]
 
 
-def einsum_products(arguments: Any, summed: bool = True) -> float:
+def _grown_size(name: str, arguments: Any) -> float:
+    """Return a bound on the number of elements of the result of a function in `_PRODUCT_SIZES`, or infinity."""
+    size = len(arguments) if name == "meshgrid" else 1
+    for each in arguments:
+        if type(each) in _ARRAYS:
+            size *= each.size
+        elif type(each) is int:
+            size *= each
+        elif type(each) is tuple and {type(n) for n in each} <= {int}:
+            size *= prod(each)
+        else:
+            return inf
+    return size
+
+
+def einsum_products(arguments: Any) -> float:
     """Return the number of products of elements that `numpy.einsum` computes if it uses a single loop.
 
-    Return infinity for arguments other than subscripts and arrays, and for sums of products unless `summed`.
+    Return infinity for arguments other than subscripts and arrays.
     """
     if not arguments or type(arguments[0]) is not str or not {type(each) for each in arguments[1:]} <= _ARRAYS:
         return inf
-    return _count_products(arguments[0], tuple([each.shape for each in arguments[1:]]), summed)
+    return _count_products(arguments[0], tuple([each.shape for each in arguments[1:]]))
 
 
 @lru_cache(maxsize=512)
-def _count_products(subscripts: str, shapes: tuple[tuple[int, ...], ...], summed: bool) -> float:
-    given, arrow, result = subscripts.replace(" ", "").partition("->")
+def _count_products(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> float:
+    given, _, _ = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     if "." in given or [len(term) for term in terms] != [len(shape) for shape in shapes]:
-        return inf
-    if not summed and not (arrow and set(given) - {","} <= set(result)):
         return inf
     lengths: dict[str, int] = {}
     for letter, n in zip("".join(terms), chain.from_iterable(shapes), strict=True):
@@ -144,6 +156,8 @@ _NEVER = 1 << 40
 # Functions whose results can have many more elements than their arguments, and their limit.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
+# ... of which the result has at most as many elements as the product of the sizes and numbers that are passed.
+_PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
 # Functions that warn about empty arrays, with the user's source line.
 WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
 # Functions that broadcast their arguments, and products of matrices.

@@ -144,6 +144,38 @@ no:
   ret i1 false
 }
 
+; Return whether an argument is a list or a tuple whose first item is a weft array.
+define internal i1 @begins(ptr %x, ptr %type, ptr %words) alwaysinline {
+enter:
+  %flags.of = call ptr @word(ptr %words, i64 ${PYTYPE_GETFLAGS})
+  %flags = call i64 %flags.of(ptr %type)
+  %tuple.flag = and i64 %flags, ${TUPLE}
+  %list.flag = and i64 %flags, ${LIST}
+  %is.tuple = icmp ne i64 %tuple.flag, 0
+  %is.list = icmp ne i64 %list.flag, 0
+  %is.sequence = or i1 %is.tuple, %is.list
+  br i1 %is.sequence, label %sequence, label %no
+sequence:
+  %tuple.size = call ptr @word(ptr %words, i64 ${PYTUPLE_SIZE})
+  %list.size = call ptr @word(ptr %words, i64 ${PYLIST_SIZE})
+  %size.of = select i1 %is.tuple, ptr %tuple.size, ptr %list.size
+  %count = call i64 %size.of(ptr %x)
+  %some = icmp sgt i64 %count, 0
+  br i1 %some, label %item, label %no
+item:
+  %tuple.item = call ptr @word(ptr %words, i64 ${PYTUPLE_GETITEM})
+  %list.item = call ptr @word(ptr %words, i64 ${PYLIST_GETITEM})
+  %item.of = select i1 %is.tuple, ptr %tuple.item, ptr %list.item
+  %y = call ptr %item.of(ptr %x, i64 0)
+  %type.at = getelementptr i8, ptr %y, i64 ${TYPE_OF}
+  %item.type = load ptr, ptr %type.at
+  %array = call ptr @word(ptr %words, i64 ${ARRAY})
+  %is.array = icmp eq ptr %item.type, %array
+  ret i1 %is.array
+no:
+  ret i1 false
+}
+
 define ptr @${NAME}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {
 entry:
   %words = getelementptr i8, ptr %self, i64 ${TABLE}
@@ -192,8 +224,15 @@ look:
   %is.own = icmp eq ptr %type, %word.Array
   br i1 %is.own, label %own.array, label %not.own
 own.array:
-  br i1 %writes, label %slow, label %own
+  %later = icmp sgt i64 %k, 0
+  %elsewhere = and i1 %writes, %later
+  br i1 %elsewhere, label %slow, label %own
 not.own:
+  %begins = call i1 @begins(ptr %x, ptr %type, ptr %words)
+  %others = or i1 %writes, %creates
+  %joins = icmp ugt i1 %begins, %others
+  br i1 %joins, label %own, label %not.joined
+not.joined:
   %good = call i1 @judge(ptr %x, ptr %words, i1 %creates, ptr %product, ptr %leaves)
   br i1 %good, label %next, label %slow
 next:

@@ -137,12 +137,14 @@ def _drawing(base: type, name: str) -> Any:
     last_is_size = name not in ("rand", "randn")  # (of arguments that are numbers)
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
+        found = None
         if last_is_size and not options and _NUMBERS.issuperset(map(type, arguments)):
             size = arguments[-1] if arguments else 0
-            if type(size) is float or size * size <= IMMEDIATE[0]:
-                return draw(self, *arguments)
-        found = None
-        if has_native and (size := _drawn(arguments, options)) >= LEAST and name in runtime.DRAWN:
+            if type(size) is float or size < LEAST:
+                found = draw(self, *arguments)
+                if type(found) is not np.ndarray or size * size <= IMMEDIATE[0]:
+                    return found
+        if found is None and has_native and (size := _drawn(arguments, options)) >= LEAST and name in runtime.DRAWN:
             many = size > IMMEDIATE[0] and is_program(sys._getframe(1))
             if many and (array := draw_array(self, name, arguments, options)) is not None:
                 return array
@@ -165,6 +167,8 @@ def _drawing(base: type, name: str) -> Any:
         return found
 
     def shuffle(self: Any, *arguments: Any, **options: Any) -> None:
+        if arguments and type(arguments[0]) is np.ndarray:
+            return draw(self, *arguments, **options)  # type: ignore[no-any-return]
         call_numpy(types.MethodType(draw, self), arguments, options)
 
     method = shuffle if name == "shuffle" else method

@@ -238,8 +238,6 @@ def end_small_run() -> bool:
         recorded = _expressions(epoch)
         if any(node is None or _work(node) > limit for node in recorded[-SMALL_RUN:]):
             return False
-        if all(node is None or node.size <= limit for node in recorded):
-            return False
         if (site := _site_of(_large(recorded, limit))) is not None:
             if len(_before_small) >= LIMITS_LIMIT:
                 _before_small.clear()

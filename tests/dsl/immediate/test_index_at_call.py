@@ -1,0 +1,116 @@
+"""NumPy's functions write to small arrays in place, with the results of recorded writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from tests.dsl.special_values import same
+from weft.dsl.arrays import on_host
+from weft.fusion import recording
+
+IMMEDIATE = 16384
+
+WRITES: dict[str, Callable[[Any, Any], Any]] = {
+    "put": lambda m, x: m.put(x, [0, 3], [7, 8]),
+    "put_clip": lambda m, x: m.put(x, [0, 99], 5, mode="clip"),
+    "place": lambda m, x: m.place(x, x > 2, [7, 8]),
+    "putmask": lambda m, x: m.putmask(x, x > 2, x * x),
+    "copyto": lambda m, x: m.copyto(x, x[::-1]),
+    "copyto_where": lambda m, x: m.copyto(x, 9, where=x > 2),
+    "copyto_overlap": lambda m, x: m.copyto(x[1:], x[:-1]),
+    "fill_diagonal": lambda m, x: m.fill_diagonal(x.reshape(3, 4), 6),
+    "put_along_axis": lambda m, x: m.put_along_axis(x, m.argsort(x), 1, 0),
+    "add.at": lambda m, x: m.add.at(x, [0, 0, 5], 2),
+    "add.at_array": lambda m, x: m.add.at(x, x[:3].astype(int), x[:3]),
+    "negative.at": lambda m, x: m.negative.at(x, [1, 1, 2]),
+    "subtract.at_slice": lambda m, x: m.subtract.at(x, slice(2, 5), 1),
+    "fill": lambda m, x: x.fill(3),
+    "shuffle": lambda m, x: np.random.default_rng(1).shuffle(x) if m is np else m.random.default_rng(1).shuffle(x),
+}
+
+
+@pytest.mark.parametrize("code", "ifd")
+@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("state", ["alone", "shared", "read", "view"])
+def test_writes_to_small_arrays(name: str, code: str, state: str) -> None:
+    given = np.arange(12).astype(code)
+    x = wf.asarray(given)
+    held, expected = x, given
+    later, kept = None, given.copy()
+    if state == "shared":
+        later = np.asarray(x)
+    elif state == "read":
+        later = recorded_copy(x)
+    elif state == "view":
+        x, given = wf.asarray(np.arange(24).astype(code)), np.arange(24).astype(code)
+        held, expected = x[::2], given[::2]
+    WRITES[name](np, expected)
+    WRITES[name](wf, held)
+    assert same(held, expected) and same(x, given)
+    if state == "shared":
+        assert same(later, given)
+    elif state == "read":
+        assert same(later, kept)
+
+
+def recorded_copy(x: Any) -> Any:
+    """Return a pending array that reads `x`."""
+    large = wf.zeros(100_000) + 1
+    return (large[: x.size] * x).astype(x.dtype)
+
+
+def test_small_writes_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.asarray(np.arange(12.0))
+    monkeypatch.setattr(on_host, "convert", None)
+    for name in WRITES:
+        WRITES[name](wf, x)
+        assert x._values is not None, name
+
+
+def test_floats_are_cast_to_integers_as_in_recorded_writes() -> None:
+    values = np.array([np.nan, 3e9, -3e9, 1.5])
+    x = wf.zeros(4, "i4")
+    wf.copyto(x, values, casting="unsafe")
+    assert x.tolist() == [0, 2**31 - 1, -(2**31), 1]
+
+
+def test_invalid_writes_raise_numpys_errors() -> None:
+    x = wf.zeros(4)
+    with pytest.raises(IndexError):
+        wf.put(x, [9], 1)
+    with pytest.raises(TypeError, match="Cannot cast"):
+        wf.copyto(x, 1j)
+    with pytest.raises(ValueError, match="broadcast"):
+        wf.copyto(x, [1, 2, 3])
+    with pytest.raises((TypeError, ValueError)):
+        x.fill([1, 2])
+    with pytest.raises(ValueError, match="read-only"):
+        wf.copyto(wf.broadcast_to(x[0], (3,)), 1)
+    with pytest.raises(IndexError):
+        wf.add.at(x, [9], 1)
+
+
+def test_a_write_after_a_small_recorded_operation_ends_the_recording() -> None:
+    """Otherwise all later writes would be recorded, which takes 10 times as long."""
+    x, y = wf.asarray(np.ones((20, 20))), wf.asarray(np.ones((20, 20)))
+    pending = wf.tensordot(x, y, 1)
+    for _ in range(100):
+        x[0, 0] = 5.0
+    assert recording.epoch is None or not recording.epoch.pending
+    assert same(pending, np.full((20, 20), 20.0))
+
+
+@pytest.mark.parametrize("subscripts", ["ij,j->i", "ij,ij->", "ij,jk->ik", "ii->i", "ij->ji", "ij->j"])
+@pytest.mark.parametrize("code", "fdiF")
+def test_small_einsum_is_numpys(subscripts: str, code: str) -> None:
+    rng = np.random.default_rng(3)
+    operands = [
+        (9 * rng.random((20, 20)[: len(term)])).astype(code) for term in subscripts.partition("->")[0].split(",")
+    ]
+    found = wf.einsum(subscripts, *map(wf.asarray, operands))
+    assert same(found, np.einsum(subscripts, *operands))
