@@ -48,7 +48,7 @@ from weft.dsl.arrays.on_host import note_fallback, to_host
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
-from weft.dsl.arrays.windows import key_of, recall_window, remember_window, window
+from weft.dsl.arrays.windows import key_of, look_up_view, memoize_view, window
 from weft.dsl.immediate.at_call import MISSED, show
 from weft.dsl.immediate.index_at_call import pick, put
 from weft.fusion import (
@@ -284,7 +284,7 @@ def _view_or_offset(array: Array, key: object) -> Any:
     named = key_of(array, key) if array.shape else None
     if named is None:
         return ...
-    found = recall_window(named)
+    found = look_up_view(named)
     if found is ...:
         index = resolve(array, key)
         whole_axes = key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key))
@@ -293,7 +293,7 @@ def _view_or_offset(array: Array, key: object) -> Any:
             found = window(array, shape, tuple(index.strides), index.offset)._view
         else:
             found = index.offset
-        remember_window(named, found)
+        memoize_view(named, found)
     return found
 
 

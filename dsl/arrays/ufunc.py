@@ -27,12 +27,12 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device
-from weft.dsl.arrays.delivery import as_array, copy_to_out, deliver
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
 from weft.dsl.arrays.indexing import apply_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
+from weft.dsl.arrays.results import as_array, copy_to_out, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
@@ -177,7 +177,7 @@ class UFunc:
         loop = None if dtype is None else as_dtype(dtype)
         pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
         node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
-        return deliver(self.row.name, node, out, where, casting)
+        return return_result(self.row.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
         """Raise NumPy's error for an unknown casting rule, or if the rule forbids to cast the operands."""
@@ -231,7 +231,7 @@ class UFunc:
         note_fallback(f"{self.row.name}.reduceat", array, indices)
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
-        return found if out is None else deliver(self.row.name, expr_of(found), out)
+        return found if out is None else return_result(self.row.name, expr_of(found), out)
 
     @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
