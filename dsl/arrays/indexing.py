@@ -520,11 +520,11 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     size = prod(plan.shape)
     value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
 
-    def fold(previous: Expr) -> Expr:
+    def update(previous: Expr) -> Expr:
         after = scatter_reduce(op, previous, value, flat, storage.device)
         return after or scatter(previous, fitted, [positions], terms, plan.shape, op, location)
 
-    write_anew(storage, current_epoch(storage.device), fold)
+    write_anew(storage, current_epoch(storage.device), update)
 
 
 def _flat_positions(

@@ -43,11 +43,16 @@ from weft.fusion import constant, iota, map_
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a ufunc method so that NumPy executes calls on small arrays, foreign arguments or unsupported dtypes."""
-    folds = method.__name__ != "outer"
+    reduces = method.__name__ != "outer"
 
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
-        if folds and arguments and type(arguments[0]) is Array and (self.immediate.types >> arguments[0].dtype.num) & 1:
+        if (
+            reduces
+            and arguments
+            and type(arguments[0]) is Array
+            and (self.immediate.types >> arguments[0].dtype.num) & 1
+        ):
             found = call_small(getattr(self.immediate.function, method.__name__), arguments, options)
             if found is not MISSED:
                 return found

@@ -121,7 +121,7 @@ nanvar = _spread("nanvar", var, lambda variance: variance)
 nanstd = _spread("nanstd", std, np.sqrt)
 
 
-def _nan_fold(op: str, neutral: float, name: str) -> Any:
+def _make_nan_reduction(op: str, neutral: float, name: str) -> Any:
     def function(
         a: ArrayLike,
         axis: ShapeLike | None = None,
@@ -142,8 +142,8 @@ def _nan_fold(op: str, neutral: float, name: str) -> Any:
     return function
 
 
-nansum = _nan_fold("add", 0.0, "nansum")
-nanprod = _nan_fold("multiply", 1.0, "nanprod")
+nansum = _make_nan_reduction("add", 0.0, "nansum")
+nanprod = _make_nan_reduction("multiply", 1.0, "nanprod")
 
 
 def _nan_extreme(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:

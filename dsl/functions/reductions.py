@@ -212,7 +212,7 @@ def _named(name: str, function: Any) -> Any:
     return memoized(function)
 
 
-def _fold(op: str, name: str) -> Any:
+def _make_reduction(op: str, name: str) -> Any:
     def function(
         a: ArrayLike,
         axis: ShapeLike | None = None,
@@ -236,8 +236,8 @@ def _extreme(op: str, name: str) -> Any:
     return _named(name, function)
 
 
-sum = _fold("add", "sum")
-prod_ = _fold("multiply", "prod")
+sum = _make_reduction("add", "sum")
+prod_ = _make_reduction("multiply", "prod")
 max = _extreme("maximum", "max")
 min = _extreme("minimum", "min")
 
@@ -363,7 +363,7 @@ def var(
     else:
         squares = map_("square", [distance])
     summed = squares.dtype if wide == kind else kind
-    folded = reduce("add", record(squares), axis, summed, None, keepdims, None, where)
+    reduced = reduce("add", record(squares), axis, summed, None, keepdims, None, where)
     count = _count(values, axis, keepdims, where)
     if isinstance(count, Array):
         counted = np.dtype(np.int64 if ddof == int(ddof) else np.float64)
@@ -374,7 +374,7 @@ def var(
         if rest <= 0:
             warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
         below = constant(rest if rest > 0 else 0, summed)
-    quotient = map_("divide", [expr_of(folded), below], location=location)
+    quotient = map_("divide", [expr_of(reduced), below], location=location)
     real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" and dtype is None else result
     return _return_result("divide", cast(quotient, real), out, casting="unsafe")
 
