@@ -15,15 +15,15 @@ from weft.codegen.kernel_ir.dtypes import (
     widened,
 )
 from weft.codegen.ops import (
-    FOLD_LANES,
     OPS,
+    SUM_LANES,
     NoLoopError,
     OpDef,
     accumulators,
     add_user_op,
+    combine_accumulators,
+    combine_ascending,
     find_op,
-    fold,
-    fold_later,
     identity_of,
     resolve_dtypes,
 )
@@ -121,7 +121,7 @@ set_target_resolver(lambda *wanted: import_module("weft.codegen.host_target").re
 
 __all__ = [
     "CPU",
-    "FOLD_LANES",
+    "SUM_LANES",
     "GPU",
     "OPS",
     "NoLoopError",
@@ -158,8 +158,8 @@ __all__ = [
     "find_op",
     "find_spans",
     "flatten_branches",
-    "fold",
-    "fold_later",
+    "combine_accumulators",
+    "combine_ascending",
     "halve_columns",
     "host_has_masks",
     "identity_of",

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
         show_seconds,
     )
     from weft.fusion.graph.ranges import range_of
-    from weft.fusion.graph.reduction_order import CHUNK as FOLD_CHUNK
+    from weft.fusion.graph.reduction_order import CHUNK as REDUCTION_BLOCK
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, convert_sympy, entries_of
     from weft.fusion.run.expanded_ops import ExpandedOp, compile_price
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
@@ -80,7 +80,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of print_plan show_bytes show_plans show_seconds",
-        "weft.fusion.graph.reduction_order": "FOLD_CHUNK=CHUNK",
+        "weft.fusion.graph.reduction_order": "REDUCTION_BLOCK=CHUNK",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
         "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",
@@ -92,7 +92,7 @@ __getattr__ = lazy_names(
 
 __all__ = [
     "ALONE",
-    "FOLD_CHUNK",
+    "REDUCTION_BLOCK",
     "INTERNED",
     "Epoch",
     "ExpandedOp",

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from weft.dsl.arrays import call_sites
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.record import recording, storage
 from weft.fusion.run import execute
 from weft.runtime import override, set_default_device
@@ -75,7 +75,7 @@ def _release_memory() -> Iterator[None]:
     """Free the plans of a module's tests, the devices that only plans refer to, and the blocks that pools keep."""
     yield
     execute._plans.clear()
-    resized._known.clear()
+    plan_cache._known.clear()
     for device in list(_devices.values()):
         device.memory.empty()
 

@@ -175,7 +175,7 @@ STRUCTURAL: dict[str, str] = {
         "with `step_from` the last operand is the step. "
         "With `rolled` nobody unrolls it; with `opaque` a GPU finds addresses from its index anew in each turn. With `lanes` "
         "the body may run for so many consecutive indices at once. "
-        "role reduce: carried values are folded with the rows named in `combine`, in any order"
+        "role reduce: carried values are combined with the ops named in `combine`, in any order"
     ),
     "if": "(condition) {likely} region, region -> *results; both regions end in `yield`. `likely`: whether it mostly holds",
     "yield": "(*values) ends a region",
@@ -199,7 +199,7 @@ STRUCTURAL: dict[str, str] = {
     ),
     "shuffle_xor": "(x) {mask} -> x of the lane whose number is mine ^ mask (full warp)",
     "atomic": (
-        "(pointer, index, value) {kind, scope=device, order=monotonic} -> the old element, as the kind's fold leaves it, or "
+        "(pointer, index, value) {kind, scope=device, order=monotonic} -> the old element, as the kind's op leaves it, or "
         "subtract or exchange; of unsigned integers also increment (old >= value: 0, else old + 1) and decrement (old == 0 "
         "or old > value: value, else old - 1). In global or shared memory; also at the logical level; scope: block, device or system; with order "
         "acq_rel there is a fence in front of it and one behind"
@@ -241,7 +241,7 @@ STRUCTURAL: dict[str, str] = {
     "match": "(mask, x) {kind: any, all} -> uint32 of the lanes with my bits; for all: that mask or 0, and a bool",
     "active_mask": "() -> uint32, the lanes of the warp that run together here",
     "warp_reduce": (
-        "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x folded over the lanes in "
+        "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x reduced over the lanes in "
         "`mask`: with all 32 by halves (mine with that of lane mine ^ 16, ^ 8, ^ 4, ^ 2, ^ 1), else from the lowest up"
     ),
     # threaded level, odds and ends

@@ -259,10 +259,10 @@ class _Verifier:
         name = o.attributes.get("kind", "exchange")  # compare-and-swap counts as an exchange
         self.require(kind.dtype.kind in KINDS[name], o, f"there is no such atomic of {kind.dtype}")
 
-    def fold(self, o: Operation) -> None:
+    def warp_reduce(self, o: Operation) -> None:
         kind, name = o.operands[1].type, o.attributes["kind"]
         assert isinstance(kind, np.dtype)
-        self.require(dtype_kind(kind) in KINDS[name], o, f"a warp cannot fold {kind} with {name}")
+        self.require(dtype_kind(kind) in KINDS[name], o, f"a warp cannot reduce {kind} with {name}")
 
     def match(self, o: Operation) -> None:
         kind = o.operands[1].type
@@ -469,7 +469,7 @@ _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
     "table": _Verifier.table,
     "vote": _Verifier.nothing,
     "match": _Verifier.match,
-    "warp_reduce": _Verifier.fold,
+    "warp_reduce": _Verifier.warp_reduce,
     "print": _Verifier.print,
     "trace": _Verifier.trace,
     "external": _Verifier.external,

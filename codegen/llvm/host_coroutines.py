@@ -199,7 +199,7 @@ class CoroutineDialect(GridDialect):
         emitter.start_label(f"whole{number}")
         halves = reduce_by_halves(emitter, name, wide, [read(str(lane)) for lane in range(32)])
         ends = [(halves, emitter.label)]
-        emitter.do(f"br label %folded{number}")
+        emitter.do(f"br label %reduced{number}")
         emitter.start_label(f"part{number}")
         kind = scalar_type(wide)
         total, some = emitter.alloca(kind, wide.itemsize), emitter.alloca("i1", 1)
@@ -208,8 +208,8 @@ class CoroutineDialect(GridDialect):
             inside = emitter.line(f"trunc i32 {emitter.line(f'lshr i32 {members}, {lane}')} to i1")
             combine_next(emitter, name, wide, (total, some), read(lane), inside)
         ends.append((emitter.line(f"load {kind}, ptr {total}, align {wide.itemsize}"), emitter.label))
-        emitter.do(f"br label %folded{number}")
-        emitter.start_label(f"folded{number}")
+        emitter.do(f"br label %reduced{number}")
+        emitter.start_label(f"reduced{number}")
         incoming = ", ".join(f"[ {text}, %{label} ]" for text, label in ends)
         emitter.set(operation, Item(from_accumulator(emitter, emitter.line(f"phi {kind} {incoming}"), dtype)))
 

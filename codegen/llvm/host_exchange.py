@@ -42,7 +42,7 @@ def from_accumulator(emitter: Emitter, text: str, dtype: np.dtype) -> str:
     return emitter.line(f"fptrunc float {text} to half") if dtype.char == "e" else text
 
 
-def fold(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
+def combine(emitter: Emitter, name: str, dtype: np.dtype, x: str, y: str) -> str:
     """Combine two values by `add`, `minimum`, `maximum` or a bitwise operation. float16 is not supported."""
     kind = scalar_type(dtype)
     if dtype.kind == "f":
@@ -59,7 +59,7 @@ def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[
     """Reduce the values of a full warp by repeatedly combining the first half with the second half."""
     while len(values) > 1:
         half = len(values) // 2
-        values = [fold(emitter, name, dtype, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
+        values = [combine(emitter, name, dtype, x, y) for x, y in zip(values[:half], values[half:], strict=True)]
     return values[0]
 
 
@@ -74,7 +74,7 @@ def combine_next(
     kind, size = scalar_type(dtype), dtype.itemsize
     before = emitter.line(f"load {kind}, ptr {total}, align {size}")
     begun = emitter.line(f"load i1, ptr {some}, align 1")
-    both = fold(emitter, name, dtype, before, value)
+    both = combine(emitter, name, dtype, before, value)
     with_it = emitter.line(f"select i1 {begun}, {kind} {both}, {kind} {value}")
     kept = emitter.line(f"select i1 {takes_part}, {kind} {with_it}, {kind} {before}")
     emitter.do(f"store {kind} {kept}, ptr {total}, align {size}")

@@ -285,7 +285,7 @@ class SplitEmitter(BarrierEmitter):
             if operation in self.split.in_step:
                 self.clear_masks(operation)
         arrays = [root for root in self.split.touched(run) if root not in self.split.single]
-        independent = self.steps.walk_on(run.everything(), arrays)
+        independent = self.steps.have_simple_strides(run.everything(), arrays)
         guards = self.guards.find(run, exits=bool(self.gone))
         self.settled = guards.settled
         with self.each_thread(independent, guards.bounds):

@@ -207,12 +207,12 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
             values = [read(self.line(f"add nuw nsw i64 {first}, {lane}")) for lane in range(32)]
             self.do(f"store {kind} {reduce_by_halves(self, name, wide, values)}, ptr {total}, align {size}")
-            self.do(f"br label %folded{number}")
+            self.do(f"br label %reduced{number}")
             self.start_label(f"part{number}")
             with self.lanes_of(warp) as (thread, _):
                 combine_next(self, name, wide, (total, some), read(thread), self.participates(operation, thread))
-            self.do(f"br label %folded{number}")
-            self.start_label(f"folded{number}")
+            self.do(f"br label %reduced{number}")
+            self.start_label(f"reduced{number}")
             text = from_accumulator(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
             place = self.slot(array, scalar_type(dtype), warp)
             self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")

@@ -2,21 +2,21 @@
 
 from weft.codegen.ops.definition import OpDef
 from weft.codegen.ops.op_table import (
-    FOLD_LANES,
     OPS,
+    SUM_LANES,
     NoLoopError,
     accumulators,
     add_op,
     add_user_op,
+    combine_accumulators,
+    combine_ascending,
     find_op,
-    fold,
-    fold_later,
     identity_of,
     resolve_dtypes,
 )
 
 __all__ = [
-    "FOLD_LANES",
+    "SUM_LANES",
     "OPS",
     "NoLoopError",
     "OpDef",
@@ -24,8 +24,8 @@ __all__ = [
     "add_user_op",
     "add_op",
     "find_op",
-    "fold",
-    "fold_later",
+    "combine_accumulators",
+    "combine_ascending",
     "identity_of",
     "resolve_dtypes",
 ]

@@ -23,7 +23,7 @@ Kind = np.dtype | type  # a dtype, or bool, int, float, complex for a Python sca
 
 # Number of lanes of a reduction whose result depends on the order. It is constant, so that neither the machine nor
 # other reductions in the same loop change a bit of the result.
-FOLD_LANES = 32
+SUM_LANES = 32
 
 
 class NoLoopError(TypeError):
@@ -125,7 +125,7 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
     dtype = np.dtype(dtype)
     start = row.identity
     if start is None:
-        raise TypeError(f"{row.name} has no identity to fold from")
+        raise TypeError(f"{row.name} has no identity")
     if row.name in ("fmin", "fmax") and dtype_kind(dtype) not in "biu":
         start = np.nan  # the result if there are no numbers
     elif start in ("highest", "lowest"):
@@ -144,7 +144,9 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
     return dtype.type(start)
 
 
-def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
+def combine_accumulators(
+    b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
+) -> tuple[Value, ...]:
     """Combine two sets of accumulators of the reduction with op `name`.
 
     Most ops have one accumulator. argmin and argmax have two, a value and its index: NaN wins, then the extreme,
@@ -168,13 +170,15 @@ def fold(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Va
     return b.op("where", take, other, value), b.op("where", take, other_index, index)
 
 
-def fold_later(b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Combine two sets of accumulators like `fold`, if all indices in `second` are greater than those in `first`.
+def combine_ascending(
+    b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
+) -> tuple[Value, ...]:
+    """Combine two sets of accumulators like `combine_accumulators`, if all indices in `second` are greater than those in `first`.
 
     The initial index must be 0, because an element that equals the identity never replaces the initial value.
     """
     if name not in ("argmin", "argmax"):
-        return fold(b, name, first, second)
+        return combine_accumulators(b, name, first, second)
     value, index = first
     other, other_index = second
     if dtype_kind(value.type) not in "fc":  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operation, Pointer, Value
-from weft.codegen.ops import FOLD_LANES, accumulators, find_op, fold
+from weft.codegen.ops import SUM_LANES, accumulators, combine_accumulators, find_op
 from weft.codegen.passes.expand_bfloat16 import expand_bfloat16
 from weft.codegen.passes.index_steps import index_steps, program_order
 from weft.codegen.passes.inline_rows import has_control_flow, inline_rows
@@ -31,8 +31,8 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     kernel = Rewriter(kernel, lambda b, operation, operands: None).run()
     loops = _loops(kernel.body)
     able = {op for op, _ in loops if _can_have_lanes(op)}
-    folds = [op for op, _ in loops if rounds(op) and not any(o.opcode == "for" and rounds(o) for o in _inside(op))]
-    able -= _serial_loops([op for op, _ in loops], folds)
+    reductions = [op for op, _ in loops if rounds(op) and not any(o.opcode == "for" and rounds(o) for o in _inside(op))]
+    able -= _serial_loops([op for op, _ in loops], reductions)
     worth = sorted(
         ((_unit_accesses(op, depth), depth, k) for k, (op, depth) in enumerate(loops) if op in able), reverse=True
     )
@@ -46,11 +46,11 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
         width = max((_itemsize(v) for o in inside for v in (*o.operands, *o.results)), default=4)
         waits = operation.attributes["role"] == "reduce" and len(inside) <= WAITING
         most, vectors = (4 * target.vector_bytes, 4) if waits else (64, _vectors(inside))
-        lanes = FOLD_LANES if rounds(operation) else max(4, min(most, vectors * target.vector_bytes // width))
+        lanes = SUM_LANES if rounds(operation) else max(4, min(most, vectors * target.vector_bytes // width))
         _mark(kernel, operation, lanes)
-    for operation in folds:
+    for operation in reductions:
         if not operation.attributes.get("across") and not operation.attributes.get("lanes"):
-            _mark(kernel, operation, FOLD_LANES, apart=True)
+            _mark(kernel, operation, SUM_LANES, apart=True)
     return kernel
 
 
@@ -156,17 +156,17 @@ MOST_STEP = 4
 _TURNS = 8
 
 
-def _serial_loops(loops: list[Operation], folds: list[Operation]) -> set[Operation]:
+def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Operation]:
     """Return the loops that must not be vectorized because that would change the order of a rounding reduction.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the attribute ``across``.
     """
     found: set[Operation] = set()
-    for fold_ in folds:
-        if fold_.attributes.get("across"):
-            found.add(fold_)
+    for reduction in reductions:
+        if reduction.attributes.get("across"):
+            found.add(reduction)
         else:
-            found.update(o for o in loops if o.attributes["role"] == "parallel" and fold_ in _inside(o))
+            found.update(o for o in loops if o.attributes["role"] == "parallel" and reduction in _inside(o))
     return found
 
 
@@ -216,7 +216,7 @@ def _mark(kernel: Kernel, operation: Operation, lanes: int, **attributes: bool) 
     results: list[Value] = []
     for name in names:
         width = slice(len(results), len(results) + accumulators(name))
-        results.extend(fold(builder, name, first[width], second[width]))
+        results.extend(combine_accumulators(builder, name, first[width], second[width]))
     combine.operations.append(Operation("yield", tuple(results)))
     block = _enclosing_block(kernel.body, operation)
     at = block.operations.index(operation)
@@ -247,8 +247,8 @@ def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | N
     while blocks:
         block, depth = blocks.pop()
         for operation in block.operations:
-            folds = operation.opcode == "for" and operation.attributes["role"] == "reduce"
-            if folds and operation.attributes.get("lanes"):
+            reductions = operation.opcode == "for" and operation.attributes["role"] == "reduce"
+            if reductions and operation.attributes.get("lanes"):
                 return depth, target.has_masks
-            blocks += [(region, depth + folds) for region in operation.regions]
+            blocks += [(region, depth + reductions) for region in operation.regions]
     return None

@@ -68,10 +68,10 @@ class _Scatter:
             return None
         pointer, place, value = body[-1].operands
         old = [o for o in body if o.opcode == "load" and o.operands == (pointer, place)]
-        fold = [o for o in body if value in o.results and any(v in o.operands for each in old for v in each.results)]
-        if old and (len(old) > 1 or not fold or _users(body, old[0].results[0]) != fold):
+        updates = [o for o in body if value in o.results and any(v in o.operands for each in old for v in each.results)]
+        if old and (len(old) > 1 or not updates or _users(body, old[0].results[0]) != updates):
             return None
-        writes = [*old, *fold, body[-1]] if old else [body[-1]]
+        writes = [*old, *updates, body[-1]] if old else [body[-1]]
         ahead = [o for o in body if o not in writes]
         made = {v for o in ahead for v in o.results}
         kept = list(dict.fromkeys(v for o in writes for v in o.operands if v in made))

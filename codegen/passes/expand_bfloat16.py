@@ -46,8 +46,10 @@ def expand_bfloat16(kernel: Kernel) -> Kernel:
     if not any(_retype(v.type) != (v.type,) for v in values):
         return kernel
     for operation in kernel.walk():
-        folds = operation.attributes.get("combine", ())
-        assert set(folds) <= _REDUCTIONS or not any(_is_brain(v.type) for v in operation.results), "sums run in float32"
+        combined = operation.attributes.get("combine", ())
+        assert set(combined) <= _REDUCTIONS or not any(_is_brain(v.type) for v in operation.results), (
+            "sums run in float32"
+        )
     rewriter = Rewriter(kernel, _expand, _retype)
     b = rewriter.builder
     for parameter in kernel.parameters:
@@ -86,8 +88,8 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
             b.store(operands[0], operands[1], b.cast(upper, _BITS), **attributes)
             return []
         case "warp_reduce":
-            folded = b.emit("warp_reduce", operands, (_VALUE,), **attributes)[0]
-            return [_round(b, folded) if attributes["kind"] == "add" else folded]
+            reduced = b.emit("warp_reduce", operands, (_VALUE,), **attributes)[0]
+            return [_round(b, reduced) if attributes["kind"] == "add" else reduced]
         case name if name in STRUCTURAL or not any(_is_brain(kind) for kind in kinds):
             return None
         case name:

@@ -73,8 +73,8 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
     if operation.opcode == "warp_reduce" and operation.results[0].type == np.float16:
         mask, value = operands
         kind = operation.attributes["kind"]
-        (folded,) = b.emit("warp_reduce", (mask, b.cast(value, np.float32)), (np.dtype(np.float32),), kind=kind)
-        return [b.cast(folded, np.float16)]
+        (reduced,) = b.emit("warp_reduce", (mask, b.cast(value, np.float32)), (np.dtype(np.float32),), kind=kind)
+        return [b.cast(reduced, np.float16)]
     if operation.opcode in STRUCTURAL:
         return None
     row = find_op(operation.opcode)

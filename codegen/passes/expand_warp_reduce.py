@@ -65,14 +65,14 @@ def _upwards(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
     """Emit a reduction over the lanes of a mask, in lane order. Every lane gets the result."""
     nothing = b.constant(0, np.uint32)
     with b.loop(b.constant(32), "serial", initial=(value, b.constant(True, np.bool_))) as loop:
-        folded, first = loop.carried
+        reduced, first = loop.carried
         bit = b.op("bitwise_and", b.op("right_shift", mask, b.cast(loop.index, np.uint32)), b.constant(1, np.uint32))
         here = b.op("not_equal", bit, nothing, dtype=np.bool_)
         with b.if_(here, [value.type]) as branch:
             (other,) = b.emit("shuffle", (mask, value, b.cast(loop.index, np.int32)), (value.type,), mode="idx")
-            branch.yield_(b.op("where", first, other, b.op(kind, folded, other)))
+            branch.yield_(b.op("where", first, other, b.op(kind, reduced, other)))
         with b.else_() as branch:
-            branch.yield_(folded)
+            branch.yield_(reduced)
         still = b.op("bitwise_and", first, b.op("logical_not", here, dtype=np.bool_))
         loop.yield_(branch.results[0], still)
     return loop.results[0]

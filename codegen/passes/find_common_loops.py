@@ -51,7 +51,7 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
     if "symbolic" in strides and "contiguous" not in strides:  # for example rows, which each thread reads faster alone
         return False
     arrays = [root for root, count in steps.counts.items() if count > 1]
-    if not steps.walk_on(inside, arrays) or _is_short(loop, inside, steps):
+    if not steps.have_simple_strides(inside, arrays) or _is_short(loop, inside, steps):
         return False
     # the loop computes values that differ between threads
     computed = [v for o in inside if o.opcode not in STRUCTURAL for v in o.results if uniform.differs([v])]

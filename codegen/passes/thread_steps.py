@@ -120,7 +120,7 @@ class ThreadSteps:
         found = [(self._moved(*o.operands[:2]), _element(o.operands[0]).itemsize) for o in accesses]
         return ["contiguous" if step == size else step for step, size in found]
 
-    def walk_on(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
+    def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
         """Return whether the stride of each access is 0, one element in either direction, or symbolic.
 
         A symbolic stride has a known form, and a value that is known only at run time. Accesses to the arrays in `kept`

@@ -150,7 +150,7 @@ class AnyRowWriter(RowWriter):
     Threads beyond the last row process the last row with a length of 0.
     """
 
-    all_fold = False
+    all_reduce = False
 
     def __init__(self, w: ThreadWriter, row: RowNest, team: Team, part: Value, known: RowFacts, *, alone: bool) -> None:
         loads = TILE_LOADS if len(row.loops) == 1 else LOADS

@@ -29,7 +29,7 @@ from weft.codegen.target import Target
 
 # Columns per thread in a reduction that rounds. The number is constant, so that other accesses of the kernel change no
 # bit.
-FOLD_COLUMNS = 4
+REDUCED_COLUMNS = 4
 # Vectors that a thread reads at once.
 ROWS = 4
 SHARED_BYTES = 40_000
@@ -85,7 +85,7 @@ def threads_below(count: int, items: int) -> int:
 
     The number is also the stride in rows of such a thread.
     """
-    return GPU.block // _side(count, items, _power_of_two(count, FOLD_COLUMNS))
+    return GPU.block // _side(count, items, _power_of_two(count, REDUCED_COLUMNS))
 
 
 def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
@@ -111,7 +111,7 @@ def find_columns(nest: Nest) -> RowNest | None:
 
 def _columns_of(row: RowNest, index: Value) -> int:
     if any(rounds(o) for o in row.loops):
-        return FOLD_COLUMNS
+        return REDUCED_COLUMNS
     return lanes_of(program_order((*row.head, *row.tail)), index)
 
 
@@ -275,7 +275,7 @@ class ColumnWriter(RowWriter):
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
-            values = [self._folded(combine, lane, mask) for lane in values]
+            values = [self._combined(combine, lane, mask) for lane in values]
             mask //= 2
         warp, lane = w.split(w.thread, GPU.warp)
         width = (self.side if isinstance(self.side, int) else GPU.warp) * self.lanes
@@ -302,7 +302,7 @@ class ColumnWriter(RowWriter):
 
         return [list(column) for column in by_halves(found, together)]
 
-    def _folded(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
+    def _combined(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
         """Combine values with the values of the lane at distance `mask`, if both lanes have the same columns."""
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

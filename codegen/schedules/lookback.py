@@ -86,16 +86,16 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
     tiles = -(-length // TILE)
     if length > MOST_LENGTH or not 0 < rows * tiles <= MOST_BLOCKS or fills_with_columns(nest, scan, rows):
         return None
-    notes = sum(map(_words_of_value, scan.folds)) * rows * _descriptors_of_row(tiles)
+    notes = sum(map(_words_of_value, scan.ops)) * rows * _descriptors_of_row(tiles)
     parameter = Parameter(Value(DESCRIPTORS, Pointer(_WORD)), writable=True, noalias=True, align=_WORD.itemsize)
     attributes = {**kernel.attributes, "schedule": LookbackScan()}
     shared = replace(kernel, parameters=[*kernel.parameters, parameter], attributes=attributes)
     return Shared(shared, rows * tiles, (FIRST_NOTE + notes) * _WORD.itemsize)
 
 
-def _words_of_value(fold: ScanOp) -> int:
+def _words_of_value(op: ScanOp) -> int:
     """Return the number of descriptor words for each value of a scan."""
-    return -(-fold.type.itemsize // _HALF.itemsize)
+    return -(-op.type.itemsize // _HALF.itemsize)
 
 
 def _descriptors_of_row(tiles: int) -> int:
@@ -138,22 +138,22 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
         writer.point(o)
     warp, lane = w.split(w.thread, GPU.warp)
     elements = _TileWriter(writer, scan, tile, (warp, lane), decision.multiples)
-    folders = [TileScanner(w, fold, warp, lane) for fold in scan.folds]
-    for folder, values in zip(folders, elements.read(folders), strict=True):
-        folder.scan_warps(values)
+    scanners = [TileScanner(w, op, warp, lane) for op in scan.ops]
+    for scanner, values in zip(scanners, elements.read(scanners), strict=True):
+        scanner.scan_warps(values)
     w.barrier()
-    found = [folder.warp_totals() for folder in folders]
-    held = [w.shared_array(fold.type, 1) for fold in scan.folds]
-    notes = [_Descriptors(w, descriptors, tag, scan, fold) for fold in scan.folds]
+    found = [scanner.warp_totals() for scanner in scanners]
+    held = [w.shared_array(op.type, 1) for op in scan.ops]
+    notes = [_Descriptors(w, descriptors, tag, scan, op) for op in scan.ops]
     with w.when(w.test("less", w.thread, GPU.warp)):
         place = _TilePosition(w, row, tile, tiles, lane)
-        for k, folder in enumerate(folders):
-            before = _look_back(notes[k], folder, place, found[k][1], w.map[initial[k]])
+        for k, scanner in enumerate(scanners):
+            before = _look_back(notes[k], scanner, place, found[k][1], w.map[initial[k]])
             with w.when(place.first):
                 w.builder.store(held[k], w.number(0), before)
     w.barrier()
-    for k, folder in enumerate(folders):
-        elements.finish(folder, folder.fold(w.builder.load(held[k], w.number(0)), found[k][0]))
+    for k, scanner in enumerate(scanners):
+        elements.finish(scanner, scanner.combine(w.builder.load(held[k], w.number(0)), found[k][0]))
     elements.write()
     return w.finish("lookback", 1, every=True)
 
@@ -223,7 +223,7 @@ class _TileWriter:
             return [self.writer.slot(first) for first in firsts]
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
-    def read(self, folders: Sequence[TileScanner]) -> list[list[list[Value]]]:
+    def read(self, scanners: Sequence[TileScanner]) -> list[list[list[Value]]]:
         """Read the tile. Return the input values of the scans, indexed by scan, slot and lane."""
 
         def branch(whole: bool) -> list[Value]:
@@ -231,22 +231,22 @@ class _TileWriter:
                 slots = self.slots(whole)
                 self.writer.begin(slots, self.scan.index)
                 self.writer.copy(self.scan.before, slots, self.scan.index)
-                found = [v for folder in folders for slot in slots for v in folder.values(self.writer, slot)]
+                found = [v for scanner in scanners for slot in slots for v in scanner.values(self.writer, slot)]
                 for kept in self.kept:
                     found += [values[kept] for slot in slots for values in slot.values]
             return found
 
         given = iter(self.w.select(self.whole, lambda: branch(True), lambda: branch(False)))
-        folded = [[[next(given) for _ in range(LANES)] for _ in range(SLOTS)] for _ in folders]
+        reduced = [[[next(given) for _ in range(LANES)] for _ in range(SLOTS)] for _ in scanners]
         for kept in self.kept:
             for lanes in self.values:
                 for values in lanes:
                     values[kept] = next(given)
-        return folded
+        return reduced
 
-    def finish(self, folder: TileScanner, before: Value) -> None:
+    def finish(self, scanner: TileScanner, before: Value) -> None:
         """Compute the scan at each element. `before` is the prefix of all elements before this warp."""
-        folder.finish([Slot([], [], lanes) for lanes in self.values], before)
+        scanner.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
         """Emit the operations after the scans."""
@@ -267,19 +267,19 @@ class _TileWriter:
 class _Descriptors:
     """The look-back descriptors of a scan, as words of 64 bits: a tag, and 32 bits of a value."""
 
-    def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, fold: ScanOp) -> None:
+    def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, op: ScanOp) -> None:
         self.w = w
         self.descriptors = descriptors
         self.tag = tag
-        parts = [_words_of_value(f) for f in scan.folds]
-        at = scan.folds.index(fold)
+        parts = [_words_of_value(f) for f in scan.ops]
+        at = scan.ops.index(op)
         # the values of all scans are adjacent
         self.parts, self.first, self.all = parts[at], FIRST_NOTE + sum(parts[:at]), sum(parts)
         with w.builder.at(0):
             # the value is stored to local memory to reinterpret its bits; LLVM keeps it in registers
             self.bits = w.builder.local(_HALF, self.parts)
-            self.value = w.builder.reinterpret(self.bits, fold.type)
-        self.small = fold.type.itemsize < _HALF.itemsize
+            self.value = w.builder.reinterpret(self.bits, op.type)
+        self.small = op.type.itemsize < _HALF.itemsize
 
     def word_indices(self, index: Value) -> list[Value]:
         """Return the positions of the words that hold value number `index`."""
@@ -348,7 +348,7 @@ class _TilePosition:
         self.of_wholes = w.compute("add", after_groups, w.compute("multiply", row, self.wholes))
 
 
-def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
+def _look_back(notes: _Descriptors, scanner: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
     """Publish the totals of this tile and of the group of tiles that it ends, if any. Return the prefix of the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
@@ -370,11 +370,11 @@ def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, o
         notes.publish(w.compute("add", place.of_tiles, place.tile), own)
     number = w.compute("add", w.compute("multiply", place.group, GPU.warp), place.lane)
     value = notes.read(
-        w.test("less", place.lane, place.in_group), w.compute("add", place.of_tiles, number), folder.identity
+        w.test("less", place.lane, place.in_group), w.compute("add", place.of_tiles, number), scanner.identity
     )
-    tiles = folder.reduce_lanes(value)
+    tiles = scanner.reduce_lanes(value)
     ends_group = _both(w, place.first, w.test("equal", place.in_group, last))
-    group = folder.fold(tiles, own)
+    group = scanner.combine(tiles, own)
     with w.when(ends_group):
         notes.publish(w.compute("add", place.of_groups, place.group), group)
     # the last lane has no group to read: it reads the value before the groups
@@ -385,14 +385,14 @@ def _look_back(notes: _Descriptors, folder: TileScanner, place: _TilePosition, o
         is_last, w.compute("add", place.of_wholes, place.whole), w.compute("add", place.of_groups, number)
     )
     wanted = _either(w, w.test("less", place.lane, place.in_whole), _both(w, is_last, inside))
-    value = notes.read(wanted, number, folder.identity)
-    start = folder.choose(inside, folder.from_lane(value, GPU.warp - 1), initial)
-    groups = folder.fold(start, folder.reduce_lanes(folder.choose(is_last, folder.identity, value)))
+    value = notes.read(wanted, number, scanner.identity)
+    start = scanner.choose(inside, scanner.from_lane(value, GPU.warp - 1), initial)
+    groups = scanner.combine(start, scanner.reduce_lanes(scanner.choose(is_last, scanner.identity, value)))
     following = w.compute("add", place.whole, 1)
     ends_whole = _both(w, w.test("equal", place.in_whole, last), w.test("less", following, place.wholes))
     with w.when(_both(w, ends_group, ends_whole)):
-        notes.publish(w.compute("add", place.of_wholes, following), folder.fold(groups, group))
-    return folder.fold(groups, tiles)
+        notes.publish(w.compute("add", place.of_wholes, following), scanner.combine(groups, group))
+    return scanner.combine(groups, tiles)
 
 
 def _both(w: ThreadWriter, x: Value, y: Value) -> Value:

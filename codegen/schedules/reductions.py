@@ -19,7 +19,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.machines import GPU
-from weft.codegen.ops import accumulators, fold
+from weft.codegen.ops import accumulators, combine_accumulators
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.decision import AnySizesDecision
@@ -303,7 +303,7 @@ def combine_all(
     results: list[Value] = []
     for name in combine:
         width = slice(len(results), len(results) + accumulators(name))
-        results.extend(fold(w.builder, name, tuple(first[width]), tuple(second[width])))
+        results.extend(combine_accumulators(w.builder, name, tuple(first[width]), tuple(second[width])))
     return results
 
 

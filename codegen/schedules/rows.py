@@ -36,7 +36,7 @@ WARP_LENGTH = 1024
 BLOCK_LENGTH = 4096
 # Number of elements per vector if the reduction rounds. It is constant, so that other accesses of the kernel change no
 # bit.
-FOLD_LANES = 4
+PARTIAL_SUMS = 4
 # Number of vectors of a row that a thread reads at once if it keeps nothing in registers.
 TILE_LOADS = 4
 # Registers per thread with which 8, 6, 5 or 4 blocks of 256 threads (or 2 of 512) fit a multiprocessor; and the
@@ -70,7 +70,7 @@ class RowNest:
     def lanes(self) -> int:
         """The number of elements per vector."""
         if any(rounds(o) for o in self.loops):
-            return FOLD_LANES
+            return PARTIAL_SUMS
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
     def walks(self) -> list[tuple[list[Operation], Value]]:
@@ -241,7 +241,7 @@ class RowFacts:
 class RowWriter:
     """Writer of the code for one row. `threads` threads share the row, and `part` is the index of this thread."""
 
-    all_fold = True  # whether all loops that load contribute to the row's reductions
+    all_reduce = True  # whether all loops that load contribute to the row's reductions
 
     def __init__(self, w: ThreadWriter, row: RowNest, threads: int, part: Value, known: RowFacts) -> None:
         self.w = w
@@ -275,8 +275,8 @@ class RowWriter:
                 read = written = False
             self._part(part)
             # before a thread writes a value that depends on a reduction, all threads have read
-            folds = self.all_fold and is_spread(part[0]) and bool(part[0].results)
-            read, written = (read or loads) and not folds, written or stores
+            reduces = self.all_reduce and is_spread(part[0]) and bool(part[0].results)
+            read, written = (read or loads) and not reduces, written or stores
 
     def _touches(self, part: Sequence[Operation]) -> tuple[bool, bool]:
         """Return whether the operations `part` read memory that the kernel may write, and whether they write memory."""

@@ -60,7 +60,7 @@ class Scan:
 
     head: list[Operation]
     loop: Operation
-    folds: list[ScanOp]
+    ops: list[ScanOp]
     before: list[Operation]
     after: list[Operation]
 
@@ -83,7 +83,7 @@ def find_scan(nest: Nest) -> Scan | None:
     stores = [k for k, o in enumerate(body) if o.opcode == "store"]
     if stores and any(o.opcode == "load" for o in body[stores[0] :]):
         return None
-    folds = []
+    ops = []
     for carried, following in zip(loop.regions[0].parameters[1:], end.operands, strict=True):
         users = [o for o in body if carried in operands_of(o)]
         if len(users) != 1 or users[0].opcode not in REDUCTIONS or users[0].results != (following,):
@@ -91,8 +91,8 @@ def find_scan(nest: Nest) -> Scan | None:
         others = [v for v in users[0].operands if v is not carried]
         if len(others) != 1 or accumulators(users[0].opcode) != 1:
             return None
-        folds.append(ScanOp(users[0], others[0]))
-    own = [f.operation for f in folds]
+        ops.append(ScanOp(users[0], others[0]))
+    own = [f.operation for f in ops]
     known: set[Value] = set()  # values that depend on a reduction
     before: list[Operation] = []
     after: list[Operation] = []
@@ -101,7 +101,7 @@ def find_scan(nest: Nest) -> Scan | None:
             known.update(o.results)
         if o not in own:
             (after if o.opcode == "store" or any(v in known for v in o.results) else before).append(o)
-    return None if any(f.value in known for f in folds) else Scan(head, loop, folds, before, after)
+    return None if any(f.value in known for f in ops) else Scan(head, loop, ops, before, after)
 
 
 def operands_of(operation: Operation) -> list[Value]:
@@ -182,7 +182,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
         writer.point(o)
     start, stop, *before = (w.map[v] for v in scan.loop.operands)
     warp, lane = w.split(w.thread, GPU.warp)
-    folders = [TileScanner(w, fold, warp, lane) for fold in scan.folds]
+    scanners = [TileScanner(w, op, warp, lane) for op in scan.ops]
     # operations after the scan may write memory that operations before it read
     steps = index_steps([*scan.before, *scan.after], scan.index)
     with (
@@ -195,14 +195,14 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
         slot = writer.slot_within(opened.index, own, left, whole=whole)
         writer.begin([slot], scan.index)
         writer.copy(scan.before, [slot], scan.index)
-        for folder in folders:
-            folder.scan_warps([folder.values(writer, slot)])
+        for scanner in scanners:
+            scanner.scan_warps([scanner.values(writer, slot)])
         w.barrier()
         after = []
-        for folder, carried in zip(folders, opened.carried, strict=True):
-            first, total = folder.warp_totals()
-            folder.finish([slot], folder.fold(carried, first))
-            after.append(folder.fold(carried, total))
+        for scanner, carried in zip(scanners, opened.carried, strict=True):
+            first, total = scanner.warp_totals()
+            scanner.finish([slot], scanner.combine(carried, first))
+            after.append(scanner.combine(carried, total))
         writer.copy(scan.after, [slot], scan.index, steps)
         w.barrier()
         opened.yield_(*after)
@@ -214,23 +214,23 @@ class TileScanner:
     Parameters
     ----------
     w : ThreadWriter
-    fold : Fold
+    op : ScanOp
     warp, lane : Value
         The warp and the lane of this thread.
     """
 
-    def __init__(self, w: ThreadWriter, fold: ScanOp, warp: Value, lane: Value) -> None:
+    def __init__(self, w: ThreadWriter, op: ScanOp, warp: Value, lane: Value) -> None:
         self.w = w
-        self.of = fold
+        self.of = op
         self.warp = warp
         self.lane = lane
-        self.held = w.shared_array(fold.type, GPU.warps)
-        (identity,) = reduction_identities((fold.operation.opcode,), (fold.type,))
-        self.identity = w.number(identity, fold.type)
+        self.held = w.shared_array(op.type, GPU.warps)
+        (identity,) = reduction_identities((op.operation.opcode,), (op.type,))
+        self.identity = w.number(identity, op.type)
         # pairs: the prefix of the warp before the slot, and the prefixes within the slot
         self.slots: list[tuple[Value, list[Value]]] = []
 
-    def fold(self, x: Value, y: Value) -> Value:
+    def combine(self, x: Value, y: Value) -> Value:
         """Combine two adjacent values."""
         return self.w.builder.op(self.of.operation.opcode, x, y, dtype=self.of.type)
 
@@ -264,19 +264,19 @@ class TileScanner:
         for values in slots:
             prefixes = [values[0]]
             for value in values[1:]:
-                prefixes.append(self.fold(prefixes[-1], value))
+                prefixes.append(self.combine(prefixes[-1], value))
             mine = prefixes[-1]
             distance = 1
             while distance < GPU.warp:
                 inside = w.test("greater_equal", self.lane, distance)
-                mine = self.choose(inside, self.fold(self.from_lane(mine, distance, "up"), mine), mine)
+                mine = self.choose(inside, self.combine(self.from_lane(mine, distance, "up"), mine), mine)
                 distance *= 2
             first = w.test("equal", self.lane, 0)
             start = self.choose(first, self.identity, self.from_lane(mine, 1, "up"))
-            self.slots.append((start if carried is None else self.fold(carried, start), prefixes))
+            self.slots.append((start if carried is None else self.combine(carried, start), prefixes))
             if len(self.slots) < len(slots):
                 mine = self.from_lane(mine, GPU.warp - 1)
-            carried = mine if carried is None else self.fold(carried, mine)
+            carried = mine if carried is None else self.combine(carried, mine)
         assert carried is not None
         with w.when(w.test("equal", self.lane, GPU.warp - 1)):
             w.builder.store(self.held, self.warp, carried)
@@ -287,20 +287,20 @@ class TileScanner:
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):
             start = self.choose(w.test("greater_equal", self.warp, k), whole, start)
-            whole = self.fold(whole, w.builder.load(self.held, w.number(k)))
+            whole = self.combine(whole, w.builder.load(self.held, w.number(k)))
         return start, whole
 
     def reduce_lanes(self, value: Value) -> Value:
         """Reduce a value over the lanes of the warp by butterfly shuffles. All lanes get the result."""
         distance = GPU.warp // 2
         while distance:
-            value = self.fold(value, self.from_lane(value, distance, "xor"))
+            value = self.combine(value, self.from_lane(value, distance, "xor"))
             distance //= 2
         return value
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
         """Set the result of each element. `before` is the total of all elements before the warp."""
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
-            start = self.fold(before, start)
+            start = self.combine(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):
-                values[self.of.operation.results[0]] = self.fold(start, prefix)
+                values[self.of.operation.results[0]] = self.combine(start, prefix)

@@ -96,7 +96,7 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
     dtype = held.type.dtype  # type: ignore[union-attr]
     before = [o for o in nest.item if o is not atomic and o.opcode != "yield"]
 
-    def fold(index: Value, value: Value) -> None:
+    def accumulate(index: Value, value: Value) -> None:
         kept = value if value.type == dtype else w.number(1, dtype)
         w.builder.emit("atomic", (held, index, kept), (dtype,), kind=atomic.attributes["kind"], scope="block")
 
@@ -109,12 +109,12 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
         writer.begin([slot], level.index)
         writer.copy(before, [slot], level.index)
         for lane in range(lanes):
-            fold(*(writer.value(slot, lane, v) for v in atomic.operands[1:]))
+            accumulate(*(writer.value(slot, lane, v) for v in atomic.operands[1:]))
     rest = w.compute("bitwise_and", extent, lanes - 1)
     with w.when(w.test("less", own, rest)):
         w.map[level.index] = w.compute("add", w.compute("subtract", extent, rest), own)
         w.copy(before)
-        fold(*(w.map[v] for v in atomic.operands[1:]))
+        accumulate(*(w.map[v] for v in atomic.operands[1:]))
 
 
 def _accumulator_dtype(kernel: Kernel, atomic: Operation) -> np.dtype:

@@ -116,12 +116,15 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
         w.builder.kernel.attributes["register_aims"] = (TWO_BLOCKS,)
     length = _chunk_length(chunk, w)
 
-    def fold(kept: int, whole: bool, vectors: tuple[str, ...]) -> None:
+    def reduce_chunk(kept: int, whole: bool, vectors: tuple[str, ...]) -> None:
         RowWriter(w, chunk, GPU.wide_block, w.thread, RowFacts(kept, whole, vectors, length, CHUNK_LOADS)).write(nest)
 
     whole = decision.whole or bool(decision.multiples)
     w.choose_aligned(  # (other rows are read again, which needs less code)
-        decision.multiples, chunk.lanes(), lambda: fold(decision.kept, whole, vectors), lambda: fold(0, False, ())
+        decision.multiples,
+        chunk.lanes(),
+        lambda: reduce_chunk(decision.kept, whole, vectors),
+        lambda: reduce_chunk(0, False, ()),
     )
     last = _count(w, kernel)
     with w.when(last):

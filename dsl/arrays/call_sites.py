@@ -35,9 +35,9 @@ from weft.dsl.arrays.numbers import (
     SlotKey,
     bind_numbers,
     is_argument,
+    look_up_slotted,
+    memoize_slotted,
     note_constant,
-    recall_slotted,
-    remember_slotted,
     within_64_bits,
 )
 from weft.dsl.arrays.parts import Part
@@ -121,7 +121,7 @@ def look_up(
     elif kind not in SLOT_TYPES:
         return None, None
     slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *whose))
-    node = recall_slotted(slotted, second, epoch)
+    node = look_up_slotted(slotted, second, epoch)
     if node is not None:
         epoch.taken.add(node)
     return slotted, node
@@ -165,7 +165,7 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
     elif not all(map(_is_kept, where[::2], kept.location[::2])):
         return
     if type(key) is SlotKey:
-        remember_slotted(key, node, epoch)
+        memoize_slotted(key, node, epoch)
     elif all(operand.kind != "scalar" for operand in kept.operands):
         # (Otherwise the key contains the number, which has just turned out to change.)
         INTERNED[key] = node
@@ -307,7 +307,7 @@ def _look_up_transposed(key: object, operands: tuple[Any, ...], epoch: Epoch) ->
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
     number = next(value for value in operands if not isinstance(value, Array))
-    if (node := recall_slotted(key, number, epoch)) is not None:
+    if (node := look_up_slotted(key, number, epoch)) is not None:
         epoch.taken.add(node)
     return node
 

@@ -48,7 +48,7 @@ from weft.dsl.arrays.on_host import note_fallback, to_host
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
-from weft.dsl.arrays.windows import key_of, recall_window, remember_window, window
+from weft.dsl.arrays.windows import key_of, look_up_view, memoize_view, window
 from weft.dsl.immediate.at_call import MISSED, show
 from weft.dsl.immediate.index_at_call import pick, put, write_small
 from weft.fusion import (
@@ -284,7 +284,7 @@ def _view_or_offset(array: Array, key: object) -> Any:
     named = key_of(array, key) if array.shape else None
     if named is None:
         return ...
-    found = recall_window(named)
+    found = look_up_view(named)
     if found is ...:
         index = resolve(array, key)
         whole_axes = key is Ellipsis or (isinstance(key, tuple) and any(k is Ellipsis for k in key))
@@ -293,7 +293,7 @@ def _view_or_offset(array: Array, key: object) -> Any:
             found = window(array, shape, tuple(index.strides), index.offset)._view
         else:
             found = index.offset
-        remember_window(named, found)
+        memoize_view(named, found)
     return found
 
 
@@ -523,11 +523,11 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     size = prod(plan.shape)
     value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
 
-    def fold(previous: Expr) -> Expr:
+    def update(previous: Expr) -> Expr:
         after = scatter_reduce(op, previous, value, flat, storage.device)
         return after or scatter(previous, fitted, [positions], terms, plan.shape, op, location)
 
-    write_anew(storage, current_epoch(storage.device), fold)
+    write_anew(storage, current_epoch(storage.device), update)
 
 
 def _flat_positions(

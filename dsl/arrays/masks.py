@@ -21,7 +21,7 @@ import weft.runtime as runtime
 from weft import fusion
 from weft.dsl.arrays.array import Array, adopt_new, as_operand, expr_of, record, wrap, write
 from weft.dsl.arrays.numbers import number_of
-from weft.dsl.arrays.selections import SPARSE, assign_selection, elements_of, select_later
+from weft.dsl.arrays.pending_selections import SPARSE, assign_selection, elements_of, select_later
 from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.dsl.immediate.host_values import address_of
 from weft.dsl.immediate.index_at_call import put_masked

@@ -32,7 +32,7 @@ def memoized(function: Function) -> Function:
     function = uncut(function)
 
     @wraps(function)
-    def found_again(*arguments: Any, **options: Any) -> Any:
+    def wrapper(*arguments: Any, **options: Any) -> Any:
         epoch, where = recording.epoch, user_location(2)
         if epoch is not None and len(epoch.pending) >= epoch.limit:
             epoch = cut(epoch, where)
@@ -66,8 +66,8 @@ def memoized(function: Function) -> Function:
             epoch.drop_unheld(pending)
         return result
 
-    found_again.records = name, CALLED, RECORD  # type: ignore[attr-defined]
-    return found_again  # type: ignore[return-value]
+    wrapper.records = name, CALLED, RECORD  # type: ignore[attr-defined]
+    return wrapper  # type: ignore[return-value]
 
 
 def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:

@@ -33,13 +33,13 @@ from weft.dsl.arrays.array import (
     write,
 )
 from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts, on_operands_device
-from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
+from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
@@ -202,8 +202,8 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     if array.dtype.kind == "b" and decimals:
         raise TypeError("bools have no decimals to round to")
     if array.dtype.kind in "iu" and decimals >= 0:
-        return record(node) if out is None else deliver("positive", node, out)
-    return deliver("rint", _to_decimals(node, decimals), out)
+        return record(node) if out is None else return_result("positive", node, out)
+    return return_result("rint", _to_decimals(node, decimals), out)
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:

@@ -16,7 +16,7 @@ from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.call_sites import SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
-from weft.dsl.arrays.windows import WINDOWS
+from weft.dsl.arrays.windows import VIEWS
 from weft.dsl.immediate.native_objects_text import ObjectText
 from weft.fusion import ALONE, INTERNED, Storage, limits, recording
 from weft.runtime import TUPLE_ITEMS, Text, get_device
@@ -38,7 +38,7 @@ SHARED: dict[str, Any] = {
     "attribute": "epoch",
     "interned": INTERNED,
     "slotted": SLOTTED,
-    "windows": WINDOWS,
+    "windows": VIEWS,
     "bind": bind_memory,
     "element": element,
     "limits": limits,

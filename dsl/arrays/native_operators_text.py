@@ -169,7 +169,7 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit code that looks up an operation whose second operand, a number, is a slot, as `recall_slotted` does."""
+        """Emit code that looks up an operation whose second operand, a number, is a slot, as `look_up_slotted` does."""
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")

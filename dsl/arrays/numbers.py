@@ -56,7 +56,7 @@ class SlotKey(tuple[Any, ...]):
 SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
-def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
+def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     """Return the memoized expression of an operation whose Python scalar is a slot, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
@@ -75,7 +75,7 @@ def recall_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
     )  # (another thread that evaluates this epoch may append, too)
 
 
-def remember_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
+def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
     """Memoize an operation whose Python scalar is the last slot that the epoch has bound."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:

@@ -38,12 +38,12 @@ from weft.dsl.arrays.call_sites import (
     on_operands_device,
     record_and_memoize,
 )
-from weft.dsl.arrays.delivery import check_cast
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.numbers import bind_numbers, within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, from_host
 from weft.dsl.arrays.parts import Part
+from weft.dsl.arrays.results import check_cast
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
 from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN

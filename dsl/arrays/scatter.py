@@ -74,7 +74,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
         chunks = min(MOST_CHUNKS, count // max(SHORTEST, VALUES_A_PLACE * places))
         if op not in _IN_CHUNKS or kind.kind not in "biuf" or chunks < 2:
             return None
-        total = _fold_in_chunks("add" if op == "subtract" else op, kind, value, position, places, chunks)
+        total = _reduce_in_blocks("add" if op == "subtract" else op, kind, value, position, places, chunks)
     before = reshape(previous, (places,))
     after = map_(op, [before, cast(total, kind)])
     if kind.kind == "f" and op in ("add", "subtract"):
@@ -83,7 +83,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
     return reshape(after, previous.shape)
 
 
-def _fold_in_chunks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
+def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
     """Reduce the values at each index, first within each of `chunks` blocks, and then across the blocks in order."""
     length = -(-value.size // chunks)
     whole = value.size // length
@@ -113,7 +113,7 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
     # Maximum of the exponents. The exponent of infinity becomes the largest integer, that of 0 the smallest.
     exponent = cast(map_("floor", [map_("log2", [map_("absolute", [value])])]), _INT32)
     least = broadcast_to(constant(np.iinfo(_INT32).min, _INT32), (places,))
-    top = _fold("maximum", least, map_("where", [nan, special, exponent]), position)
+    top = _scatter_reduced("maximum", least, map_("where", [nan, special, exponent]), position)
     # The logarithm may be rounded to a whole number in either direction: a value stays below 2^(exponent + 2).
     bits = 60 - (count - 1).bit_length()
     shift = map_(
@@ -128,12 +128,12 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
     for factor in up:
         scaled = map_("multiply", [scaled, _at(factor, position)])
     steps = map_("rint", [scaled])
-    total = _fold_steps(value, nan, steps, _at(top, position), position, places)
+    total = _sum_steps(value, nan, steps, _at(top, position), position, places)
     found = cast(total, _FLOAT64)
     if fine or narrow == _FLOAT64:
         left = map_("multiply", [map_("subtract", [scaled, steps]), constant(2.0**bits, _FLOAT64)])
         zeros = broadcast_to(constant(0, _INT64), (places,))
-        rest = cast(_fold("add", zeros, cast(map_("rint", [left]), _INT64), position), _FLOAT64)
+        rest = cast(_scatter_reduced("add", zeros, cast(map_("rint", [left]), _INT64), position), _FLOAT64)
         found = map_("add", [found, map_("multiply", [rest, constant(2.0**-bits, _FLOAT64)])])
     for factor in down:
         found = map_("multiply", [found, factor])
@@ -145,14 +145,14 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
 _UPPER = 32
 
 
-def _fold_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, places: int) -> Expr:
+def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, places: int) -> Expr:
     is_special = map_("equal", [top, constant(np.iinfo(_INT32).max, _INT32)])
     positive, negative = (map_("equal", [value, constant(v, value.dtype)]) for v in (np.inf, -np.inf))
     code = constant(0, _FLOAT64)
     for test, count in ((negative, 2.0**_UPPER), (positive, 1.0), (nan, 1 + 2.0**_UPPER)):
         code = map_("where", [test, constant(count, _FLOAT64), code])
     zeros = broadcast_to(constant(0, _INT64), (places,))
-    return _fold("add", zeros, cast(map_("where", [is_special, code, steps]), _INT64), position)
+    return _scatter_reduced("add", zeros, cast(map_("where", [is_special, code, steps]), _INT64), position)
 
 
 def _special_sum(counts: Expr) -> Expr:
@@ -200,7 +200,7 @@ def _at(values: Expr, position: Expr) -> Expr:
     return gather(values, [position], _FLAT, position.shape)
 
 
-def _fold(op: str, places: Expr, value: Expr, position: Expr) -> Expr:
+def _scatter_reduced(op: str, places: Expr, value: Expr, position: Expr) -> Expr:
     return scatter(places, value, [position], _FLAT, position.shape, op)
 
 

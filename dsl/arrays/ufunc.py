@@ -27,12 +27,12 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device
-from weft.dsl.arrays.delivery import as_array, copy_to_out, deliver
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
 from weft.dsl.arrays.indexing import apply_at
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
+from weft.dsl.arrays.results import as_array, copy_to_out, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
@@ -43,11 +43,16 @@ from weft.fusion import constant, iota, map_
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a ufunc method so that NumPy executes calls on small arrays, foreign arguments or unsupported dtypes."""
-    folds = method.__name__ != "outer"
+    reduces = method.__name__ != "outer"
 
     @wraps(method)
     def called(self: UFunc, *arguments: Any, **options: Any) -> Any:
-        if folds and arguments and type(arguments[0]) is Array and (self.immediate.types >> arguments[0].dtype.num) & 1:
+        if (
+            reduces
+            and arguments
+            and type(arguments[0]) is Array
+            and (self.immediate.types >> arguments[0].dtype.num) & 1
+        ):
             found = call_small(getattr(self.immediate.function, method.__name__), arguments, options)
             if found is not MISSED:
                 return found
@@ -177,7 +182,7 @@ class UFunc:
         loop = None if dtype is None else as_dtype(dtype)
         pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
         node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
-        return deliver(self.row.name, node, out, where, casting)
+        return return_result(self.row.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
         """Raise NumPy's error for an unknown casting rule, or if the rule forbids to cast the operands."""
@@ -231,7 +236,7 @@ class UFunc:
         note_fallback(f"{self.row.name}.reduceat", array, indices)
         values = [np.asarray(value) for value in (array, indices)]
         found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
-        return found if out is None else deliver(self.row.name, expr_of(found), out)
+        return found if out is None else return_result(self.row.name, expr_of(found), out)
 
     @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:

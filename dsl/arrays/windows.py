@@ -16,7 +16,7 @@ from weft.fusion import contiguous_strides
 
 LIMIT = 20_000
 
-WINDOWS: dict[Any, View | int | None] = {}
+VIEWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
@@ -48,19 +48,19 @@ def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
     return True
 
 
-def recall_window(key: object) -> Any:
+def look_up_view(key: object) -> Any:
     """Return the view or element offset that is memoized under a key, or ``...`` on a miss.
 
     None is the view of the whole storage.
     """
-    return WINDOWS.get(key, ...)
+    return VIEWS.get(key, ...)
 
 
-def remember_window(key: object, found: View | int | None) -> None:
+def memoize_view(key: object, found: View | int | None) -> None:
     """Memoize the view or element offset of an index."""
-    if len(WINDOWS) >= LIMIT:
-        WINDOWS.clear()
-    WINDOWS[key] = found
+    if len(VIEWS) >= LIMIT:
+        VIEWS.clear()
+    VIEWS[key] = found
 
 
 def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
@@ -68,20 +68,20 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
     name = function.__name__
 
     @wraps(function)
-    def found_again(array: Any, *given: Any, **options: Any) -> Array:
+    def wrapper(array: Any, *given: Any, **options: Any) -> Array:
         if type(array) is not Array or options or not all(map(_is_integers, given)):
             return function(array, *given, **options)
         storage = array._storage
         key = array._view, storage.shape, name, given
-        found = recall_window(key)
+        found = look_up_view(key)
         if found is not ...:
             return wrap(storage, found)
         made = function(array, *given)
         if type(made) is Array and made._storage is storage:
-            remember_window(key, made._view)
+            memoize_view(key, made._view)
         return made
 
-    return found_again
+    return wrapper
 
 
 def _is_integers(value: Any) -> bool:

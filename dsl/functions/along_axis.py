@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, record, start
-from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.indexing import setitem
 from weft.dsl.arrays.positions import positions_of
+from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.manipulation import ravel, reshape
 from weft.fusion import broadcast_shapes, gather

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
-from weft.dsl.arrays.delivery import as_array
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import normalize_axes, normalize_axis
 from weft.dsl.functions.histograms import FEW, rank

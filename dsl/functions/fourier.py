@@ -17,8 +17,8 @@ import numpy as np
 import weft.codegen as codegen  # (its names are loaded on first use)
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
-from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.results import return_result
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import arange, asarray, in_order
 from weft.dsl.functions.manipulation import moveaxis
@@ -94,7 +94,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
     if isinstance(out, Array) and _library_of(x.device) is not None:
         found = _transform(kind, x, n, axis, norm, None)
         if found.shape == out.shape and found.dtype == out.dtype:
-            return deliver("positive", expr_of(found), out)
+            return return_result("positive", expr_of(found), out)
     numpys: Callable[..., Any] = getattr(np.fft, kind)
     rule = "backward" if norm is None else norm
     if out is not None or not x.ndim or x.dtype.char not in "?bBhHiIlLqQefdFD" or rule not in _NORMS:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, permuted, start, unpermuted
-from weft.dsl.arrays.delivery import settled
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.results import to_python
 from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import (
@@ -181,7 +181,7 @@ def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -
     >>> wf.array_split(wf.arange(5), 2)
     [array([0, 1, 2]), array([3, 4])]
     """
-    array, sections = asarray(ary), settled(indices_or_sections)
+    array, sections = asarray(ary), to_python(indices_or_sections)
     place = normalize_axis(axis, array.ndim)
     length = array.shape[place]
     if isinstance(sections, (int, np.integer)):
@@ -204,7 +204,7 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list
     >>> wf.split(wf.arange(6), [2, 3])
     [array([0, 1]), array([2]), array([3, 4, 5])]
     """
-    array, sections = asarray(ary), settled(indices_or_sections)
+    array, sections = asarray(ary), to_python(indices_or_sections)
     if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(array, sections, axis)

@@ -15,9 +15,9 @@ import numpy as np
 
 from weft.codegen import is_bfloat16, widened
 from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, start
-from weft.dsl.arrays.delivery import deliver, settled
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.results import return_result, to_python
 from weft.dsl.arrays.validation import check_order, normalize_axis
 from weft.dsl.arrays.windows import is_c_ordered, layout, window
 from weft.dsl.functions.creation import asarray, in_order
@@ -81,7 +81,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
         node = _sum_of_products([expr_of(left), expr_of(right)], (len(shape),), kind, location)
     else:
         node = opaque(multiply_into, [cast(expr_of(x), kind), cast(expr_of(y), kind)], shape, kind, "matmul", location)
-    return deliver("matmul", node, out, True, options.get("casting", "same_kind"))
+    return return_result("matmul", node, out, True, options.get("casting", "same_kind"))
 
 
 def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
@@ -129,7 +129,7 @@ def _into_dot_output(found: Array, out: Any) -> Any:
         )
     if out.shape != found.shape:
         raise ValueError("output array has wrong dimensions")
-    return deliver("multiply", expr_of(found), out)
+    return return_result("multiply", expr_of(found), out)
 
 
 def _show(shape: tuple[int, ...]) -> str:
@@ -177,7 +177,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
     """
     x, y = reshape(a, (-1, 1)), reshape(b, (1, -1))
     product = x * y
-    return product if out is None else deliver("multiply", expr_of(product), out)
+    return product if out is None else return_result("multiply", expr_of(product), out)
 
 
 @memoized
@@ -190,7 +190,7 @@ def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     array([[3., 3.],
            [3., 3.]])
     """
-    axes = settled(axes)
+    axes = to_python(axes)
     location = start()
     x, y = asarray(a), asarray(b)
     if isinstance(axes, (int, np.integer)):
@@ -249,7 +249,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
         order = "F" if all(is_c_ordered(a.T) and not is_c_ordered(a) for a in found if a.ndim > 1) else "C"
     value = _einsum(subscripts, found)
     if out is not None:
-        return deliver("multiply", expr_of(value), out, casting="unsafe")
+        return return_result("multiply", expr_of(value), out, casting="unsafe")
     is_view = value._storage is found[0]._storage
     return value if order == "K" or is_view else in_order(value, order)
 

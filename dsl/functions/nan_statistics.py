@@ -13,10 +13,10 @@ import numpy as np
 
 from weft.codegen import dtype_kind, is_half
 from weft.dsl.arrays.array import Array, expr_of, record, start
-from weft.dsl.arrays.delivery import as_array, settled
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.results import as_array, to_python
 from weft.dsl.functions.reductions import cumprod, cumsum, mean, reduce, std, var
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selection import where
@@ -69,14 +69,14 @@ def _numbers(values: Array) -> tuple[Array, Array]:
 
 
 def _mean(values: Array, axis: ShapeLike | None, keepdims: bool) -> Any:
-    axis = settled(axis)
+    axis = to_python(axis)
     numbers, there = _numbers(values)
     total = sum_(numbers, axis, None, None, keepdims)
     return (total / sum_(there, axis, np.int64, None, keepdims)).astype(values.dtype)
 
 
 def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) -> Any:
-    axis, ddof = settled(axis), settled(ddof)
+    axis, ddof = to_python(axis), to_python(ddof)
     centre = _mean(values, axis, True)
     numbers, there = _numbers(values)
     distance = where(there, numbers - centre, values.dtype.type(0))
@@ -121,7 +121,7 @@ nanvar = _spread("nanvar", var, lambda variance: variance)
 nanstd = _spread("nanstd", std, np.sqrt)
 
 
-def _nan_fold(op: str, neutral: float, name: str) -> Any:
+def _make_nan_reduction(op: str, neutral: float, name: str) -> Any:
     def function(
         a: ArrayLike,
         axis: ShapeLike | None = None,
@@ -142,8 +142,8 @@ def _nan_fold(op: str, neutral: float, name: str) -> Any:
     return function
 
 
-nansum = _nan_fold("add", 0.0, "nansum")
-nanprod = _nan_fold("multiply", 1.0, "nanprod")
+nansum = _make_nan_reduction("add", 0.0, "nansum")
+nanprod = _make_nan_reduction("multiply", 1.0, "nanprod")
 
 
 def _nan_extreme(name: str, op: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:

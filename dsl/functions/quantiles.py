@@ -17,8 +17,8 @@ import numpy as np
 
 from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.arrays.array import Array, expr_of
-from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.docstrings import describe_function
+from weft.dsl.arrays.results import return_result
 from weft.dsl.arrays.validation import normalize_axes
 from weft.dsl.functions.along_axis import take_along_axis
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
@@ -158,7 +158,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
     if keepdims and keepdims is not np._NoValue:
         axes = normalize_axes(axis, a.ndim)
         found = reshape(found, (*found.shape[:more], *(1 if k in axes else n for k, n in enumerate(a.shape))))
-    return found if out is None else deliver("positive", expr_of(found), out, casting="unsafe")
+    return found if out is None else return_result("positive", expr_of(found), out, casting="unsafe")
 
 
 # -- shares ------------------------------------------------------------------------------------------

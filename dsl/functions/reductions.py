@@ -10,10 +10,10 @@ import numpy as np
 
 from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
-from weft.dsl.arrays.delivery import as_array, as_mask, check_cast, deliver, settled
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.results import as_array, as_mask, check_cast, return_result, to_python
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import as_dtype, normalize_axes, normalize_axis
 from weft.dsl.functions.host_loops import reduce_on_host
@@ -56,12 +56,12 @@ def _kind_with(out: Any, own: np.dtype) -> np.dtype:
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
-def _deliver(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
+def _return_result(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
     """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
     out = out[0] if isinstance(out, tuple) else out
     if out is not None and tuple(out.shape) != node.shape:
         raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
-    return deliver(name, node, out, casting=casting)
+    return return_result(name, node, out, casting=casting)
 
 
 def reduce(
@@ -75,7 +75,7 @@ def reduce(
     where: ArrayLike = True,
 ) -> Any:
     """Reduce `values` along axes with an op."""
-    axis, keep = settled(axis), keepdims is not _NO_VALUE and bool(keepdims)
+    axis, keep = to_python(axis), keepdims is not _NO_VALUE and bool(keepdims)
     where_from = start()
     node = expr_of(as_array(values))
     if not node.shape and axis is not None and axis in (0, -1):
@@ -89,14 +89,14 @@ def reduce(
         plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
             if is_gpu((recording.epoch or current_epoch()).device):
-                return _deliver(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
-            return _deliver(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
+                return _return_result(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
+            return _return_result(op, reduce_on_host(op, node, axes, keep, where_from), out, casting="unsafe")
         ufunc = getattr(np, find_op(op).ufunc)
         options = {"axis": axis, "keepdims": keep, **({} if dtype is None else {"dtype": dtype})}
         if initial not in (None, _NO_VALUE):
             options["initial"] = initial
         found = call_numpy(ufunc.reduce, (values,), {**options, **({} if where is True else {"where": where})})
-        return found if out is None else _deliver(op, expr_of(as_array(found)), out, casting="unsafe")
+        return found if out is None else _return_result(op, expr_of(as_array(found)), out, casting="unsafe")
     _check_bits(op, kind)
     has_initial = initial is not None and initial is not _NO_VALUE
     count = prod([node.shape[a] for a in axes])
@@ -121,7 +121,7 @@ def reduce(
         start_value, weak = as_operand(initial)
         result = map_(op, [result, start_value], [None, weak], None)
         result = cast(result, kind)
-    return _deliver(op, result, out, casting="unsafe")
+    return _return_result(op, result, out, casting="unsafe")
 
 
 def _check_bits(op: str, dtype: np.dtype) -> None:
@@ -145,7 +145,7 @@ def accumulate(
     op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Output | None = None
 ) -> Any:
     """Compute the scan of an array along an axis with an op."""
-    axis = settled(axis)
+    axis = to_python(axis)
     location = start()
     node = expr_of(as_array(values))
     if axis is None or not node.shape:
@@ -160,12 +160,12 @@ def accumulate(
     if find_op(op).identity is None or compute_by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
         found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
-        return found if out is None else _deliver(op, expr_of(found), out, casting="unsafe")
+        return found if out is None else _return_result(op, expr_of(found), out, casting="unsafe")
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
     wide = widened(kind)
     found = cast(scan(op, cast(cast(node, kind), wide), place, wide, location), kind)
-    return _deliver(op, found, out, casting="unsafe")
+    return _return_result(op, found, out, casting="unsafe")
 
 
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
@@ -212,7 +212,7 @@ def _named(name: str, function: Any) -> Any:
     return memoized(function)
 
 
-def _fold(op: str, name: str) -> Any:
+def _make_reduction(op: str, name: str) -> Any:
     def function(
         a: ArrayLike,
         axis: ShapeLike | None = None,
@@ -236,8 +236,8 @@ def _extreme(op: str, name: str) -> Any:
     return _named(name, function)
 
 
-sum = _fold("add", "sum")
-prod_ = _fold("multiply", "prod")
+sum = _make_reduction("add", "sum")
+prod_ = _make_reduction("multiply", "prod")
 max = _extreme("maximum", "max")
 min = _extreme("minimum", "min")
 
@@ -295,7 +295,7 @@ def mean(
     if isinstance(count, int) and not count:
         warn_user("Mean of empty slice", RuntimeWarning)
     quotient = map_("divide", [expr_of(total), _as_count(count, kind)])
-    return _deliver("divide", cast(quotient, result), out, casting="unsafe")
+    return _return_result("divide", cast(quotient, result), out, casting="unsafe")
 
 
 def _mean_dtypes(own: np.dtype, dtype: DTypeLike | None) -> tuple[np.dtype, np.dtype]:
@@ -338,7 +338,7 @@ def var(
     >>> wf.var([2.0, 4.0], ddof=1)
     np.float64(2.0)
     """
-    axis, ddof, correction = settled(axis), settled(ddof), settled(correction)
+    axis, ddof, correction = to_python(axis), to_python(ddof), to_python(correction)
     location = start()
     values = as_array(a)
     if correction is not None and ddof:
@@ -363,7 +363,7 @@ def var(
     else:
         squares = map_("square", [distance])
     summed = squares.dtype if wide == kind else kind
-    folded = reduce("add", record(squares), axis, summed, None, keepdims, None, where)
+    reduced = reduce("add", record(squares), axis, summed, None, keepdims, None, where)
     count = _count(values, axis, keepdims, where)
     if isinstance(count, Array):
         counted = np.dtype(np.int64 if ddof == int(ddof) else np.float64)
@@ -374,9 +374,9 @@ def var(
         if rest <= 0:
             warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
         below = constant(rest if rest > 0 else 0, summed)
-    quotient = map_("divide", [expr_of(folded), below], location=location)
+    quotient = map_("divide", [expr_of(reduced), below], location=location)
     real = np.dtype(f"f{result.itemsize // 2}") if result.kind == "c" and dtype is None else result
-    return _deliver("divide", cast(quotient, real), out, casting="unsafe")
+    return _return_result("divide", cast(quotient, real), out, casting="unsafe")
 
 
 @memoized
@@ -418,19 +418,19 @@ def std(
         if spread.ndim:
             check_cast("sqrt", node.dtype, spread.dtype)
         node = cast(node, spread.dtype)
-    return _deliver("sqrt", node, out)
+    return _return_result("sqrt", node, out)
 
 
 def _place_out(op: str, node: Expr, out: Output | None) -> Any:
     """Return the result of argmax or argmin as a new array or in `out`, whose dtype must cast safely to int64."""
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
-    return _deliver(op, node, out, casting="unsafe")
+    return _return_result(op, node, out, casting="unsafe")
 
 
 def _position(op: str) -> Any:
     def function(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        axis = settled(axis)
+        axis = to_python(axis)
         location = start()
         node = expr_of(as_array(a))
         keep = keepdims is not _NO_VALUE and bool(keepdims)
@@ -490,7 +490,7 @@ def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, 
     np.int64(7)
     """
     values = as_array(a)
-    return _deliver(
+    return _return_result(
         "subtract",
         map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]),
         out,

@@ -12,10 +12,10 @@ import numpy as np
 from weft.codegen import find_op, is_bfloat16, resolve_dtypes
 from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, start, write
 from weft.dsl.arrays.call_sites import apply
-from weft.dsl.arrays.delivery import as_array, deliver, settled
 from weft.dsl.arrays.indexing import getitem, nonzero
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.results import as_array, return_result, to_python
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import NUMPY_VERSION, normalize_axis, warn_deprecation
@@ -127,7 +127,7 @@ def clip(
         result = UFUNCS["maximum"](result, low)
     if high is not None:
         result = UFUNCS["minimum"](result, high)
-    return result if out is None else deliver("clip", as_operand(result)[0], out)
+    return result if out is None else return_result("clip", as_operand(result)[0], out)
 
 
 def take(
@@ -175,7 +175,7 @@ def take(
             "Implicit casting of output to a different kind is deprecated. "
             "In a future version, this will result in an error. (Deprecated NumPy 2.5)",
         )
-    return deliver("positive", expr_of(result), out, casting="unsafe")
+    return return_result("positive", expr_of(result), out, casting="unsafe")
 
 
 _PYTHON_NUMBERS = (int, float, complex)
@@ -215,7 +215,7 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
     array([1., 0., 9.])
     """
     if isinstance(x, np.ndarray) and not copy:  # (weft's array would be a copy)
-        return np.nan_to_num(x, False, settled(nan), settled(posinf), settled(neginf))
+        return np.nan_to_num(x, False, to_python(nan), to_python(posinf), to_python(neginf))
     values = as_array(x)
     kind = values.dtype
     if kind.kind not in "biuf" or any(np.ndim(v) or isinstance(v, Array) for v in (nan, posinf, neginf)):
@@ -340,7 +340,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
     for k in reversed(range(count - 1)):
         found = where(number == k, others[k], found)
     found = found if count > 1 else found.copy()
-    return found if out is None else deliver("positive", expr_of(found), out, casting="unsafe")
+    return found if out is None else return_result("positive", expr_of(found), out, casting="unsafe")
 
 
 def _as_stored(values: Any, dtype: np.dtype) -> Array:

@@ -14,9 +14,9 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of
 from weft.dsl.arrays.call_sites import on_operands_device
-from weft.dsl.arrays.delivery import as_array, deliver
 from weft.dsl.arrays.foreign import has_foreign
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.functions.introspection import stand_in
@@ -60,7 +60,9 @@ class ComposedUfunc:
                 if results is not NotImplemented:
                     several = results if outputs > 1 else (results,)
                     stored = [
-                        r if o is None and not options else deliver("positive", expr_of(as_array(r)), o, **options)
+                        r
+                        if o is None and not options
+                        else return_result("positive", expr_of(as_array(r)), o, **options)
                         for r, o in zip(several, outs, strict=True)
                     ]
                     return tuple(stored) if outputs > 1 else stored[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.delivery import as_array
+from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import as_shape, check_order
 from weft.dsl.functions.linear import matmul

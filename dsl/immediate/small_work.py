@@ -16,7 +16,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import FOLD_CHUNK as CHUNK
+from weft.fusion import REDUCTION_BLOCK as CHUNK
 from weft.fusion import NeedsKernelError, reduce_values, was_evaluated_alone
 from weft.runtime import IMMEDIATE, default_device
 

@@ -71,14 +71,14 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
     """
     sizes = [(n, k in axes) for k, n in enumerate(shape) if n != 1]
     merged: list[tuple[int, bool]] = []
-    for n, folded in sizes:
-        if merged and merged[-1][1] == folded:
-            merged[-1] = merged[-1][0] * n, folded
+    for n, reduced in sizes:
+        if merged and merged[-1][1] == reduced:
+            merged[-1] = merged[-1][0] * n, reduced
         else:
-            merged.append((n, folded))
+            merged.append((n, reduced))
     pieces = tuple(n for n, _ in merged)
     lanes = Level(0, masks)
-    match [folded for _, folded in merged]:
+    match [reduced for _, reduced in merged]:
         case []:
             return Tree((), (), (), (), 0, Level(), Level())
         case [True]:

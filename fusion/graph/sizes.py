@@ -329,7 +329,7 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 def common_divisor(*numbers: Any) -> Any:
     """Return the greatest common divisor of sizes or ints."""
-    return _folded("gcd", math.gcd, numbers)
+    return _reduce_numbers("gcd", math.gcd, numbers)
 
 
 def square_root(number: Any) -> Any:
@@ -339,15 +339,15 @@ def square_root(number: Any) -> Any:
 
 def least(*numbers: Any) -> Any:
     """Return the minimum of sizes or ints, without adding a condition to those under which the plan is valid."""
-    return _folded("min", min, numbers)
+    return _reduce_numbers("min", min, numbers)
 
 
 def greatest(*numbers: Any) -> Any:
     """Return the maximum of sizes or ints, without adding a condition to those under which the plan is valid."""
-    return _folded("max", max, numbers)
+    return _reduce_numbers("max", max, numbers)
 
 
-def _folded(op: str, plain: Callable[..., Any], numbers: Sequence[Any]) -> Any:
+def _reduce_numbers(op: str, plain: Callable[..., Any], numbers: Sequence[Any]) -> Any:
     traced = next((number for number in numbers if type(number) is Size), None)
     if traced is None:
         return plain(*numbers)

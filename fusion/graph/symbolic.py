@@ -254,7 +254,7 @@ class _Writer:
             return self.put(("number", self.constant(node)))
         operands = [self.known[part] for part in self.parts(node)]
         if isinstance(node, sympy.Add):
-            return self.fold("add", operands)
+            return self.chain("add", operands)
         if isinstance(node, sympy.Mul):
             return self.quotient(node)
         if isinstance(node, sympy.Pow):
@@ -263,7 +263,7 @@ class _Writer:
             return self.piecewise(node)
         name = type(node).__name__
         if name in _FOLDED:
-            return self.fold(_FOLDED[name], operands)
+            return self.chain(_FOLDED[name], operands)
         if name in _RECIPROCALS:
             return self.inverse(self.put((_RECIPROCALS[name], *operands)))
         if name in _OF_RECIPROCALS:
@@ -303,8 +303,8 @@ class _Writer:
                 below.append(self.power(part, invert=True))
             else:
                 above.append(self.known[part])
-        top = self.fold("multiply", above) if above else self.number(1)
-        return self.put(("divide", top, self.fold("multiply", below))) if below else top
+        top = self.chain("multiply", above) if above else self.number(1)
+        return self.put(("divide", top, self.chain("multiply", below))) if below else top
 
     def constant(self, node: Any) -> Any:
         """Return a sympy number as a Python number."""
@@ -312,7 +312,7 @@ class _Writer:
             return int(node)
         return complex(node) if node.is_extended_real is False else float(node)
 
-    def fold(self, row: str, operands: list[int]) -> int:
+    def chain(self, row: str, operands: list[int]) -> int:
         """Write an op of many operands as a chain of binary ops."""
         place = operands[0]
         for other in operands[1:]:

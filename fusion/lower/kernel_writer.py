@@ -22,8 +22,8 @@ from weft.codegen import (
     Parameter,
     Value,
     choose_index_dtype,
-    fold,
-    fold_later,
+    combine_accumulators,
+    combine_ascending,
     identity_of,
 )
 from weft.fusion.graph.expr import Expr, constant_value, value_bytes
@@ -354,7 +354,11 @@ class KernelWriter:
             new: tuple[Value, ...] = (value, self.builder.cast(index, np.int64))
         else:
             new = (self.builder.cast(value, accumulator_dtype(node)),)
-        return tuple((fold_later if self._is_ascending(placed) else fold)(self.builder, node.op, carried, new))
+        return tuple(
+            (combine_ascending if self._is_ascending(placed) else combine_accumulators)(
+                self.builder, node.op, carried, new
+            )
+        )
 
     def _is_ascending(self, placed: Placed) -> bool:
         """Return whether an argmin or argmax visits the elements in C order."""
@@ -426,9 +430,9 @@ class KernelWriter:
         extent = self.integer(loop.extent, ("extent", number))
         return self.builder.loop(extent, loop.role)
 
-    def build(self, folds: list[Placed]) -> None:
+    def build(self, reductions: list[Placed]) -> None:
         """Emit the whole group as one kernel."""
-        self._parallel(0, lambda: self._at_point(folds))
+        self._parallel(0, lambda: self._at_point(reductions))
 
     def _parallel(self, number: int, rest: Any) -> None:
         if number == len(self.nest.outer):
@@ -438,11 +442,11 @@ class KernelWriter:
             self.indices.append(loop.index)
             self._parallel(number + 1, rest)
 
-    def _at_point(self, folds: list[Placed]) -> None:
+    def _at_point(self, reductions: list[Placed]) -> None:
         for number in range(max(p.stage for p in self.group.placed) + 1):
             placed = self.stage(number)
             if number & 1:
-                self._inner_loops([p for p in folds if p.stage == number], placed, len(self.nest.outer))
+                self._inner_loops([p for p in reductions if p.stage == number], placed, len(self.nest.outer))
                 self.leave_loops(len(self.nest.outer))
             else:
                 for p in placed:
@@ -453,17 +457,17 @@ class KernelWriter:
         """Return the tasks of stage `number`."""
         return [p for p in self.group.placed if p.stage == number]
 
-    def _inner_loops(self, folds: list[Placed], inner: list[Placed], depth: int) -> None:
+    def _inner_loops(self, reductions: list[Placed], inner: list[Placed], depth: int) -> None:
         """Emit the inner loops. They carry the accumulators of reductions or the running values of scans."""
         scans = [p for p in inner if p.task.kind == "scan"]
-        carriers = folds or scans
+        carriers = reductions or scans
         initial = [v for p in carriers for v in self.initial(p)]
         final = self._inner_loop(carriers, inner, depth, initial, None)
-        self._finish_reductions(folds, final)
+        self._finish_reductions(reductions, final)
 
-    def _finish_reductions(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+    def _finish_reductions(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
         position = 0
-        for p in folds:
+        for p in reductions:
             width = len(self.accumulators(p))
             value = self.reduction_result(p, final[position : position + width])
             position += width
@@ -504,9 +508,9 @@ class KernelWriter:
         self.indices.pop()
         return opened.results
 
-    def reduction_attributes(self, folds: list[Placed]) -> dict[str, Any]:
+    def reduction_attributes(self, reductions: list[Placed]) -> dict[str, Any]:
         """Return the attributes of a reduction loop, which tell whether each vector lane computes a different result."""
-        return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in folds if p.task.rounds()))
+        return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in reductions if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:
         position = 0

@@ -57,19 +57,19 @@ def lower_group(
         return lower_row_columns(group, partial_base, parametric)
     on_cpu = machine is not None and not machine.is_gpu
     nest = make_nest(group)
-    folds = [p for p in group.placed if p.task.kind == "reduce"]
+    reductions = [p for p in group.placed if p.task.kind == "reduce"]
     any_order = machine is not None and machine.is_gpu and any(scatters_in_any_order(p) for p in group.placed)
     if any_order:
         nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
     length = chunk_length(group, nest, machine or CPU)
     if length:
-        return _lower_split(group, nest, folds, length, partial_base, parametric, for_cpu=on_cpu)
+        return _lower_split(group, nest, reductions, length, partial_base, parametric, for_cpu=on_cpu)
     length = scan_length(group, nest, machine) if machine else 0
     if length:
         return _lower_shared(group, nest, length, partial_base, parametric, for_cpu=on_cpu)
     writer = KernelWriter(group, nest, "fused", parametric)
     writer.any_order, writer.for_cpu = any_order, on_cpu
-    writer.build(folds)
+    writer.build(reductions)
     return [writer.finish()]
 
 
@@ -150,7 +150,7 @@ def _lower_shared(
 
 
 def _lower_split(
-    group: Group, nest: Nest, folds: list[Placed], length: int, base: int, parametric: bool, *, for_cpu: bool
+    group: Group, nest: Nest, reductions: list[Placed], length: int, base: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
     split, chunked = _split_loop(nest, length, base)
     rows = split.rows
@@ -161,5 +161,5 @@ def _lower_split(
         nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
     )
     second = SplitWriter(group, finishing, FINISH, parametric)
-    second.build_finish(folds, split)
+    second.build_finish(reductions, split)
     return [first.finish(), second.finish()]

@@ -16,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-from weft.codegen import RowColumnReduction, Value, accumulators, fold, halve_columns
+from weft.codegen import RowColumnReduction, Value, accumulators, combine_accumulators, halve_columns
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.body import Loop
@@ -79,28 +79,28 @@ class FinishWriter(SplitWriter):
     apart = 1
 
     def partial_reductions(
-        self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
+        self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `folds`, from the scratch buffers `at`, `at + 1`, ..."""
+        """Load the accumulators of one block for the reductions `reductions`, from the scratch buffers `at`, `at + 1`, ..."""
         if self.apart == 1:
-            return super().partial_reductions(folds, split, at, like, where)
+            return super().partial_reductions(reductions, split, at, like, where)
         b = self.builder
         # where: the block index times the number of columns, plus the column
         columns = self.integer(split.rows[-1], "columns")
         first = b.op("multiply", b.op("multiply", self.indices[-1], b.constant(self.apart)), columns)
         first = b.op("add", first, self.indices[0])
         places = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
-        names = [name for p in folds for name in self.combining_ops(p)]
+        names = [name for p in reductions for name in self.combining_ops(p)]
 
         def together(one: list[Value], other: list[Value]) -> list[Value]:
             found: list[Value] = []
             for name in names:
                 width = slice(len(found), len(found) + accumulators(name))
-                found += fold(b, name, tuple(one[width]), tuple(other[width]))
+                found += combine_accumulators(b, name, tuple(one[width]), tuple(other[width]))
             return found
 
         found: list[Value] = halve_columns(
-            [super(FinishWriter, self).partial_reductions(folds, split, at, like, p) for p in places], together
+            [super(FinishWriter, self).partial_reductions(reductions, split, at, like, p) for p in places], together
         )
         return found
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Value, accumulators, fold
+from weft.codegen import Value, accumulators, combine_accumulators
 from weft.fusion.graph.expr import Expr
 from weft.fusion.lower.kernel_writer import KernelWriter, across
 from weft.fusion.plan.group import Group, Placed
@@ -72,10 +72,10 @@ class SplitWriter(KernelWriter):
 
         self._parallel(0, at_point)
 
-    def _bind_results(self, folds: list[Placed], final: tuple[Value, ...]) -> None:
+    def _bind_results(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
         """Make the results of reductions available as values at the current point."""
         position = 0
-        for p in folds:
+        for p in reductions:
             width = len(self.accumulators(p))
             value = self.reduction_result(p, final[position : position + width])
             self.results[p.task.node] = value, len(self.nest.outer)
@@ -193,7 +193,7 @@ class SplitWriter(KernelWriter):
                 following: list[Value] = []
                 for k, (p, carried) in enumerate(zip(scans, loop.carried, strict=True)):
                     partial = self.builder.load(self.scratch(split, k, np.dtype(carried.type)), where)
-                    following += fold(self.builder, p.task.node.op, (carried,), (partial,))
+                    following += combine_accumulators(self.builder, p.task.node.op, (carried,), (partial,))
                 loop.yield_(*following)
             self.indices.pop()
             self.leave_loops(depth)
@@ -201,13 +201,13 @@ class SplitWriter(KernelWriter):
 
         self._parallel(0, at_point)
 
-    def build_finish(self, folds: list[Placed], split: Split) -> None:
+    def build_finish(self, reductions: list[Placed], split: Split) -> None:
         """Emit the code that combines the partial results in order, and the later stages of each row."""
 
         def at_point() -> None:
             for placed in self.stage(0):
                 self.point(placed)
-            first = [p for p in folds if p.stage == 1]
+            first = [p for p in reductions if p.stage == 1]
             self._combine_partials(first, split, 0)
             for placed in self.stage(2):
                 self.point(placed)
@@ -220,34 +220,36 @@ class SplitWriter(KernelWriter):
 
         self._parallel(0, at_point)
 
-    def _combine_partials(self, folds: list[Placed], split: Split, at: int, first: list[Placed] | None = None) -> None:
+    def _combine_partials(
+        self, reductions: list[Placed], split: Split, at: int, first: list[Placed] | None = None
+    ) -> None:
         """Emit the loop that combines the accumulators of all blocks, in the scratch buffers `at`, `at + 1`, ...
 
         With `first`, moments are converted to a common shift.
         """
         depth = len(self.nest.outer)
-        initial = [v for p in folds for v in self.initial(p)]
-        names = tuple(name for p in folds for name in self.combining_ops(p))
+        initial = [v for p in reductions for v in self.initial(p)]
+        names = tuple(name for p in reductions for name in self.combining_ops(p))
         chunks = self.integer(split.chunks, "chunks")
-        common = [self._common_shift(p) for p in folds] if first else []
+        common = [self._common_shift(p) for p in reductions] if first else []
         with self.builder.loop(chunks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
             self.indices.append(loop.index)
             where = self._scratch_index(split, [depth, *range(depth)])
-            loaded = self.partial_reductions(folds, split, at, loop.carried, where)
+            loaded = self.partial_reductions(reductions, split, at, loop.carried, where)
             if first:
-                loaded = self._shifted(folds, loaded, common, first, split, where)
+                loaded = self._shifted(reductions, loaded, common, first, split, where)
             following: list[Value] = []
             for name in names:
                 width = slice(len(following), len(following) + accumulators(name))
-                following += fold(self.builder, name, loop.carried[width], tuple(loaded[width]))
+                following += combine_accumulators(self.builder, name, loop.carried[width], tuple(loaded[width]))
             loop.yield_(*following)
         self.indices.pop()
-        self._finish_reductions(folds, self._totals(folds, loop.results) if first else loop.results)
+        self._finish_reductions(reductions, self._totals(reductions, loop.results) if first else loop.results)
 
     def partial_reductions(
-        self, folds: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
+        self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `folds`, from the scratch buffers `at`, `at + 1`, ..."""
+        """Load the accumulators of one block for the reductions `reductions`, from the scratch buffers `at`, `at + 1`, ..."""
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
@@ -262,7 +264,7 @@ class SplitWriter(KernelWriter):
 
     def _shifted(
         self,
-        folds: list[Placed],
+        reductions: list[Placed],
         sums: list[Value],
         common: list[Value],
         first: list[Placed],
@@ -278,17 +280,17 @@ class SplitWriter(KernelWriter):
         for p in first:
             numbers[p.task.node] = sum(len(self.accumulators(other)) for other in first[: len(numbers)])
         shifted: list[Value] = []
-        for p, centre in zip(folds, common, strict=True):
+        for p, centre in zip(reductions, common, strict=True):
             own = sums[len(shifted) : len(shifted) + len(self.accumulators(p))]
             found = self.partial(split, numbers[_moment_of(p).centre.node], own[0], where)
             count = b.cast(elements, own[0].type)
             shifted += shift_sums(b, _moment_of(p), own, self._block_shift(p, found, count), centre, count)
         return shifted
 
-    def _totals(self, folds: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
+    def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
         """Return the combined accumulators. For a sum that is shifted by the mean, correct the last accumulator."""
         found: list[Value] = []
-        for p in folds:
+        for p in reductions:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]
             divisor = _moment_of(p).divisor
             if divisor is not None:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from weft.runtime import Requests
 
 ALIGNMENT = 256
-IF_UNSHARED = ("take-if-unshared", "take-or-new")
+IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 
 @dataclass(slots=True)
-class Take:
+class Donation:
     """A step that assigns memory to a result: either the memory of a value that the result replaces, or new memory.
 
-    ``take`` donates the memory of `source`. ``take-if-unshared`` also donates it unless another reader needs the value;
-    otherwise it copies the value to new memory. ``take-or-new`` donates the memory of the first of `source` and
+    ``donate`` donates the memory of `source`. ``donate-if-unshared`` also donates it unless another reader needs the value;
+    otherwise it copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source` and
     `others` that no other reader and no other library uses. If there is none, it allocates new memory. It does not
     copy, because all elements are written. ``fill`` copies into memory that is already allocated, except for the range
     of bytes `except_for`. `request` is the request for new memory, once there was one.
@@ -31,7 +31,7 @@ class Take:
 
     place: int
     source: int
-    how: Literal["take", "take-if-unshared", "take-or-new", "fill"]
+    how: Literal["donate", "donate-if-unshared", "donate-or-new", "fill"]
     nbytes: int
     except_for: tuple[int, int] = (0, 0)
     others: tuple[int, ...] = ()
@@ -39,7 +39,7 @@ class Take:
 
 
 @dataclass(slots=True)
-class Carve:
+class ArenaSlices:
     """A step that assigns parts of a buffer to slots.
 
     Each part is a slot, an offset and a length.
@@ -89,7 +89,7 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
     Parameters
     ----------
     steps : list
-        Kernels (with their `patches`), calls, `Take`, pairs ``(slot, nbytes)`` that allocate memory, and slot numbers
+        Kernels (with their `patches`), calls, `Donation`, pairs ``(slot, nbytes)`` that allocate memory, and slot numbers
         whose memory is released.
     slots : int
         Slots below this number have memory before the plan runs.
@@ -103,7 +103,7 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
     for step in steps:
         if isinstance(step, tuple):
             size[step[0]] = step[1]
-        elif isinstance(step, Take) and step.how == "take":
+        elif isinstance(step, Donation) and step.how == "donate":
             owner[step.place] = owner[step.source]
     kept = {owner[place] for place in outputs}
     inside = {place for place in size if place not in kept}
@@ -120,12 +120,12 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
-    carved: dict[int, None] = {}
+    sliced: dict[int, None] = {}
     for step in steps:
         place = step[0] if isinstance(step, tuple) else step if isinstance(step, int) else None
         if place is not None and owner[place] in offsets:
             continue
-        if isinstance(step, Take) and step.how == "take" and owner[step.place] in offsets:
+        if isinstance(step, Donation) and step.how == "donate" and owner[step.place] in offsets:
             continue
         if hasattr(step, "patches"):
             step.patches = [
@@ -133,10 +133,10 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
                 for slot, p, offset in step.patches
             ]
         elif not isinstance(step, (tuple, int)):
-            carved.update(dict.fromkeys(p for p in _slots_of(step) if owner[p] in offsets))
+            sliced.update(dict.fromkeys(p for p in _slots_of(step) if owner[p] in offsets))
         rest.append(step)
-    if carved:
-        first.append(Carve(arena, [(p, offsets[owner[p]], size[owner[p]]) for p in carved]))
+    if sliced:
+        first.append(ArenaSlices(arena, [(p, offsets[owner[p]], size[owner[p]]) for p in sliced]))
     return rest, first
 
 
@@ -161,7 +161,7 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 def _slots_of(step: Any) -> list[int]:
     """Return the slots whose memory a library call or a copy uses."""
-    if isinstance(step, Take):
+    if isinstance(step, Donation):
         return [step.place, step.source]
     return [step.out, *(place for place, _, _ in step.operands)]
 
@@ -170,8 +170,8 @@ def _allocations_first(steps: list[Any], slots: int) -> list[Any]:
     """Sort the steps: first allocations and reuse of earlier memory, then divisions of buffers, then the others."""
 
     def rank(step: Any) -> int:
-        if isinstance(step, Take):
+        if isinstance(step, Donation):
             return 0 if step.how in IF_UNSHARED and step.source < slots else 2
-        return 0 if isinstance(step, tuple) else 1 if isinstance(step, Carve) else 2
+        return 0 if isinstance(step, tuple) else 1 if isinstance(step, ArenaSlices) else 2
 
     return sorted(steps, key=rank)

@@ -56,10 +56,12 @@ def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Ex
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:
-        fold = reduction_of(node) if node in results else None
-        if fold is None or fold.operands[0] not in made:
+        reduction = reduction_of(node) if node in results else None
+        if reduction is None or reduction.operands[0] not in made:
             continue
-        again[fold] = made[fold] if fold in made and fold not in results else _with_operands(fold, made)
+        again[reduction] = (
+            made[reduction] if reduction in made and reduction not in results else _with_operands(reduction, made)
+        )
         for step in topological([node], again.__contains__):
             if step not in again:
                 again[step] = _with_operands(step, again)

@@ -231,7 +231,7 @@ def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
             users[child] = users.get(child, 0) + 1
 
     def is_short(node: Expr) -> bool:
-        folded = prod(node.operands[0].shape[axis] for axis in node.attrs[0])
-        return folded <= REDUCED_AGAIN and node.op not in ("argmin", "argmax") and users.get(node, 0) == 1
+        reduced = prod(node.operands[0].shape[axis] for axis in node.attrs[0])
+        return reduced <= REDUCED_AGAIN and node.op not in ("argmin", "argmax") and users.get(node, 0) == 1
 
     return {node for node in order if node.kind == "reduce" and is_short(node)}

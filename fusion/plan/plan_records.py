@@ -18,7 +18,7 @@ from typing import Any, assert_never
 
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.graph.sizes import Computation, Size, Trace
-from weft.fusion.plan.arena import Carve, Take
+from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.steps import Batch, HostCall, KernelFacts, KernelLaunch, Plan, Step
 from weft.runtime import Requests
 
@@ -72,12 +72,14 @@ class PlanRecord:
                     node = nodes[step[1]]
                     loop = import_module("weft.fusion.plan.numpy_loops").TABLE[node.kind, node.op] if step[4] else None
                     steps.append(HostCall(node, step[2], operands, loop))
-                case "take":
+                case "donation":
                     _, place, source, how, n, begin, end, *others = step
-                    steps.append(Take(place, source, how, numbers[n], (numbers[begin], numbers[end]), tuple(others)))
-                case "carve":
+                    steps.append(
+                        Donation(place, source, how, numbers[n], (numbers[begin], numbers[end]), tuple(others))
+                    )
+                case "slices":
                     parts = [(place, numbers[offset], numbers[n]) for place, offset, n in step[2]]
-                    steps.append(Carve(step[1], parts))
+                    steps.append(ArenaSlices(step[1], parts))
         descriptors = data["descriptors"]
         return Plan(
             steps,
@@ -194,10 +196,10 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
                 case HostCall(node, out, given, loop):
                     operands = [[place, where[child], window] for place, child, window in given]
                     steps.append(["call", where[node], out, operands, loop is not None])
-                case Take(place, source, how, nbytes, except_for, others):
-                    steps.append(["take", place, source, how, at(nbytes), *map(at, except_for), *others])
-                case Carve(whole, parts):
-                    steps.append(["carve", whole, [[place, at(offset), at(n)] for place, offset, n in parts]])
+                case Donation(place, source, how, nbytes, except_for, others):
+                    steps.append(["donation", place, source, how, at(nbytes), *map(at, except_for), *others])
+                case ArenaSlices(whole, parts):
+                    steps.append(["slices", whole, [[place, at(offset), at(n)] for place, offset, n in parts]])
                 case (place, nbytes):
                     steps.append(["new", place, at(nbytes)])
                 case int():

@@ -106,16 +106,16 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
     steps: list[Step] = []
     short = find_short(order, outputs)
     lasting = outputs | _read_whole(order)
-    folds: dict[object, Expr] = {}  # signature of a reduction -> the first reduction with this signature
+    first_reductions: dict[object, Expr] = {}  # signature of a reduction -> the first reduction with this signature
     alias: dict[Expr, Expr] = {}  # reductions that compute the same value as another reduction
     tasks: dict[Expr, Task] = {}
 
     def find(node: Expr) -> Task | None:
         """Return the task of a value. The value may be a reduction or mean that an earlier evaluation computed."""
         node = origins.get(node, node)
-        fold = reduction_of(node)
-        if node not in tasks and fold is not None and fold.operands[0] in needed:
-            tasks[node] = make_task(node, stored | {fold}, [])
+        reduction = reduction_of(node)
+        if node not in tasks and reduction is not None and reduction.operands[0] in needed:
+            tasks[node] = make_task(node, stored | {reduction}, [])
         return tasks.get(node)
 
     for node in order:
@@ -128,7 +128,7 @@ def _make_steps(order: list[Expr], stored: set[Expr], outputs: set[Expr], origin
         task = make_task(node, stored, first, short).renamed(alias)
         tasks[node] = task
         if task.kind == "reduce":
-            same = folds.setdefault(task.signature(), node)
+            same = first_reductions.setdefault(task.signature(), node)
             if same is not node and node not in lasting:
                 alias[node] = same
                 continue

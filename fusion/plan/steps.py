@@ -1,6 +1,6 @@
 """Plans. A plan is a sequence of steps over a table of buffers.
 
-`execute.py` creates and runs plans. `resized.py` finds plans for other sizes and positions.
+`execute.py` creates and runs plans. `plan_cache.py` finds plans for other sizes and positions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.fusion.graph.expr import Expr, Location
-from weft.fusion.plan.arena import Carve, Take
+from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.runtime import Launch, LaunchNote, PreparedLaunches, Requests, kernel_number, show_place, source_line
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class HostCall:
 
 
 Step = (
-    KernelLaunch | Batch | Requests | HostCall | Take | Carve | tuple[int, int] | int
+    KernelLaunch | Batch | Requests | HostCall | Donation | ArenaSlices | tuple[int, int] | int
 )  # (slot, nbytes) allocates memory; a slot alone is released
 
 

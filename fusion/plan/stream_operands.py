@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.fusion.graph.expr import is_stream
-from weft.fusion.plan.arena import Take
+from weft.fusion.plan.arena import Donation
 from weft.fusion.plan.steps import HostCall, KernelLaunch
 
 # Maximum number of kernels that draw the same numbers.
@@ -51,12 +51,12 @@ def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]
             if others or offset or slot not in step.function.spans:
                 return []
             found.append((step, slot))
-        elif step is not call and isinstance(step, (HostCall, Take)) and call.out in _places(step):
+        elif step is not call and isinstance(step, (HostCall, Donation)) and call.out in _places(step):
             return []
     return found if len(found) <= MOST_READERS else []
 
 
-def _places(step: HostCall | Take) -> list[int]:
-    if isinstance(step, Take):
+def _places(step: HostCall | Donation) -> list[int]:
+    if isinstance(step, Donation):
         return [step.place, step.source, *step.others]
     return [step.out, *(place for place, _, _ in step.operands)]

@@ -30,7 +30,7 @@ from weft.runtime import IMMEDIATE, Buffer, Device, DeviceMismatchError, default
 # there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
 # Limit if iterations differ in their array lengths, or if no plan is found for long. Long programs of such iterations
-# are never equal, but short programs find their plans again (`resized.py`).
+# are never equal, but short programs find their plans again (`plan_cache.py`).
 SHORT_LIMIT = 16
 # Limit if these short programs also have too many forms: each iteration is cut separately.
 TURN_LIMIT = 2

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import weft.codegen as codegen
 import weft.runtime as runtime  # (names load when they are used)
 from weft.fusion.graph.expr import Expr
-from weft.fusion.plan import plan_store, resized
+from weft.fusion.plan import plan_cache, plan_store
 from weft.fusion.plan.live_graph import LiveGraph
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def request_plan(
-    form: resized.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, device: Device, slots: int
+    form: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, device: Device, slots: int
 ) -> Request | None:
     """Request the compilation of a graph's plan. Return None if it must be compiled in this process.
 
@@ -37,7 +37,7 @@ def request_plan(
 def _forget(key: object, seconds: float) -> None:
     """Let the next search for the plans of a form read the disk."""
     codegen.read_description_again()
-    resized.forget(key)
+    plan_cache.forget(key)
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:

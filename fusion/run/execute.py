@@ -19,8 +19,8 @@ from typing import Any
 
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.plan import resized
-from weft.fusion.plan.arena import Carve, Take
+from weft.fusion.plan import plan_cache
+from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
@@ -95,10 +95,10 @@ def _find_or_make(
     plan: Plan | None = None
     price: float | None = 0.0
     try:
-        form = resized.find_form(device.name, graph, wanted)
-        first = resized.is_first(form)
+        form = plan_cache.find_form(device.name, graph, wanted)
+        first = plan_cache.is_first(form)
         if setting("interpret") != "always":
-            plan = resized.find(form, device)
+            plan = plan_cache.find(form, device)
         if plan is None:
             tiers = import_module("weft.fusion.run.tiers")
             STATISTICS.unknown += not tiers.is_known(key, form)
@@ -106,7 +106,7 @@ def _find_or_make(
                 price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, settle)
                 if price is None:
                     return None
-                plan = resized.find(form, device)  # (the second process may have just compiled it)
+                plan = plan_cache.find(form, device)  # (the second process may have just compiled it)
         if plan is None:
             start = perf_counter()
             plan = import_module("weft.fusion.run.planning").make_new(device, slots, graph, wanted, form)
@@ -126,7 +126,7 @@ def _find_or_make(
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
     """Return a plan that is specialized for the sizes of the graph, or None if specialization is not worthwhile."""
     graph = make_graph(versions, epoch.results)
-    form = resized.find_form(epoch.device.name, graph, wanted)
+    form = plan_cache.find_form(epoch.device.name, graph, wanted)
     make = import_module("weft.fusion.run.planning").make_specialized
     plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)
     return None if plan is None else _keep(key, versions, graph, plan)
@@ -238,10 +238,10 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
                     STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
                 elif kind is Requests:
                     device.allocate_into(table, step)  # type: ignore[arg-type]
-                elif kind is Carve:
-                    _carve(step, table, device)  # type: ignore[arg-type]
-                elif kind is Take:
-                    slot = _take(step, table, device)  # type: ignore[arg-type]
+                elif kind is ArenaSlices:
+                    _slice_arena(step, table, device)  # type: ignore[arg-type]
+                elif kind is Donation:
+                    slot = _donate(step, table, device)  # type: ignore[arg-type]
                     if slot >= 0:
                         donated.add(slot)
                         epoch.stage = OVERWRITING
@@ -323,7 +323,7 @@ def _run_step(step: Step, table: list[Any], device: Device) -> None:
             call_host(step, table, device)
 
 
-def _carve(step: Carve, table: list[Any], device: Device) -> None:
+def _slice_arena(step: ArenaSlices, table: list[Any], device: Device) -> None:
     whole = table[step.whole]
     start = whole.address
     for place, offset, nbytes in step.parts:
@@ -387,7 +387,7 @@ def _count_unshared() -> int:
 _UNSHARED = _count_unshared()
 
 
-def _take(step: Take, table: list[Any], device: Device) -> int:
+def _donate(step: Donation, table: list[Any], device: Device) -> int:
     """Provide the memory of a result: memory donated by a value that it replaces, new memory, or a copy of that value.
 
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
@@ -404,15 +404,15 @@ def _take(step: Take, table: list[Any], device: Device) -> int:
                 device.copy(part, copy, stop - start)
         return -1
     for donor in (step.source, *step.others):
-        alone = step.how == "take" or _references(table, donor) <= _UNSHARED
-        if alone and (step.how != "take-or-new" or table[donor].pooled):
+        alone = step.how == "donate" or _references(table, donor) <= _UNSHARED
+        if alone and (step.how != "donate-or-new" or table[donor].pooled):
             table[step.place] = table[donor]
             if device.streaming:
                 device.claim(table[step.place], written=True)
-            return -1 if step.how == "take" else donor
+            return -1 if step.how == "donate" else donor
     if step.request is None:
         step.request = Requests([step.place], [step.nbytes])
     device.allocate_into(table, step.request)
-    if step.how == "take-if-unshared":
+    if step.how == "donate-if-unshared":
         device.copy(table[step.source], table[step.place], step.nbytes)
     return -1

@@ -20,8 +20,8 @@ from weft.fusion.graph.sizes import Size, greatest
 from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.lower.kernel_writer import Lowered
 from weft.fusion.lower.kernels import obtain_kernels
-from weft.fusion.plan import plan_store, resized
-from weft.fusion.plan.arena import Take, arrange_memory
+from weft.fusion.plan import plan_cache, plan_store
+from weft.fusion.plan.arena import Donation, arrange_memory
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.horizontal_fusion import schedule_versions
@@ -36,41 +36,43 @@ from weft.fusion.run.background import restore
 from weft.runtime import Device, DeviceMismatchError, get_device, override
 
 
-def make_new(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form) -> Plan:
+def make_new(
+    device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
+) -> Plan:
     """Return a new plan for a graph, and cache the plan for other graphs of the same form.
 
     `slots` is the number of slots of the epoch. `wanted` is the argument of `make_plan`.
     """
-    may = resized.may_be_special(form)
+    may = plan_cache.may_be_special(form)
     plan = None
     # (on a GPU, the first sizes are compiled into the kernels, which are useless for other sizes)
-    if resized.is_worth_keeping(form, at_once=device.name == "cpu"):
+    if plan_cache.is_worth_keeping(form, at_once=device.name == "cpu"):
 
         def make(copy: LiveGraph) -> Plan:
             return make_plan(device, slots, copy, wanted, may)
 
-        plan = resized.trace_plan(form, device, graph, make)
+        plan = plan_cache.trace_plan(form, device, graph, make)
     if plan is None:
         plan = make_plan(device, slots, graph, wanted, may)
-        resized.keep_exact(form, device, plan)
+        plan_cache.keep_exact(form, device, plan)
     _note_new(plan, device)
-    resized.note_kernels(form, may.made)
+    plan_cache.note_kernels(form, may.made)
     return plan
 
 
 def make_specialized(
-    device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: resized.Form
+    device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
     """Return a plan that is specialized for the sizes of `graph`.
 
     Return None if the form of the graph already has many kernels.
     """
-    may = resized.may_be_special(form, back=True)
+    may = plan_cache.may_be_special(form, back=True)
     if not may.back:
         return None
     plan = make_plan(device, slots, graph, wanted, may)
     _note_new(plan, device)
-    resized.note_kernels(form, may.made)
+    plan_cache.note_kernels(form, may.made)
     return plan
 
 
@@ -84,16 +86,16 @@ def compile_plan(
     """
     device = get_device(name)
     graph = restore(rows, versions, origins)
-    form = resized.find_form(name, graph, wanted)
+    form = plan_cache.find_form(name, graph, wanted)
     if key and plan_store.store_key(form.key, device) != key:
         raise LookupError("this is another version or another machine")
     begin = process_time()
     with override(interpret="never", strict=True):
-        if resized.find(form, device) is None:
+        if plan_cache.find(form, device) is None:
             make_new(device, slots, graph, wanted, form)
     seconds = process_time() - begin
-    resized.forget(form.key)
-    if resized.find(form, device) is None:
+    plan_cache.forget(form.key)
+    if plan_cache.find(form, device) is None:
         raise LookupError("the plan is not on disk")
     return seconds
 
@@ -209,7 +211,7 @@ class PlanWriter:
             self.place_of[node] = self.place(group.over[node])
             return
         if node in group.donors:
-            self._take(node, "take-or-new", *map(self.place, group.donors[node]))
+            self._donate(node, "donate-or-new", *map(self.place, group.donors[node]))
             return
         if previous is None or previous.kind == "empty" or isinstance(group, BlockedSteps):
             self.place(node)
@@ -219,16 +221,16 @@ class PlanWriter:
         if node not in self.schedule.in_place:
             size = node.dtype.itemsize
             first, behind = (size * k for k in task.written_range())
-            self.steps.append(Take(self.place(node), source, "fill", node.nbytes, (first, behind)))
+            self.steps.append(Donation(self.place(node), source, "fill", node.nbytes, (first, behind)))
             return
-        self._take(node, "take" if owned else "take-if-unshared", source)
+        self._donate(node, "donate" if owned else "donate-if-unshared", source)
 
-    def _take(
-        self, node: Expr, how: Literal["take", "take-if-unshared", "take-or-new"], source: int, *others: int
+    def _donate(
+        self, node: Expr, how: Literal["donate", "donate-if-unshared", "donate-or-new"], source: int, *others: int
     ) -> None:
         place = self.place_of[node] = self.places
         self.places += 1
-        self.steps.append(Take(place, source, how, node.nbytes, others=others))
+        self.steps.append(Donation(place, source, how, node.nbytes, others=others))
 
     def _call(self, node: Expr, values: Sequence[Expr], loop: NumpyLoop | None = None) -> None:
         operands = []
@@ -278,7 +280,7 @@ class PlanWriter:
                     assert_never(kind)
         if all(lowered.parallel):
             nbytes, origin = lowered.bytes_read + lowered.bytes_written, group.placed[-1].task.node.location
-            # (traced sizes are not ints: `resized.py` packs their values)
+            # (traced sizes are not ints: `plan_cache.py` packs their values)
             arguments: Any = array("q", slots) if all(type(value) is int for value in slots) else slots
             packed = (function, lowered.parallel, lowered.work, arguments, patches, scalars, nbytes, origin)
             exact = "exact" in lowered.kernel.attributes

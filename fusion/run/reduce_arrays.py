@@ -19,7 +19,7 @@ import numpy as np
 import weft.codegen as codegen  # (what reads the disk cache loads when it is used)
 import weft.runtime as runtime
 from weft.codegen import (
-    FOLD_LANES,
+    SUM_LANES,
     dtype_kind,
     find_op,
     identity_of,
@@ -81,7 +81,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
         typed = values if values.dtype == kind else values.astype(kind)
         found = _reduce_compiled(op, typed, axes, kind) if values.flags.c_contiguous else None
         if found is None:
-            found = fold(op, typed, _tree_for(op, values, axes, kind))
+            found = reduce_in_order(op, typed, _tree_for(op, values, axes, kind))
         if kind != dtype:
             found = found.astype(dtype)
     shape = tuple([1 if k in axes else n for k, n in enumerate(values.shape) if keepdims or k not in axes])
@@ -152,7 +152,7 @@ def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
     return known
 
 
-def fold(op: str, values: np.ndarray, tree: Tree) -> Any:
+def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
     """Return an array reduced in the order of `tree`. The array has the dtype of the accumulators."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
@@ -209,11 +209,11 @@ def _in_lanes(row: Any, values: Any, level: Level) -> Any:
     before, extent = prod(extents[: level.lanes]), extents[level.lanes]
     inside = prod(extents[level.lanes + 1 :])
     values = values.reshape(rows * before, extent, inside)
-    whole = extent - extent % FOLD_LANES
+    whole = extent - extent % SUM_LANES
     vectors = None
     if whole:
-        vectors = values[:, :whole].reshape(rows * before, -1, FOLD_LANES, inside)
-        vectors = vectors.swapaxes(2, 3).reshape(rows * before, -1, FOLD_LANES)
+        vectors = values[:, :whole].reshape(rows * before, -1, SUM_LANES, inside)
+        vectors = vectors.swapaxes(2, 3).reshape(rows * before, -1, SUM_LANES)
         # (along an axis that is not the innermost, NumPy reduces from the first element to the last)
         vectors = row.reduce(np.ascontiguousarray(vectors), axis=1)
     left = values[:, whole:]

@@ -19,7 +19,7 @@ import weft.runtime as runtime  # (names that are not needed here load when they
 from weft.fusion.explain.reports import describe
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.plan import plan_store, resized
+from weft.fusion.plan import plan_cache, plan_store
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.steps import KernelFacts
 from weft.fusion.record.storage import Epoch
@@ -94,7 +94,7 @@ _forms: OrderedDict[int, FormCost] = OrderedDict()
 _lock = threading.RLock()
 
 
-def find_costs(form: resized.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
+def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
     """Return the recorded costs of a form, and the expected seconds that interpretation loses in one run.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
@@ -150,7 +150,7 @@ def _note_rate(form_price: float, seconds: float) -> None:
 
 def try_interpreting(
     key: object,
-    kind: resized.Form,
+    kind: plan_cache.Form,
     graph: LiveGraph,
     epoch: Epoch,
     versions: list[Expr],
@@ -191,7 +191,7 @@ def try_interpreting(
 
 
 def _should_interpret(
-    form: FormCost, losing: float, kind: resized.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
+    form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
     """Return whether to interpret a graph that has no plan. `losing` is the extra time in seconds over a compiled run.
 
@@ -222,7 +222,7 @@ def _limit(form: FormCost) -> float:
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
-def is_known(key: object, kind: resized.Form) -> bool:
+def is_known(key: object, kind: plan_cache.Form) -> bool:
     """Return whether interpretation was tried for a graph, or for one of the same form and array lengths."""
     return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
 
@@ -326,7 +326,7 @@ def interpret_after_failure(
     Raises `error` if the graph cannot be interpreted either.
     """
     try:
-        known = resized.find_form(epoch.device.name, graph, wanted).key
+        known = plan_cache.find_form(epoch.device.name, graph, wanted).key
         form, alike = _form_of(hash(known)), _without_slots(known)
     except Exception:  # the search for forms may be part of the failure
         nodes = topological(graph.versions)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import Kernel, KernelBuilder, Target, fold
+from weft.codegen import Kernel, KernelBuilder, Target, combine_accumulators
 from weft.codegen.passes.reduction_identities import reduction_identities
 from weft.codegen.schedules.nest import find_nest
 
@@ -116,7 +116,7 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
             for fold_name in combine:
                 width = 2 if fold_name[:3] == "arg" else 1
                 new = (value, b.cast(j.index, np.int64))[:width]
-                following += fold(b, fold_name, j.carried[len(following) : len(following) + width], new)
+                following += combine_accumulators(b, fold_name, j.carried[len(following) : len(following) + width], new)
             j.yield_(*following)
         for out, value in zip(outs, j.results, strict=True):
             b.store(out, i.index, value)
@@ -139,7 +139,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
             with b.loop(m, "reduce", initial=j.carried, combine=combine) as k:
                 at = b.op("add", first, k.index)
                 value = b.load(x, b.op("add", b.op("multiply", at, n), i.index))
-                best = fold(b, "argmin", k.carried[1:], (value, b.cast(at, np.int64)))
+                best = combine_accumulators(b, "argmin", k.carried[1:], (value, b.cast(at, np.int64)))
                 k.yield_(b.op("add", k.carried[0], value), *best)
             j.yield_(*k.results)
         b.store(total, i.index, j.results[0])

@@ -15,7 +15,7 @@ import pytest
 
 import weft as wf
 from weft.fusion.lower import kernels as home
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import KernelLaunch
 from weft.fusion.run import execute
 
@@ -57,7 +57,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
         patch.setattr(home, "obtain_function", obtain)
         patch.setattr(home, "is_loaded", is_loaded)
         patch.setattr(home, "_met", set())
-        patch.setattr(resized, "_known", type(resized._known)())
+        patch.setattr(plan_cache, "_known", type(plan_cache._known)())
         yield found
 
 
@@ -156,7 +156,7 @@ def test_large_sizes_that_come_back_get_kernels_of_their_own(monkeypatch: pytest
         (execute, "LARGE", 0),
         (home, "LARGE", 0),
         (home, "_met", set()),
-        (resized, "_known", type(resized._known)()),
+        (plan_cache, "_known", type(plan_cache._known)()),
         (execute, "_plans", type(execute._plans)()),
     ):
         monkeypatch.setattr(home_of, name, value)
@@ -167,5 +167,5 @@ def test_large_sizes_that_come_back_get_kernels_of_their_own(monkeypatch: pytest
         before = np.asarray(second())
         assert special_kernels(second, execute.OFTEN) == [False] * (execute.OFTEN - 1) + [True]
         assert np.array_equal(np.asarray(second()), before)
-        monkeypatch.setattr(resized, "MOST_KERNELS", 3)  # the limit has been reached
+        monkeypatch.setattr(plan_cache, "MOST_KERNELS", 3)  # the limit has been reached
         assert not any(special_kernels(third, execute.OFTEN + 2))

@@ -12,7 +12,7 @@ import pytest
 import weft as wf
 from tests.fuzz.lengths import compared
 from weft.codegen import print_kernel
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import Plan
 from weft.fusion.run import execute
 
@@ -104,7 +104,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
     monkeypatch.setattr(execute, "execute", keep)
     monkeypatch.setattr("tests.fuzz.lengths.obtain_function", lambda device, kernel, digest="": print_kernel(kernel))
-    for cache in (execute._plans, resized._known):
+    for cache in (execute._plans, plan_cache._known):
         cache.clear()
     return plans
 
@@ -121,9 +121,9 @@ def test_plans_for_other_lengths_are_those_made_anew(name: str, planned: list[Pl
             wf.evaluate(x)
             wf.evaluate(PROGRAMS[name](x))
             assert not trouble, (name, rows, columns)
-    assert any(known.templates for known in resized._known.values())
+    assert any(known.templates for known in plan_cache._known.values())
     execute._plans.clear()
-    resized._known.clear()
+    plan_cache._known.clear()
 
 
 def test_devices_have_plans_of_their_own() -> None:
@@ -147,9 +147,9 @@ def test_values_at_other_lengths(name: str) -> None:
     with wf.device("simt"):
         for kept in (True, False):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(resized, "_known", type(resized._known)())
+                patch.setattr(plan_cache, "_known", type(plan_cache._known)())
                 execute._plans.clear()
-                patch.setattr(resized, "NODES", resized.NODES if kept else 0)
+                patch.setattr(plan_cache, "NODES", plan_cache.NODES if kept else 0)
                 wf.reset_statistics()
                 found.append([np.asarray(PROGRAMS[name](wf.asarray(values))).tobytes() for values in arrays])
                 plans.append(wf.statistics()["plans"])

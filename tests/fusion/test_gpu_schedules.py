@@ -21,7 +21,7 @@ from weft.codegen.schedules.scatter import PrivateScatter
 from weft.codegen.schedules.tiles import TransposedTiles
 from weft.fusion import kernels_of
 from weft.fusion.lower import kernels as lower_kernels
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import Special
 
 RNG = np.random.default_rng(7)
@@ -345,10 +345,10 @@ def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
 
     def new() -> None:
         monkeypatch.setattr(lower_kernels, "_met", set())
-        monkeypatch.setattr(resized, "_known", type(resized._known)())
+        monkeypatch.setattr(plan_cache, "_known", type(plan_cache._known)())
 
     if request.param == "any sizes":
-        monkeypatch.setattr(resized, "may_be_special", lambda *args, **kwargs: Special(False, False))
+        monkeypatch.setattr(plan_cache, "may_be_special", lambda *args, **kwargs: Special(False, False))
         return lambda: None
     return new
 

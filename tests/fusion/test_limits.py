@@ -186,8 +186,8 @@ def test_many_sizes_need_few_compilations(name: str, monkeypatch: pytest.MonkeyP
     assert wf.statistics()["plans"] <= 20
     assert wf.statistics()["compilations"] <= 4 + SHORT  # (short reductions have a kernel for each length)
     wf.reset_statistics()
-    monkeypatch.setattr("weft.fusion.plan.resized._known", OrderedDict())
-    monkeypatch.setattr("weft.fusion.plan.resized.NODES", 0)  # each shape has a separate plan
+    monkeypatch.setattr("weft.fusion.plan.plan_cache._known", OrderedDict())
+    monkeypatch.setattr("weft.fusion.plan.plan_cache.NODES", 0)  # each shape has a separate plan
     for rows, columns in shapes:
         wf.evaluate(PROGRAMS[name](wf, wf.asarray(source.random((rows + 50, columns), np.float32))))
     assert wf.statistics()["plans"] >= 50

@@ -20,7 +20,7 @@ import weft as wf
 from tests.fuzz import children
 from weft.codegen import obtain_function
 from weft.fusion.lower.kernels import lower_for
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import KernelLaunch, Plan, Step
 from weft.fusion.run import execute, planning
 
@@ -113,15 +113,15 @@ def compared(trouble: list[str]) -> Iterator[None]:
 
     Differences are appended to `trouble`.
     """
-    found_plan, keep = resized.find, resized.is_worth_keeping
+    found_plan, keep = plan_cache.find, plan_cache.is_worth_keeping
 
     def general(device: Any, group: Any, may: Any) -> list[Any]:
         return [(obtain_function(device, k.kernel), k) for k in lower_for(device.target, group, special=False)]
 
-    def find(form: resized.Form, device: Any) -> Plan | None:
+    def find(form: plan_cache.Form, device: Any) -> Plan | None:
         plan = found_plan(form, device)
         if plan is not None:
-            known = resized._known.pop(form.key)
+            known = plan_cache._known.pop(form.key)
             pending.append((form, plan, known))
         return None
 
@@ -129,19 +129,19 @@ def compared(trouble: list[str]) -> Iterator[None]:
         plan = traced(form, device, graph, make)
         if pending and pending[-1][0] is form:
             _, found, known = pending.pop()
-            resized._known[form.key] = known
+            plan_cache._known[form.key] = known
             if plan is not None and (difference := compare(found, plan)):
                 trouble.append(difference)
             return found
         return plan
 
     pending: list[Any] = []
-    traced = resized.trace_plan
+    traced = plan_cache.trace_plan
     with (
-        mock.patch.object(resized, "find", find),
-        mock.patch.object(resized, "trace_plan", trace),
-        mock.patch.object(resized, "is_worth_keeping", lambda form, at_once: keep(form, at_once=True)),
-        mock.patch.object(resized, "AT_ONCE", resized.NODES),
+        mock.patch.object(plan_cache, "find", find),
+        mock.patch.object(plan_cache, "trace_plan", trace),
+        mock.patch.object(plan_cache, "is_worth_keeping", lambda form, at_once: keep(form, at_once=True)),
+        mock.patch.object(plan_cache, "AT_ONCE", plan_cache.NODES),
         mock.patch.object(planning, "obtain_kernels", general),
     ):
         yield
@@ -186,7 +186,7 @@ def check(seed: int) -> str:
     with wf.device("simt" if seed % 4 == 3 else "cpu"):
         found = _outcome(text, wf, seed)
         execute._plans.clear()
-        resized._known.clear()
+        plan_cache._known.clear()
         with compared(trouble):
             again = _outcome(text, wf, seed)
     for result in (found, again):

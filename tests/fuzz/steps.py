@@ -21,7 +21,7 @@ import numpy as np
 import weft as wf
 from tests.fuzz import children
 from weft.codegen import CPU, GPU
-from weft.fusion.plan import resized, step_blocks, time_steps
+from weft.fusion.plan import plan_cache, step_blocks, time_steps
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.run import execute
 
@@ -117,7 +117,7 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
 def forced(program: Any, device: str) -> Iterator[None]:
     """Within the ``with`` block, use a device with the program's limits for merging. Discard cached plans first."""
     execute._plans.clear()
-    resized._known.clear()
+    plan_cache._known.clear()
     with ExitStack() as stack:
         stack.enter_context(wf.device(device))
         for module, machine, limits in (

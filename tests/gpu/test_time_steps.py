@@ -11,7 +11,7 @@ import pytest
 import weft as wf
 from tests.fusion.plan import test_step_blocks, test_time_steps
 from weft.codegen import GPU
-from weft.fusion.plan import resized, step_blocks, time_steps
+from weft.fusion.plan import plan_cache, step_blocks, time_steps
 from weft.fusion.run import execute
 
 pytestmark = pytest.mark.gpu
@@ -40,7 +40,7 @@ def test_same_bits_as_step_by_step(
     monkeypatch.setattr(step_blocks, "MANY_PARTS", 8)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))
     execute._plans.clear()
-    resized._known.clear()
+    plan_cache._known.clear()
     found = program(*(wf.asarray(x) for x in given))
     found, wanted = (x if isinstance(x, tuple) else (x,) for x in (found, wanted))
     assert "time steps in one kernel" in str(wf.explain(*found))

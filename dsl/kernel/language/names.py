@@ -62,9 +62,9 @@ TABLE: dict[str, tuple[str, str]] = {
     "reduce_add_sync": ("mask, value", "The sum of `value` over the lanes of `mask`."),
     "reduce_min_sync": ("mask, value", "The least `value` of the lanes of `mask`."),
     "reduce_max_sync": ("mask, value", "The greatest `value` of the lanes of `mask`."),
-    "reduce_and_sync": ("mask, value", "`value` of the lanes of `mask`, folded with &."),
-    "reduce_or_sync": ("mask, value", "`value` of the lanes of `mask`, folded with |."),
-    "reduce_xor_sync": ("mask, value", "`value` of the lanes of `mask`, folded with ^."),
+    "reduce_and_sync": ("mask, value", "`value` of the lanes of `mask`, reduced with &."),
+    "reduce_or_sync": ("mask, value", "`value` of the lanes of `mask`, reduced with |."),
+    "reduce_xor_sync": ("mask, value", "`value` of the lanes of `mask`, reduced with ^."),
     # atomics: all return the old element
     "atomic.load": ("ary, idx", "``ary[idx]`` as it is now, which other threads may be writing to by atomics."),
     "atomic.add": ("ary, idx, val", "``ary[idx] += val``."),

@@ -36,7 +36,7 @@ def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
                 return c.truth(subject if value else negate(c, c.truth(subject)))
             return isinstance(subject, Constant) and subject.value is value
         case ast.MatchOr(patterns=options):
-            return _fold(frame, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
+            return _combine_tests(frame, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
         case ast.MatchSequence(patterns=parts):
             return _sequence(frame, parts, subject)
         case ast.MatchClass(cls=maker, patterns=parts, kwd_attrs=names, kwd_patterns=values):
@@ -44,7 +44,7 @@ def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
     frame.fail(pattern, "this pattern is not part of the kernel language: use values, tuples, | and names", "syntax")
 
 
-def _fold(frame: FunctionFrame, name: str, tests: list[Callable[[], Truth]], stop: bool) -> Truth:
+def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Truth]], stop: bool) -> Truth:
     found: Truth = not stop
     for make in tests:
         truth = make()
@@ -62,7 +62,7 @@ def _sequence(frame: FunctionFrame, parts: list[ast.pattern], subject: Any) -> T
     pairs = _pairs(parts, subject)
     if pairs is None:
         return False
-    return _fold(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
+    return _combine_tests(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
 
 
 def _pairs(parts: list[ast.pattern], subject: TupleValue) -> list[tuple[ast.pattern, Any]] | None:
@@ -94,7 +94,7 @@ def _class(
     positions = getattr(held, "__match_args__", ())
     pairs = [(p, subject.items[subject.names.index(n)]) for n, p in zip(positions, parts, strict=False)]
     pairs += [(p, attribute(frame.compiler, subject, n)) for n, p in named]
-    return _fold(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
+    return _combine_tests(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:

@@ -122,11 +122,11 @@ def _array_method(
     return handler(call, array, *arguments)
 
 
-def _fold(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
+def _reduce_elements(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
     """Compile a reduction of all elements of an array by the op `row`, in sequential order."""
     c = call.c
     total = c.variable(
-        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
     c.assign(total, start)
     with arrays.each(c, array.shape) as place:
@@ -137,12 +137,12 @@ def _fold(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
 
 def _sum(call: Invocation, array: ArrayValue) -> Any:
     dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
-    return _fold(call, array, "add", _start(call, 0, dtype))
+    return _reduce_elements(call, array, "add", _start(call, 0, dtype))
 
 
 def _prod(call: Invocation, array: ArrayValue) -> Any:
     dtype = np.dtype(np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else array.dtype)
-    return _fold(call, array, "multiply", _start(call, 1, dtype))
+    return _reduce_elements(call, array, "multiply", _start(call, 1, dtype))
 
 
 def _start(call: Invocation, value: object, dtype: np.dtype) -> ScalarValue:
@@ -151,7 +151,7 @@ def _start(call: Invocation, value: object, dtype: np.dtype) -> ScalarValue:
 
 def _extreme(row: str) -> Callable[[Invocation, ArrayValue], Any]:
     def handler(call: Invocation, array: ArrayValue) -> Any:
-        return _fold(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
+        return _reduce_elements(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
 
     return handler
 
@@ -164,7 +164,7 @@ def _mean(call: Invocation, array: ArrayValue) -> Any:
 def _quantified(call: Invocation, array: ArrayValue, row: str, start: bool) -> Any:
     c = call.c
     total = c.variable(
-        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
     c.assign(total, ScalarValue(c.builder.constant(start, np.bool_), True))
     with arrays.each(c, array.shape) as place:
@@ -177,7 +177,7 @@ def _arg(strict: str) -> Callable[[Invocation, ArrayValue], Any]:
     def handler(call: Invocation, array: ArrayValue) -> Any:
         c = call.c
         flat = flatten(c, array)
-        key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
+        key = (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node))
         best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
         c.assign(best, arrays.select(c, flat, Constant(0)))
         c.assign(where, ScalarValue(c.ir(Constant(0), INT), True, True))
@@ -300,7 +300,7 @@ def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
         c.fail("dot in a kernel takes two 1-d arrays: write the loops for matrices")
     dtype = np.result_type(array.dtype, other.dtype)
     total = c.variable(
-        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
     c.assign(total, _start(call, 0, dtype))
     with arrays.each(c, array.shape) as (place,):

@@ -112,7 +112,7 @@ def _accumulated(call: Invocation, generator: Generator, start: Any, step: Calla
     """Compile a loop over a generator expression that computes ``total = step(total, item)`` for each item."""
     c = call.c
     total = c.variable(
-        (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
+        (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
     c.assign(total, start)
     each_item(generator, lambda item: c.assign(total, step(c.load(total), item)))

@@ -345,7 +345,7 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
 def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
     """Compile `min` or `max` of a generator expression."""
     c = call.c
-    key = (*call.frame.path, "fold", id(call.node), c.occurrence(call.frame.path, call.node))
+    key = (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node))
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
     c.assign(begun, ScalarValue(c.builder.constant(False, np.bool_), True))
 

@@ -31,7 +31,7 @@ class Reduce:
             raise KernelTypeError("reduce takes a function of two numbers, such as lambda a, b: a + b")
         self.function = function
         self.__name__ = function.__name__
-        self._kernel = KernelDispatcher(_fold_blocks(function))
+        self._kernel = KernelDispatcher(_reduce_blocks(function))
 
     def __repr__(self) -> str:
         return f"<weft reduction {self.__name__}>"
@@ -81,11 +81,11 @@ class Reduce:
         return None
 
 
-def _fold_blocks(function: FunctionType) -> Any:
+def _reduce_blocks(function: FunctionType) -> Any:
     """Return a kernel that reduces an array to one number per block."""
 
-    def fold_blocks(values, partial, count):  # type: ignore[no-untyped-def]
-        folded = cuda.shared.array(THREADS, values.dtype)
+    def reduce_blocks(values, partial, count):  # type: ignore[no-untyped-def]
+        reduced = cuda.shared.array(THREADS, values.dtype)
         thread = cuda.threadIdx.x
         first = cuda.grid(1)
         step = cuda.gridsize(1)
@@ -93,20 +93,20 @@ def _fold_blocks(function: FunctionType) -> Any:
             mine = values[first]
             for k in range(first + step, count, step):
                 mine = function(mine, values[k])
-            folded[thread] = mine
+            reduced[thread] = mine
         cuda.syncthreads()
         # Number of elements of this block. The last block may have fewer than the others.
         held = min(count - cuda.blockIdx.x * THREADS, THREADS)
         width = THREADS // 2
         while width > 0:
             if thread < width and thread + width < held:
-                folded[thread] = function(folded[thread], folded[thread + width])
+                reduced[thread] = function(reduced[thread], reduced[thread + width])
             cuda.syncthreads()
             width //= 2
         if thread == 0:
-            partial[cuda.blockIdx.x] = folded[0]
+            partial[cuda.blockIdx.x] = reduced[0]
 
-    return fold_blocks
+    return reduce_blocks
 
 
 def reduce(function: Any) -> Reduce:

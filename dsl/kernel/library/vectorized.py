@@ -31,8 +31,8 @@ from weft.codegen import (
 )
 from weft.dsl.arrays.array import Array, as_operand, start
 from weft.dsl.arrays.call_sites import on_operands_device
-from weft.dsl.arrays.delivery import deliver
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.arrays.results import return_result
 from weft.dsl.kernel.language import names as cuda
 from weft.dsl.kernel.language.device_function import DeviceFunction
 from weft.dsl.kernel.language.kernel_errors import KernelError, KernelTypeError
@@ -136,10 +136,10 @@ class VectorFunction(DeviceFunction):
         if len(nodes) > 1:
             outs = out if isinstance(out, tuple) else (None,) * len(nodes)
             return tuple(
-                deliver(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True)
+                return_result(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True)
             )
         out = out[0] if isinstance(out, tuple) else out
-        result = deliver(rows[0].name, nodes[0], out, where, casting)
+        result = return_result(rows[0].name, nodes[0], out, where, casting)
         of_host = out is None and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays

@@ -53,29 +53,29 @@ def _gridsize(thread: RunningThread, axis: str) -> int:
 # -- synchronization ---------------------------------------------------------------------------
 
 
-def _same_for_all(fold: Callable[[list[Any]], Any]) -> Callable[[dict[int, Any]], dict[int, Any]]:
+def _same_for_all(combine: Callable[[list[Any]], Any]) -> Callable[[dict[int, Any]], dict[int, Any]]:
     def answer(brought: dict[int, Any]) -> dict[int, Any]:
-        return dict.fromkeys(brought, fold(list(brought.values())))
+        return dict.fromkeys(brought, combine(list(brought.values())))
 
     return answer
 
 
-def _block_vote(path: str, fold: Callable[[list[bool]], int]) -> Action:
-    folded = _same_for_all(fold)
-    return lambda thread, predicate: thread.synchronize("block", path, bool(predicate), folded)
+def _block_vote(path: str, combine: Callable[[list[bool]], int]) -> Action:
+    combined = _same_for_all(combine)
+    return lambda thread, predicate: thread.synchronize("block", path, bool(predicate), combined)
 
 
 def _barrier(path: str, scope: Scope) -> Action:
     return lambda thread: thread.synchronize(scope, path, None, _same_for_all(lambda _: None))
 
 
-def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, fold: Callable[..., Any]) -> Any:
+def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, combine: Callable[..., Any]) -> Any:
     lanes = int(mask) & FULL_MASK
     if not lanes >> thread.lane & 1:
         raise KernelError(
             f"cuda.{path}: lane {thread.lane} calls it, but its mask {lanes:#010x} does not name that lane"
         )
-    return thread.synchronize("warp", path, value, fold, lanes)
+    return thread.synchronize("warp", path, value, combine, lanes)
 
 
 def _syncwarp(thread: RunningThread, mask: int = FULL_MASK) -> None:
@@ -106,9 +106,9 @@ def _shuffle_xor(lane: int, mask: int, width: int) -> int:
     return place if place < lane - lane % width + width else lane
 
 
-def _vote(path: str, fold: Callable[[list[bool]], Any]) -> Action:
-    folded = _same_for_all(fold)
-    return lambda thread, mask, predicate: _warp_meet(thread, path, mask, bool(predicate), folded)
+def _vote(path: str, combine: Callable[[list[bool]], Any]) -> Action:
+    combined = _same_for_all(combine)
+    return lambda thread, mask, predicate: _warp_meet(thread, path, mask, bool(predicate), combined)
 
 
 def _lanes(lanes: Iterable[int]) -> np.uint32:
@@ -120,23 +120,23 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
 
 
 def _match_any(thread: RunningThread, mask: int, value: object) -> np.uint32:
-    def fold(brought: dict[int, bytes]) -> dict[int, np.uint32]:
+    def combine(brought: dict[int, bytes]) -> dict[int, np.uint32]:
         return {lane: _lanes(k for k, other in brought.items() if other == bits) for lane, bits in brought.items()}
 
-    return _warp_meet(thread, "match_any_sync", mask, np.asarray(value).tobytes(), fold)
+    return _warp_meet(thread, "match_any_sync", mask, np.asarray(value).tobytes(), combine)
 
 
 def _match_all(thread: RunningThread, mask: int, value: object) -> tuple[np.uint32, bool]:
-    def fold(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
+    def combine(brought: dict[int, bytes]) -> dict[int, tuple[np.uint32, bool]]:
         same = len(set(brought.values())) == 1
         return dict.fromkeys(brought, (_lanes(brought if same else ()), same))
 
-    return _warp_meet(thread, "match_all_sync", mask, np.asarray(value).tobytes(), fold)
+    return _warp_meet(thread, "match_all_sync", mask, np.asarray(value).tobytes(), combine)
 
 
-def _warp_reduce(path: str, fold: Callable[[Any, Any], Any]) -> Action:
-    folded = _same_for_all(lambda values: functools.reduce(fold, values))
-    return lambda thread, mask, value: _warp_meet(thread, path, mask, value, folded)
+def _warp_reduce(path: str, combine: Callable[[Any, Any], Any]) -> Action:
+    combined = _same_for_all(lambda values: functools.reduce(combine, values))
+    return lambda thread, mask, value: _warp_meet(thread, path, mask, value, combined)
 
 
 def _least(a: Any, b: Any) -> Any:

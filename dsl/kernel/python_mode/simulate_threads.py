@@ -33,7 +33,7 @@ Triple = tuple[int, int, int]
 Scope = Literal["block", "grid", "warp", "active"]
 # the call stack from the kernel inwards: id of the code object, and instruction offset
 Site = tuple[tuple[int, int], ...]
-Fold = Callable[[dict[int, Any]], Mapping[int, Any]]
+Combine = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class Abandoned(BaseException):
@@ -44,7 +44,7 @@ class Abandoned(BaseException):
 class Wait:
     """A thread's wait at a synchronization point, and the value that the thread contributes.
 
-    Threads whose waits have equal `key` wait for each other. `fold` maps the contributed values to the threads'
+    Threads whose waits have equal `key` wait for each other. `combine` maps the contributed values to the threads'
     results. Both are dicts by lane for a warp, otherwise by rank in the block.
     """
 
@@ -54,7 +54,7 @@ class Wait:
     line: str
     lanes: int
     value: Any
-    fold: Fold
+    combine: Combine
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -147,12 +147,12 @@ class RunningThread:
             NAMES[path].bind(arguments, {})  # if the arguments do not fit, this raises a clearer error
             raise
 
-    def synchronize(self, scope: Scope, path: str, value: object, fold: Fold, lanes: int = 0) -> Any:
-        """Wait at a synchronization point. Return this thread's part of the result of `fold` on the values of all
+    def synchronize(self, scope: Scope, path: str, value: object, combine: Combine, lanes: int = 0) -> Any:
+        """Wait at a synchronization point. Return this thread's part of the result of `combine` on the values of all
         threads."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
-        self.wait = Wait(scope, path, site, user_line(frames), lanes, value, fold)
+        self.wait = Wait(scope, path, site, user_line(frames), lanes, value, combine)
         self.launch.arrive(self)
         assert self.stack is not None
         self.stack.suspend(self)
@@ -417,7 +417,7 @@ class SimulatedLaunch:
         assert first is not None
         by_lane = first.scope in ("warp", "active")
         brought = {t.lane if by_lane else t.rank: t.wait.value for t in group if t.wait is not None}
-        answers = first.fold(brought) if first.scope != "grid" else {}
+        answers = first.combine(brought) if first.scope != "grid" else {}
         for thread in group:
             arrived = thread.block.arrived
             arrived[first.key] -= 1

@@ -16,7 +16,7 @@ from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topo
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
 from weft.fusion.run.primitives import primitive
-from weft.fusion.run.reduce_arrays import NeedsKernelError, compiler, fold, memoized_tree, reduce_values
+from weft.fusion.run.reduce_arrays import NeedsKernelError, compiler, memoized_tree, reduce_in_order, reduce_values
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
@@ -169,7 +169,7 @@ def run_reduce(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     with np.errstate(all="ignore"):
         if step.detail is not None:
             kind = widened(node.dtype)
-            found = fold(node.op, array.astype(kind, copy=False), step.detail)
+            found = reduce_in_order(node.op, array.astype(kind, copy=False), step.detail)
         else:
             if rounds(node):
                 array = np.ascontiguousarray(array)

@@ -141,7 +141,7 @@ BAD: list[tuple[str, Callable[[Builder], object]]] = [
     ("$ in its template is none", lambda b: b.emit("assembly", (), (), template="bra $L1;", constraints="")),
     ("there is no function 'f'", lambda b: b.emit("call", (), (), function="f")),
     ("its scope is one of 'block', 'device', 'system', not None", lambda b: b.emit("fence")),
-    ("a warp cannot fold float32 with bitwise_or", lambda b: b.one("warp_reduce", (b.constant(1, U4), b.constant(1, "f4")), np.dtype("f4"), kind="bitwise_or")),
+    ("a warp cannot reduce float32 with bitwise_or", lambda b: b.one("warp_reduce", (b.constant(1, U4), b.constant(1, "f4")), np.dtype("f4"), kind="bitwise_or")),
     ("an index is int32", lambda b: b.one("lane_index", type=I8)),
 ]  # fmt: skip
 

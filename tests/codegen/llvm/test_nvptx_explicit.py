@@ -65,8 +65,8 @@ def between_threads() -> Kernel:
             b.store(out, i, b.one("match", (full, value), U4, kind="any"))
             _, same = b.emit("match", (full, value), (U4, BOOL), kind="all")
             b.store(out, i, b.cast(same, U4))
-            for fold in ("minimum", "maximum"):
-                folded = b.one("warp_reduce", (b.load(out, i), value), value.type, kind=fold)
+            for combine in ("minimum", "maximum"):
+                folded = b.one("warp_reduce", (b.load(out, i), value), value.type, kind=combine)
                 b.store(x, i, b.cast(folded, F4))
     for kind in ("all", "any", "eq", "ballot"):
         said = b.one("vote", (full, flag), U4 if kind == "ballot" else BOOL, kind=kind)

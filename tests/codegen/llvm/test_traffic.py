@@ -15,7 +15,7 @@ import weft as wf
 from tests.stand_in.ptx.driver import PtxStandIn, make_ptx_device
 from tests.stand_in.ptx.traffic import SECTOR, Traffic
 from weft.codegen import GPU
-from weft.fusion.plan import resized, step_blocks, time_steps
+from weft.fusion.plan import plan_cache, step_blocks, time_steps
 from weft.fusion.run import execute
 from weft.runtime import override
 
@@ -136,7 +136,7 @@ def test_time_steps_together_read_and_write_once(measured: Any, monkeypatch: pyt
     monkeypatch.setattr(step_blocks, "TILES", {1: ((256,),)})
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**9))
     execute._plans.clear()
-    resized._known.clear()
+    plan_cache._known.clear()
     together, (found,) = measured(jacobi, x)
     assert np.array_equal(found, wanted)
     # four parts of 64 rows and 240 columns read twelve more rows, which fill the ring buffers, and 16 more columns

@@ -17,7 +17,7 @@ from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.describe_shapes import describe_shapes
 from weft.codegen.passes.fetch_rows import fetch_rows
 from weft.codegen.passes.keep_rows import ROOM, describe_rows, keep_rows
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.run import execute
 
 TEXT = """\
@@ -136,7 +136,7 @@ def test_same_bits(shape: tuple[int, ...], dtype: type, monkeypatch: pytest.Monk
         if passes == "computed again":
             monkeypatch.setattr("weft.codegen.passes.describe_shapes.describe_rows", lambda kernel, _: kernel)
         execute._plans.clear()
-        resized._known.clear()
+        plan_cache._known.clear()
         found.append([np.asarray(y) for y in programs(x)])
     for ours, plain in zip(*found, strict=True):
         assert np.array_equal(ours, plain)

@@ -55,8 +55,8 @@ def test_addresses_count_in_bytes() -> None:
     kernel = b.finish()
     steps = ThreadSteps(kernel, find_uniform(kernel))
     loads = {o.results[0]: o for o in kernel.walk() if o.opcode == "load"}
-    assert steps.walk_on([loads[near]], [])
-    assert not steps.walk_on([loads[parts]], [])
+    assert steps.have_simple_strides([loads[near]], [])
+    assert not steps.have_simple_strides([loads[parts]], [])
 
 
 # -- the axis of the innermost loop ----------------------------------------------------------------------

@@ -276,8 +276,8 @@ def test_numbers_in_slots_are_found_again(kind: Callable[[Any], Any], monkeypatc
         return y - kind(2 * number)
 
     python: list[Any] = []
-    recall = call_sites.recall_slotted
-    monkeypatch.setattr(call_sites, "recall_slotted", lambda *given: python.append(given) or recall(*given))
+    recall = call_sites.look_up_slotted
+    monkeypatch.setattr(call_sites, "look_up_slotted", lambda *given: python.append(given) or recall(*given))
     for number in range(2, 9):
         python.clear()
         found = powers(wf.asarray(a) + 1, number)

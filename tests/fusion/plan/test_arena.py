@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.plan.arena import ALIGNMENT, ArenaFreeList, Carve, Take, arrange_memory
+from weft.fusion.plan.arena import ALIGNMENT, ArenaFreeList, ArenaSlices, Donation, arrange_memory
 from weft.runtime import Buffer, OutOfMemoryError, get_device
 
 
@@ -45,7 +45,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
         if source.random() < 0.2:
             old = places
             places += 1
-            steps.append(Take(places, old, "take", nbytes))
+            steps.append(Donation(places, old, "donate", nbytes))
             steps.append(SimpleNamespace(patches=[(0, places, 0)]))
             steps.append(old)
             live[places] = live.pop(old)
@@ -72,7 +72,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
     (total,) = [nbytes for place, nbytes in requests if place == arena]
     sizes = {step[0]: step[1] for step in steps if isinstance(step, tuple)}
     for step in steps:
-        if isinstance(step, Take):
+        if isinstance(step, Donation):
             sizes[step.place] = sizes[step.source]
     for old, new in zip(before, after, strict=True):
         ranges = []
@@ -92,7 +92,7 @@ def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
     """Return the positions of the values whose memory a result reuses."""
     found: set[int] = set()
     for step in reversed(steps):
-        if isinstance(step, Take) and step.place in outputs | found:
+        if isinstance(step, Donation) and step.place in outputs | found:
             found.add(step.source)
     return found
 
@@ -126,11 +126,11 @@ def test_copies_and_calls_get_buffers_of_the_arena() -> None:
     steps: list[Any] = [(2, 100), SimpleNamespace(patches=[(0, 2, 0)]), (3, 100), call, 2, (4, 8), 3]
     arranged, length = arrange_memory(steps, 2, 5, {4})
     assert length == 6
-    carved = [step for step in arranged if isinstance(step, Carve)]
-    parts = [part for carve in carved for part in carve.parts]
+    sliced = [step for step in arranged if isinstance(step, ArenaSlices)]
+    parts = [part for each in sliced for part in each.parts]
     assert {(place, nbytes) for place, _, nbytes in parts} == {(2, 100), (3, 100)}
     assert len({offset for _, offset, _ in parts}) == 2
-    assert arranged.index(carved[-1]) < arranged.index(call)
+    assert arranged.index(sliced[-1]) < arranged.index(call)
 
 
 # -- out of memory ----------------------------------------------------------------------------------------

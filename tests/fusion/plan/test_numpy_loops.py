@@ -73,7 +73,7 @@ def check(
         with monkeypatch.context() as patch:
             patch.setattr(numpy_loops, "TABLE", {})
             patch.setattr(execute, "_plans", type(execute._plans)())
-            patch.setattr("weft.fusion.plan.resized._known", {})
+            patch.setattr("weft.fusion.plan.plan_cache._known", {})
             found.append(np.asarray(operation(wf, layout(wf.asarray(x)))))
         for each in found:
             np.testing.assert_array_equal(each, np.asarray(wanted), strict=True)

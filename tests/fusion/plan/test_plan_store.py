@@ -18,7 +18,7 @@ import pytest
 import weft as wf
 from weft.codegen.obtain import CodeCache
 from weft.fusion.graph.sizes import Computation
-from weft.fusion.plan import plan_store, resized
+from weft.fusion.plan import plan_cache, plan_store
 from weft.fusion.run import execute, tiers
 from weft.runtime import CacheWarning, disk_cache, override
 
@@ -39,8 +39,8 @@ def _stored(tmp_path: Path) -> Iterator[None]:
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clear the caches that would be empty in a new process."""
     monkeypatch.setattr(execute, "_plans", OrderedDict())
-    monkeypatch.setattr(resized, "_known", OrderedDict())
-    monkeypatch.setattr(resized, "_absent", set())
+    monkeypatch.setattr(plan_cache, "_known", OrderedDict())
+    monkeypatch.setattr(plan_cache, "_absent", set())
     monkeypatch.setattr("weft.codegen.obtain._functions", CodeCache())
 
 
@@ -124,7 +124,7 @@ def test_other_sizes_find_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_plans_for_some_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test that the plan of a long program is stored for its exact sizes, and is not reused for other sizes."""
-    monkeypatch.setattr(resized, "AT_ONCE", 0)
+    monkeypatch.setattr(plan_cache, "AT_ONCE", 0)
     with wf.device("cpu"):
         for shape, wanted in (((60, 70), 1), ((60, 70), 0), ((50, 70), 1), ((50, 70), 0), ((60, 70), 0)):
             forget(monkeypatch)

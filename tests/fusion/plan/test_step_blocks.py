@@ -14,7 +14,7 @@ from tests.fusion.plan import test_time_steps as steps
 from weft.codegen import GPU
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.dsl.kernel.sanitizer.sanitized_launch import SanitizerError
-from weft.fusion.plan import resized, step_blocks, time_steps
+from weft.fusion.plan import plan_cache, step_blocks, time_steps
 from weft.fusion.run import execute
 
 
@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(step_blocks, "MANY_PARTS", 12)
     monkeypatch.setattr(step_blocks, "TILES", {1: ((64,),), 2: ((16, 16),)})
     execute._plans.clear()
-    resized._known.clear()
+    plan_cache._known.clear()
     yield
 
 
@@ -186,7 +186,7 @@ def test_plans_are_found_again_at_other_lengths() -> None:
     def run(rows: int, columns: int) -> int:
         _check(_leaning, (rows, columns), 1, "f4", "simt")
         # (plans for exact sizes are stored together with plans for any sizes)
-        return sum(record.exact is None for record in resized._known[next(reversed(resized._known))].templates)
+        return sum(record.exact is None for record in plan_cache._known[next(reversed(plan_cache._known))].templates)
 
     for lengths in (50, 60), (52, 66):
         run(*lengths)

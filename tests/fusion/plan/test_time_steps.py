@@ -10,7 +10,7 @@ import pytest
 
 import weft as wf
 from weft.codegen import CPU
-from weft.fusion.plan import resized, time_steps
+from weft.fusion.plan import plan_cache, time_steps
 from weft.fusion.run import execute
 
 
@@ -23,7 +23,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(time_steps, "MANY_PARTS", 3)
     monkeypatch.setattr(time_steps, "WIDTHS", (16, 48))
     execute._plans.clear()
-    resized._known.clear()
+    plan_cache._known.clear()
     with wf.device("cpu"):
         yield
 

@@ -20,7 +20,7 @@ import weft as wf
 import weft.runtime as runtime
 from tests.fusion.run.test_primitives import same_bits
 from weft.fusion.graph.expr import topological
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.run import background, execute, planning, tiers
 from weft.runtime import Request, override
@@ -63,9 +63,9 @@ def test_a_program_is_interpreted_until_its_plan_is_on_disk(enabled: bool, tmp_p
     assert (compilations == "0") == enabled and rest[0] == "True"
 
 
-def graph_of(*arrays: Any) -> tuple[LiveGraph, resized.Form]:
+def graph_of(*arrays: Any) -> tuple[LiveGraph, plan_cache.Form]:
     graph = make_graph([a._storage.expr for a in arrays], {})
-    return graph, resized.find_form("cpu", graph, None)
+    return graph, plan_cache.find_form("cpu", graph, None)
 
 
 def test_a_graph_has_the_same_form_in_the_second_process() -> None:
@@ -75,7 +75,7 @@ def test_a_graph_has_the_same_form_in_the_second_process() -> None:
     x[2:4] = z[:2, :1]
     graph, form = graph_of(z.sum(axis=0), y, x[wf.asarray(np.array([3, 1]))], wf.linalg.norm(z))
     copy = background.restore(*pickle.loads(pickle.dumps(background._flatten(form.nodes, graph))))
-    again = resized.find_form("cpu", copy, None)
+    again = plan_cache.find_form("cpu", copy, None)
     assert again.key == form.key and again.spelling.values == form.spelling.values
     own, theirs = ([node.location for node in topological(g.versions)] for g in (graph, copy))
     assert [own.index(place) for place in own] == [theirs.index(place) for place in theirs]
@@ -115,7 +115,7 @@ def repeat(times: int = 6) -> list[np.ndarray[Any, Any]]:
 def costly(tmp_path: Path) -> Any:
     """Make the compilation of every form pay after its first run."""
     wf.reset_statistics()
-    for known in (tiers._forms, tiers._programs, execute._plans, resized._known, resized._absent):
+    for known in (tiers._forms, tiers._programs, execute._plans, plan_cache._known, plan_cache._absent):
         known.clear()
     settings = override(interpret="auto", plans=True, background=True, cache_dir=str(tmp_path))
     rate = mock.patch.multiple(tiers._Rate, start=0.0, second=0.0)

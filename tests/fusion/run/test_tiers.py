@@ -22,7 +22,7 @@ from weft.codegen import pipeline
 from weft.codegen.llvm import host
 from weft.fusion.lower import kernels
 from weft.fusion.lower import lowering as lower
-from weft.fusion.plan import horizontal_fusion, merge_groups, resized, schedule
+from weft.fusion.plan import horizontal_fusion, merge_groups, plan_cache, schedule
 from weft.fusion.run import expanded_ops, planning, tiers
 from weft.runtime import override
 
@@ -56,7 +56,7 @@ def test_a_form_that_does_not_come_back_is_not_compiled(plans: Any) -> None:
 
 def test_a_program_that_is_interpreted_again_is_found_by_its_expressions(plans: Any) -> None:
     x = wf.asarray(np.arange(321.0))
-    with mock.patch.object(resized, "find_form", wraps=resized.find_form) as analyzed:
+    with mock.patch.object(plan_cache, "find_form", wraps=plan_cache.find_form) as analyzed:
         results = [np.asarray(x * 3 - 7) for _ in range(9)]
     assert analyzed.call_count <= 2 and wf.statistics()["interpreted"] == 9
     assert all(same_bits(r, np.arange(321.0) * 3 - 7) for r in results)
@@ -113,7 +113,7 @@ def test_forms_are_kept_for_a_while(plans: Any) -> None:
 
 # -- fallback to the interpreter ----------------------------------------------------------------
 
-PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, resized
+PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, plan_cache
 COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), pipeline, host
 
 
@@ -195,7 +195,7 @@ def test_loops_that_pay_and_cannot_be_compiled_are_done_without() -> None:
     assert len({str(w.message) for w in caught}) == len(caught)  # one warning per form
 
 
-@pytest.mark.parametrize("name", ["run.planning.make_plan", "plan.resized.find_form"])
+@pytest.mark.parametrize("name", ["run.planning.make_plan", "plan.plan_cache.find_form"])
 def test_a_form_warns_once_wherever_its_arrays_are_bound(name: str) -> None:
     x, y = wf.asarray(np.arange(23.0)), wf.asarray(np.ones(5))
     wf.evaluate(x, y)
@@ -255,7 +255,7 @@ def test_errors_that_are_not_the_optimizers_are_raised(error: type[BaseException
 
 def test_sums_have_an_order_of_numpys_below_the_net() -> None:
     x = wf.asarray(np.random.default_rng(0).standard_normal((3, 50_000)))
-    with override(strict=False), mock.patch.object(resized, "find_form", side_effect=IndexError):
+    with override(strict=False), mock.patch.object(plan_cache, "find_form", side_effect=IndexError):
         with pytest.warns(wf.OptimizerWarning):
             found = np.asarray(x.var(axis=1))
     assert np.allclose(found, np.asarray(x).var(axis=1), rtol=1e-12)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.plan import resized
+from weft.fusion.plan import plan_cache
 from weft.fusion.record.storage import SHORT_LIMIT, limits
 from weft.fusion.run import execute
 from weft.runtime import override
@@ -121,8 +121,8 @@ def test_a_row_written_each_turn_has_one_plan() -> None:
 
 
 def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    forms, find_form = list[Any](), resized.find_form
-    monkeypatch.setattr(resized, "find_form", lambda *graph: forms.append(find_form(*graph)) or forms[-1])
+    forms, find_form = list[Any](), plan_cache.find_form
+    monkeypatch.setattr(plan_cache, "find_form", lambda *graph: forms.append(find_form(*graph)) or forms[-1])
     with wf.device("cpu"):
         x, y = wf.arange(400.0).reshape(20, 20).copy(), wf.zeros(60)
         wf.evaluate(x, y)
@@ -336,7 +336,7 @@ def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     def program(m: ModuleType) -> Any:
         x, total = m.arange(N, dtype=float), m.zeros(N)
-        for k in range(resized.AT_ONCE):
+        for k in range(plan_cache.AT_ONCE):
             total = total * 0.5 + x[::-1] * (k % 5)
         return total
 

@@ -24,7 +24,7 @@ SPARSE = 8
 LIMIT = 10_000
 
 
-class _Take:
+class _PendingSelection:
     """Host function that computes a pending selection if its elements are needed after all."""
 
     def __init__(self, site: Any) -> None:
@@ -37,7 +37,7 @@ class _Take:
 
 
 # Source lines whose selections stay pending, or None if a selection of the line had to be computed.
-_lines: dict[Any, _Take | None] = {}
+_lines: dict[Any, _PendingSelection | None] = {}
 
 
 class _Latest:
@@ -94,7 +94,7 @@ def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
         if len(_lines) >= LIMIT:
             _lines.clear()
         for site in _Latest.sites:
-            _lines.setdefault(site, _Take(site))
+            _lines.setdefault(site, _PendingSelection(site))
     return None
 
 
@@ -106,7 +106,7 @@ def _of_all(node: Expr, test: Expr, shape: tuple[int, ...]) -> Expr | None:
         elif each.kind == "map":
             operands = tuple([made[child] for child in each.operands])
             made[each] = intern("map", each.op, operands, each.attrs, shape, each.dtype, each.location)
-        elif each.kind == "opaque" and type(each.attrs[0]) is _Take and each.operands[1] is test:
+        elif each.kind == "opaque" and type(each.attrs[0]) is _PendingSelection and each.operands[1] is test:
             made[each] = each.operands[0]
         else:
             return None

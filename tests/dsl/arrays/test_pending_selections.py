@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.arrays import selections
+from weft.dsl.arrays import pending_selections
 from weft.fusion import reset_statistics, statistics
 
 N = 300
@@ -19,8 +19,8 @@ N = 300
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selections, "_lines", {})
-    monkeypatch.setattr(selections, "_Latest", type("_Latest", (selections._Latest,), {}))
+    monkeypatch.setattr(pending_selections, "_lines", {})
+    monkeypatch.setattr(pending_selections, "_Latest", type("_Latest", (pending_selections._Latest,), {}))
 
 
 def grow(np: Any, x: Any, step: Any, turns: int) -> Any:
@@ -61,7 +61,7 @@ def test_a_selection_that_something_else_needs_is_taken() -> None:
         pending = part._storage.buffer is None
         assert pending == (turn == 1)
         if turn == 2:
-            assert list(selections._lines.values()) == [None]
+            assert list(pending_selections._lines.values()) == [None]
         np.testing.assert_array_equal(wf.cumsum(part) if turn else part, np.cumsum(theirs) if turn else theirs)
         array[ours] = part * 0.9
         x[mask] = theirs * 0.9

@@ -13,12 +13,12 @@ from weft.dsl.immediate.index_at_call import put
 from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
-def settled(value: Any) -> Any:
+def to_python(value: Any) -> Any:
     """Return `value`, an option of a call, with each weft array replaced by a Python scalar or by nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):
-        return type(value)(map(settled, value))
+        return type(value)(map(to_python, value))
     return value
 
 
@@ -39,10 +39,10 @@ def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
         if put(out, ..., found):
             return out
-    return deliver(name, as_operand(found)[0], out, True, casting)
+    return return_result(name, as_operand(found)[0], out, True, casting)
 
 
-def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
+def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
     """Return a result as a new array, or write it to `out` at the elements where the mask `where` is true."""
     where = as_mask(where)
     if out is None:
@@ -58,7 +58,7 @@ def deliver(name: str, node: Expr, out: Any, where: Any = True, casting: str = "
     if not isinstance(out, Array) and hasattr(out, "__cuda_array_interface__"):
         from weft.dsl.cuda.array_creation import copy_to_device
 
-        found = deliver(name, node, convert(out), where, casting)
+        found = return_result(name, node, convert(out), where, casting)
         copy_to_device(convert(out), found.numpy())  # into memory of another library
         return out
     if not isinstance(out, Array):
