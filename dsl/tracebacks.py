@@ -1,9 +1,11 @@
-"""Removal of weft's frames from tracebacks."""
+"""Removal of weft's frames from tracebacks and from the locations of warnings."""
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Callable
 from itertools import pairwise
 from types import TracebackType
 from typing import Any
@@ -61,3 +63,30 @@ def _show(
 ) -> None:
     hide_frames(error)
     shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset)
+
+
+def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.WarningMessage], None]) -> None:
+    """Show a warning. If it was issued in a frame of weft, issue it again at the line that called weft.
+
+    Python shows a warning once for each location. The repeated warning is therefore subject to the filters of the calling
+    module, and to its registry of warnings that were shown.
+    """
+    frame = None if setting("strict") or not is_hidden(message.filename) else sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename, frame.f_lineno) != (message.filename, message.lineno):
+        frame = frame.f_back
+    inner = frame
+    while frame is not None and is_hidden(frame.f_code.co_filename):
+        frame = frame.f_back
+    if inner is None or frame is None:
+        return show(message)
+    inner.f_globals["__warningregistry__"] = None  # (Python does not register the warnings of such a module)
+    names = frame.f_globals
+    warnings.warn_explicit(
+        message.message,
+        message.category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        names.get("__name__", "<string>"),
+        names.setdefault("__warningregistry__", {}),
+        source=message.source,
+    )

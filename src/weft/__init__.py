@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,8 @@ _find_lazy = lazy_names(globals(), _LAZY)
 install_registrations()
 if sys.excepthook is sys.__excepthook__:  # (the hooks of others are kept)
     sys.excepthook = lambda *error: import_module("weft.dsl.tracebacks").show_uncaught(*error)
+_show: Any = warnings._showwarnmsg  # type: ignore[attr-defined]  # (a hook of Python's)
+warnings._showwarnmsg = lambda message: import_module("weft.dsl.tracebacks").show_warning(message, _show)  # type: ignore[attr-defined]
 if hasattr(sys.modules.get("IPython"), "get_ipython"):
     import_module("weft.dsl.tracebacks").hide_in_ipython()
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,3 +60,34 @@ def test_errors_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
     shell.custom_exceptions, shell.handler = (KeyError,), None
     hide_in_ipython()
     assert shell.handler is None  # the user's own handler is not replaced
+
+
+def _shown(program: str, tmp_path: Path, strict: str = "0", options: tuple[str, ...] = ()) -> list[str]:
+    """Return the locations and the texts of the warnings that a program prints under ``weft run``."""
+    path = tmp_path / "program.py"
+    path.write_text(program)
+    command, variables = [sys.executable, *options, "-m", "weft", "run", path], {**os.environ, "WEFT_STRICT": strict}
+    said = subprocess.run(command, env=variables, capture_output=True, text=True, check=False).stderr
+    return [line.removeprefix(f"{path}:") for line in said.splitlines() if not line.startswith(" ")]
+
+
+_WARNS = "import numpy as np\nfor _ in range(2):\n    np.divide([1.0], [0.0])\n    np.log([0.0])\nnp.divide([1.0], 0)\n"
+
+
+def test_warnings_point_at_the_program(tmp_path: Path) -> None:
+    expected = [f"{line}: RuntimeWarning: divide by zero encountered in {name}" for line, name in _LINES]
+    assert _shown(_WARNS, tmp_path) == expected
+    assert _shown(_WARNS, tmp_path, options=("-W", "always")) == [*expected[:2], *expected]
+    assert _shown(_WARNS, tmp_path, options=("-W", "ignore:::__main__")) == []
+    large = "import numpy as np\nnp.nanmean(np.full((2, 200), np.nan), axis=0)\n"
+    assert _shown(large, tmp_path) == ["2: RuntimeWarning: Mean of empty slice"]
+    assert _shown("import weft as wf\nwf.zeros(5) / 0\n", tmp_path) == [
+        "2: RuntimeWarning: invalid value encountered in divide"
+    ]
+
+
+_LINES = ((3, "divide"), (4, "log"), (5, "divide"))
+
+
+def test_strict_shows_where_warnings_are_issued(tmp_path: Path) -> None:
+    assert all("weft/dsl" in line for line in _shown(_WARNS, tmp_path, strict="1"))
