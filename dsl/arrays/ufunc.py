@@ -247,11 +247,14 @@ class UFunc:
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     @on_operands_device
-    def at(self, array: Any, indices: Any, values: Any = None) -> None:
+    def at(self, array: Any, indices: Any, values: Any = None) -> Any:
         """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at`."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
-        apply_at(self.row.name, array, indices, values)
+        if not isinstance(array, Array):
+            given = (array, indices) if values is None else (array, indices, values)
+            return call_numpy(getattr(np, self.row.ufunc).at, given, {})
+        return apply_at(self.row.name, array, indices, values)
 
 
 # Ops that combine elements at the same place in any order.
