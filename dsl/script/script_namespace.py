@@ -43,8 +43,11 @@ def script_module(name: str) -> types.ModuleType:
     def find(key: str) -> Any:
         theirs = getattr(wrapped, key)
         home, first = _public_name(theirs, wrapped, key)
-        is_alias = (home, first) != (name, key)
-        found = names[key] = getattr(script_module(home), first) if is_alias else _find(name, key, theirs, own)
+        if (home, first) == (name, key):
+            found = _find(name, key, theirs, own)
+        else:
+            found = getattr(made if home == name else script_module(home), first)
+        names[key] = found
         return found
 
     names.update(__getattr__=find, __dir__=lambda: dir(wrapped))
