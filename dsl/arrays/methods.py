@@ -257,7 +257,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     if old != new:
         if not shape:
             raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is unchanged")
-        if self.strides[-1] != old and shape[-1] != 1:
+        if self.strides[-1] != old and shape[-1] != 1 and self.size:
             raise ValueError("To change to a dtype of a different size, the last axis must be contiguous")
         if shape[-1] * old % new:
             raise ValueError(

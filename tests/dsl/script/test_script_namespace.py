@@ -128,3 +128,9 @@ def test_random_numbers_of_all_sizes(make: str, name: str, arguments: tuple[floa
     assert isinstance(found, wf.Array) == (np.ndim(expected) > 0 and np.size(expected) ** 2 > runtime.IMMEDIATE[0])
     assert type(found) is type(expected) or isinstance(found, wf.Array)
     assert np.array_equal(found, expected) and found.dtype == expected.dtype if np.ndim(expected) else found == expected
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_r_reads_variables_of_the_caller() -> None:
+    block = wf.ones((2, 2))
+    assert NUMPY.r_["block, block"].tolist() == np.ones((2, 4)).tolist() and block.shape == (2, 2)
