@@ -271,7 +271,7 @@ class Array(ArrayMembers):
         return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
 
     def __copy__(self, memo: object = None) -> Any:
-        made = self.copy()
+        made = self.copy("K")
         # (new small arrays of a library are NumPy's)
         return made._values if made._home is not None and is_library(2, "copy") else made
 
@@ -330,7 +330,8 @@ _Matched.register(Array)
 
 
 def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
-    found = convert(values)
+    order = _order_of((values.shape, values.strides))
+    found = convert(values) if order is None else unpermuted(convert(values.transpose(order)), order)
     return scalar(found._storage) if is_scalar else found
 
 

@@ -287,7 +287,7 @@ def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key:
             )  # (native code does not support results in another order)
             if (node := _look_up_transposed(key, operands, epoch)) is not None:
                 return unpermuted(record(node), order)
-        operands = tuple([_transposed(value, order) for value in operands])
+        operands = tuple([transposed(value, order) for value in operands])
     numbers = not {int, float}.isdisjoint(map(type, operands))
     given = [within_64_bits(op, value, operands) for value in operands] if numbers else operands
     expressions, weak = zip(*map(as_operand, given), strict=True)
@@ -312,9 +312,9 @@ def _look_up_transposed(key: object, operands: tuple[Any, ...], epoch: Epoch) ->
     return node
 
 
-def _transposed(value: object, order: Order) -> Any:
+def transposed(value: object, order: Order) -> Any:
     """Return an operand with its axes permuted by `order`. Scalars are returned unchanged."""
-    if isinstance(value, (list, tuple, np.memmap)):
+    if isinstance(value, (list, tuple, np.ndarray)):
         value = convert(value)
     return permuted(value, order) if isinstance(value, Array) and value.shape else value
 

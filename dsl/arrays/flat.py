@@ -12,6 +12,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, expr_of, write
 from weft.dsl.arrays.call_sites import on_operands_device
+from weft.dsl.arrays.indexing import nonzero
 from weft.dsl.functions import creation, manipulation
 
 
@@ -44,10 +45,12 @@ class Flat:
         return np.array(manipulation.ravel(self.base).numpy(), dtype)
 
     def __getitem__(self, key: object) -> Any:
-        return manipulation.ravel(self.base)[_flat_key(key)]
+        return manipulation.ravel(self.base)[_flat_key(key, self.base.size)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _assign(self.base, _flat_key(key), value)
+        if isinstance(key, tuple) and not key:
+            raise IndexError("Assigning to a flat iterator with a 0-D index is not supported")
+        _assign(self.base, _flat_key(key, self.base.size), value)
 
     def __iter__(self) -> Flat:
         return self
@@ -65,20 +68,38 @@ class Flat:
 
 @on_operands_device
 def _assign(array: Array, key: Any, value: Any) -> None:
-    """Execute ``array.flat[key] = value``."""
+    """Execute ``array.flat[key] = value``. The values are repeated as often as needed, and excess values are ignored."""
     flat = array.reshape(-1)
-    if np.ndim(value) and (key is Ellipsis or isinstance(key, slice)):  # (values are repeated as needed)
-        key = slice(None) if key is Ellipsis else key
-        values, count = manipulation.ravel(value), len(range(*key.indices(flat.size)))
-        few = 0 < values.size != count
-        value = values[creation.arange(count) % values.size] if few else values
+    if np.ndim(value) and (key is Ellipsis or isinstance(key, slice) or np.ndim(key)):
+        values = manipulation.ravel(value)
+        if not values.size:
+            return
+        if key is Ellipsis or isinstance(key, slice):
+            shape: Any = (len(range(*(slice(None) if key is Ellipsis else key).indices(flat.size))),)
+        else:
+            key = nonzero(key)[0] if key.dtype == bool else key
+            shape = key.shape
+        value = values if (values.size,) == shape else values[creation.arange(prod(shape)).reshape(shape) % values.size]
     flat[key] = value
     if flat._storage is not array._storage:
         write(array, expr_of(manipulation.reshape(flat, array.shape)))
 
 
-def _flat_key(key: object) -> Any:
-    """Check an index of `Array.flat` and return it. Raises IndexError for new axes and tuples of several indices."""
-    if key is None or (isinstance(key, tuple) and len(key) > 1):
-        raise IndexError("unsupported iterator index")
-    return key
+def _flat_key(key: Any, size: int) -> Any:
+    """Return an index of `Array.flat` as an index of a one-dimensional array of `size` elements.
+
+    Raises NumPy's errors for invalid indices, and issues its warnings.
+    """
+    if isinstance(key, tuple) and len(key) < 2:
+        key = key[0] if key else Ellipsis
+    if key is Ellipsis or isinstance(key, slice) or (isinstance(key, int) and not isinstance(key, bool)):
+        return key
+    # (NumPy checks the index on an array without memory of its own)
+    seen = np.broadcast_to(np.zeros((), key.dtype), key.shape) if isinstance(key, Array) else key
+    if not (isinstance(key, Array) and (key.dtype.kind in "iu" or (key.dtype == bool and key.shape == (size,)))):
+        np.broadcast_to(np.int8(0), (size,)).flat[seen]
+    if isinstance(key, bool):
+        return 0 if key else slice(0)
+    if not isinstance(key, (Array, np.ndarray)):
+        key = np.array(key, np.intp)
+    return key if key.ndim else int(key)

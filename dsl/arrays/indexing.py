@@ -502,7 +502,6 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     kind = None if node is None else values if weak is not None else node.dtype
     if (
         node is None
-        or isinstance(array, np.ndarray)
         or np.result_type(array.dtype, kind) != array.dtype
         or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
     ):
@@ -544,12 +543,11 @@ def _flat_positions(
     return broadcast_to(positions, shape)
 
 
-def _apply_at_on_host(op: str, array: Any, key: object, values: Any) -> None:
+def _apply_at_on_host(op: str, array: Array, key: object, values: Any) -> None:
     note_fallback(f"{op}.at", array, values)
-    host = array if isinstance(array, np.ndarray) else np.array(array.numpy())
+    host = np.array(array.numpy())
     getattr(np, find_op(op).ufunc).at(host, to_host(key), *(() if values is None else (to_host(values),)))
-    if host is not array:
-        write(array, expr_of(convert(host)))
+    write(array, expr_of(convert(host)))
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:

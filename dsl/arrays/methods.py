@@ -88,7 +88,7 @@ def astype(
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
-        return self if not copy else self.copy() if order == "K" else copy_of(self, order)
+        return self.copy(order) if copy else self
     warn_of_lost_parts(self.dtype, kind)
     values = values_of(self) if type(self) is Array else None
     if values is not None and 0 < values.size <= IMMEDIATE[0] and values.shape and self.device.small_on_host:
@@ -198,6 +198,8 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """
     array, decimals = as_array(a), operator.index(decimals)
     start()
+    if out is None and (order := memory_order([array])) is not None:
+        return unpermuted(_round(permuted(array, order), decimals), order)
     node = expr_of(array)
     if array.dtype.kind == "b" and decimals:
         raise TypeError("bools have no decimals to round to")
@@ -269,7 +271,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     if old != new:
         if not shape:
             raise ValueError("Changing the dtype of a 0d array is only supported if the itemsize is unchanged")
-        if self.strides[-1] != old and shape[-1] != 1:
+        if self.strides[-1] != old and shape[-1] != 1 and self.size:
             raise ValueError("To change to a dtype of a different size, the last axis must be contiguous")
         if shape[-1] * old % new:
             raise ValueError(

@@ -7,7 +7,6 @@ and the strides of the result. Invariant: the array shares no memory that someth
 from __future__ import annotations
 
 from sys import getrefcount
-from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,13 @@ from weft.fusion import dense_order
 from weft.runtime import Device
 
 
-def adopt_result(values: np.ndarray, base: Any, home: Device) -> Array:
+def adopt_result(values: np.ndarray, home: Device) -> Array:
     """Convert a NumPy result to a weft array. An array without gaps keeps the order of its axes in memory.
 
-    On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order.
+    On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order. Only the
+    caller may refer to a result that owns its memory.
     """
+    base = values.base
     strides = tuple([step // values.itemsize for step in values.strides])
     order = dense_order(values.shape, strides) if values.size else None
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
@@ -41,7 +42,7 @@ def _count_alone() -> int:
     """Return the reference count of a base array that only one view refers to, as `adopt_result` measures it."""
     values = np.empty(2).reshape(1, 2)
     base = values.base
-    return (lambda values, base: getrefcount(base))(values, base)
+    return getrefcount(base)
 
 
 _ALONE = _count_alone()

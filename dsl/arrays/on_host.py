@@ -145,16 +145,14 @@ ALONE = _count_alone()
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     """Convert a new NumPy array with the function `taken`. On the CPU, a large array is converted without a copy.
 
-    The caller must have the only reference to the array.
-
-    Arrays that are not in C order keep their order.
+    The caller must have the only reference to the array. Arrays that are not in C order keep their order.
     """
-    device, flags = current_epoch().device, made.flags
-    if device.name != "cpu" or not made.dtype.isnative or not is_supported(made.dtype):
+    device, flags, few = current_epoch().device, made.flags, is_few(made.size)
+    if device.name != "cpu" or not flags.behaved or not made.dtype.isnative or not is_supported(made.dtype):
         return taken(made)
-    if flags.carray and flags.owndata and not is_few(made.size):
-        return adopt_new(made, device)
-    return adopt_result(made, made.base, device) if taken is from_host and not flags.c_contiguous else taken(made)
+    if few and (flags.c_contiguous or taken is not from_host):
+        return taken(made)
+    return adopt_new(made, device) if flags.carray and flags.owndata else adopt_result(made, device)
 
 
 @on_operands_device

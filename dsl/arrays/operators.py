@@ -41,7 +41,7 @@ from weft.dsl.arrays.call_sites import (
 from weft.dsl.arrays.foreign import has_foreign, is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.numbers import bind_numbers, within_64_bits
-from weft.dsl.arrays.on_host import call_numpy, from_host
+from weft.dsl.arrays.on_host import call_numpy, from_host, note_fallback
 from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.results import check_cast
 from weft.dsl.arrays.ufunc import UFUNCS, check_power
@@ -119,45 +119,33 @@ def record_operation(op: str, way: int, first: Array, second: Any, where: Locati
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
-        if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, str)):
+        if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, (str, bytes))):
             return record(constant(op == "not_equal", np.bool_, first.shape))  # no element is equal, as in NumPy
         return compute_by_numpy(op, way, first, second)
     try:
         return record_and_memoize(op, (second, first) if way == REFLECTED else (first, second), where, key)
     except UnsupportedDtypeError:
-        found = compute_by_numpy(op, way, first, second)
-        if found is NotImplemented:
-            raise
-        return found
+        return compute_by_numpy(op, way, first, second)
 
 
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
     """Compute a binary operation with NumPy if the second operand has a type that weft does not support, such as dates.
 
-    Return NotImplemented for operands that no array accepts, or whose own type handles the operation.
+    Return NotImplemented for operands whose own type handles the operation.
     """
-    kind = type(second)
+    kind, function = type(second), getattr(operator, f"__{find_op(op).dunder}__")
     if is_foreign(second) and getattr(kind, "__array_ufunc__", kind) is not None:
         # as NumPy's arrays do: what the operators of that type make of one is up to it
-        function, own = getattr(operator, f"__{find_op(op).dunder}__"), first.numpy()
         if hasattr(kind, "__torch_function__"):  # whose reflected operators take no NumPy arrays
             function = getattr(np, find_op(op).ufunc or op)
-        return from_host(function(second, own) if way == REFLECTED else function(own, second))
-    if isinstance(second, (np.ndarray, np.generic)):
-        if second.dtype.char not in "OMmgG":
-            return NotImplemented
-    elif (
-        second is None
-        or isinstance(second, (str, bytes, dict, set))
-        or hasattr(kind, "__array_ufunc__")
-        or hasattr(kind, "__array_priority__")
+    elif not isinstance(second, (np.ndarray, np.generic)) and (
+        hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_priority__")
     ):
         return NotImplemented
-    elif isinstance(first, Scalar):  # (objects such as Decimal, which have their own results with NumPy's scalars)
-        function, number = getattr(operator, f"__{find_op(op).dunder}__"), first.numpy()[()]
-        return from_host(function(second, number) if way == REFLECTED else function(number, second))
-    operands = (second, first) if way == REFLECTED else (first, second)
-    return _on_host(getattr(np, find_op(op).ufunc), "__call__", operands, {})
+    else:
+        note_fallback(f"numpy.{find_op(op).ufunc}", first)
+    own = first.numpy()[()] if isinstance(first, Scalar) else first.numpy()
+    return from_host(function(second, own) if way == REFLECTED else function(own, second))
 
 
 def _in_place(op: str) -> Any:

@@ -20,13 +20,15 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     expr_of,
+    memory_order,
     record,
     start,
+    unpermuted,
     user_location,
     whole,
     wrap,
 )
-from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device
+from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device, transposed
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
 from weft.dsl.arrays.indexing import apply_at
@@ -36,6 +38,7 @@ from weft.dsl.arrays.results import as_array, copy_to_out, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
+from weft.dsl.functions.creation import in_requested_order
 from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
@@ -145,6 +148,9 @@ class UFunc:
             out = out[0]
         if casting != "same_kind":
             self._check_casting(operands, out, dtype, casting)
+        if out is None and order not in ("K", None):
+            found = self(*operands, where=where, dtype=dtype, casting=casting, subok=subok, signature=signature)
+            return in_requested_order(found, order, operands)
         if out is ...:  # an array also of numbers
             found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
             return wrap(found._storage) if type(found) is Scalar else found
@@ -179,6 +185,15 @@ class UFunc:
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
         """Record a call of the ufunc with the options `out`, `where`, `dtype` and `casting`."""
         start()
+        if out is None:
+            *operands, where = (
+                convert(value) if isinstance(value, (list, tuple, np.ndarray)) else value
+                for value in (*operands, where)
+            )
+            given = [value for value in (*operands, where) if isinstance(value, Array)]
+            if (order := memory_order(given)) is not None:
+                *operands, where = (transposed(value, order) for value in (*operands, where))
+                return unpermuted(self._call_recorded(operands, out, where, dtype, casting), order)
         loop = None if dtype is None else as_dtype(dtype)
         pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
         node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
@@ -252,11 +267,14 @@ class UFunc:
         return self(wrap(a._storage, (shape + ones, strides + (0,) * b.ndim, offset)), b, **options)
 
     @on_operands_device
-    def at(self, array: Any, indices: Any, values: Any = None) -> None:
+    def at(self, array: Any, indices: Any, values: Any = None) -> Any:
         """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at`."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
-        apply_at(self.row.name, array, indices, values)
+        if not isinstance(array, Array):
+            given = (array, indices) if values is None else (array, indices, values)
+            return call_numpy(getattr(np, self.row.ufunc).at, given, {})
+        return apply_at(self.row.name, array, indices, values)
 
 
 # Ops that combine elements at the same place in any order.

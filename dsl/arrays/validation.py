@@ -92,8 +92,8 @@ def check_order(order: Any) -> str:
     return "C" if order is None else str(order).upper()
 
 
-def as_shape(shape: Any) -> tuple[int, ...]:
-    """Convert an int or a sequence of ints to a shape. Raises ValueError for negative lengths."""
+def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
+    """Convert an int or a sequence of ints to a shape. Raises ValueError for negative lengths and for large shapes."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     elif shape is None:
@@ -106,7 +106,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     result = tuple(map(operator.index, shape))
     if min(result, default=0) < 0:
         raise ValueError("negative dimensions are not allowed")
-    if prod(result) > MOST_ELEMENTS:
+    if prod(result) > most:
         raise ValueError(
             f"array is too big: {' x '.join(map(str, result))} elements are more than memory can be addressed"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -158,6 +158,14 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
     axes = memory_axes(like, order)
     placed = values if axes is None else permuted(values, axes)
     return values if placed.flags["C_CONTIGUOUS"] else copy_in_order(values, "C" if axes is None else order)
+
+
+def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
+    """Return a result in the memory order that a call requests. With "A", the order depends on the operands."""
+    if (order := check_order(order)) == "A":
+        arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
+        order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"
+    return in_order(found, order) if order != "K" and isinstance(found, Array) else found
 
 
 def array(

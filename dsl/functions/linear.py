@@ -18,9 +18,9 @@ from weft.dsl.arrays.array import Array, expr_of, record, record_array, scalar, 
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result, to_python
-from weft.dsl.arrays.validation import check_order, normalize_axis
-from weft.dsl.arrays.windows import is_c_ordered, layout, window
-from weft.dsl.functions.creation import asarray, in_order
+from weft.dsl.arrays.validation import normalize_axis
+from weft.dsl.arrays.windows import layout, window
+from weft.dsl.functions.creation import asarray, in_requested_order
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape, swapaxes, transpose
 from weft.dsl.functions.products import is_fused, multiply_into
 from weft.fusion import Expr, Location, broadcast_shapes, cast, map_, opaque, reduce_
@@ -243,15 +243,13 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
     if not isinstance(subscripts, str) or options.keys() - {"optimize", "order", "casting"}:
         return call_numpy(np.einsum, (subscripts, *operands), {**options, **({} if out is None else {"out": out})})
     found = [asarray(v) for v in operands]
-    casting, order = options.get("casting", "safe"), check_order(options.get("order", "K"))
+    casting, order = options.get("casting", "safe"), options.get("order", "K")
     _check_einsum_casts(found, out, casting)
-    if order == "A":
-        order = "F" if all(is_c_ordered(a.T) and not is_c_ordered(a) for a in found if a.ndim > 1) else "C"
     value = _einsum(subscripts, found)
     if out is not None:
         return return_result("multiply", expr_of(value), out, casting="unsafe")
     is_view = value._storage is found[0]._storage
-    return value if order == "K" or is_view else in_order(value, order)
+    return value if is_view else in_requested_order(value, order, found)
 
 
 def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str) -> None:

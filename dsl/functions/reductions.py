@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
-from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
+from weft.dsl.arrays.array import Array, as_operand, expr_of, memory_order, permuted, record, start, unpermuted
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy
@@ -147,7 +147,11 @@ def accumulate(
     """Compute the scan of an array along an axis with an op."""
     axis = to_python(axis)
     location = start()
-    node = expr_of(as_array(values))
+    array = as_array(values)
+    if out is None and axis is not None and (order := memory_order([array])) is not None:
+        axis = order.index(normalize_axis(axis, array.ndim))
+        return unpermuted(accumulate(op, permuted(array, order), axis, dtype), order)
+    node = expr_of(array)
     if axis is None or not node.shape:
         node, axis = reshape(node, (node.size,)), 0
     place = normalize_axis(axis, len(node.shape))

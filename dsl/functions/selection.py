@@ -243,11 +243,14 @@ def isclose(
     >>> wf.isclose([1.0, 2.0], [1.0, 2.1])
     array([ True, False])
     """
-    x, y = as_array(a), as_array(b)
-    if y.dtype.kind in "biu":
-        y = y.astype(np.result_type(y.dtype, 1.0))  # type: ignore[attr-defined]
-    near = abs(x - y) <= atol + rtol * abs(y)  # type: ignore[operator, arg-type]
-    found = (near & np.isfinite(y)) | (x == y)  # type: ignore[call-overload]
+    # (as in NumPy, Python numbers take part in the promotion as numbers)
+    x, y, rtol, atol = (v if isinstance(v, (int, float, complex)) else as_array(v) for v in (a, b, rtol, atol))
+    if not isinstance(y, Array):
+        x, y = as_array(x), float(y) if isinstance(y, int) else y
+    elif y.dtype.kind in "biu":
+        y = y.astype(np.result_type(y.dtype, 1.0))
+    near = abs(x - y) <= atol + rtol * abs(y)  # type: ignore[operator]
+    found = (near & np.isfinite(y)) | (x == y)  # type: ignore[call-overload, operator]
     return found | ((x != x) & (y != y)) if equal_nan else found
 
 

@@ -5,6 +5,7 @@ In: arrays. Out: recorded arrays. Invariant: each element of a convolution is a 
 
 from __future__ import annotations
 
+import sys
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike, order: str = "C") -> Any
     >>> wf.unravel_index([1, 5], (2, 3))
     (array([0, 1]), array([1, 2]))
     """
-    lengths, order = as_shape(shape), check_order(order)
+    lengths, order = as_shape(shape, sys.maxsize), check_order(order)
     values: Any = indices
     if not isinstance(indices, Array) or indices.dtype.kind not in "iu" or order not in ("C", "F") or not lengths:
         return on_host(np.unravel_index, indices, lengths, order)
@@ -105,7 +106,7 @@ def ravel_multi_index(multi_index: Any, dims: ShapeLike, mode: str = "raise", or
     >>> wf.ravel_multi_index(([0, 1], [1, 2]), (2, 3))
     array([1, 5])
     """
-    lengths, order = as_shape(dims), check_order(order)
+    lengths, order = as_shape(dims, sys.maxsize), check_order(order)
     if order not in ("C", "F"):
         raise ValueError("only 'C' or 'F' order is permitted")
     modes = mode if isinstance(mode, tuple) else (mode,) * len(lengths)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import dtype_kind
-from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start, write
+from weft.dsl.arrays.array import Array, as_operand, expr_of, memory_order, permuted, record, start, unpermuted, write
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import normalize_axis
@@ -114,6 +114,8 @@ def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, s
             location = start()
             flat = ravel(a) if axis is None else a
             which = normalize_axis(-1 if axis is None else axis, flat.ndim)
+            if not numbered and (turned := memory_order([flat])) is not None:
+                return unpermuted(sort(permuted(flat, turned), turned.index(which), kind), turned)
             with device(a.device):
                 return record(sort_on_host(expr_of(flat), which, kind, numbered, location))
         return on_host(np.argsort if numbered else np.sort, a, axis, kind, order, stable=stable)

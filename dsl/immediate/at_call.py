@@ -274,7 +274,7 @@ def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarra
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
         if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
             return adopt_new(result if base is None else result.copy(), home)
-        return adopt_result(result, base, home)
+        return adopt_result(result, home)
     if kind is tuple or kind is list:
         return kind([from_numpy_result(each, home, given) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):

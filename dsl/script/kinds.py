@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from sys import getrefcount
 from types import EllipsisType, NoneType
 from typing import Any
 
 import numpy as np
 
-from weft.codegen import is_supported
-from weft.dsl.arrays.array import adopt_new, convert
-from weft.dsl.arrays.on_host import from_host_if_large
+from weft.dsl.arrays.array import adopt_new
+from weft.dsl.arrays.on_host import ALONE, adopt_array, from_host_if_large
 from weft.dsl.immediate.at_call import COMMON, from_numpy_result
 from weft.dsl.immediate.small_work import GROWING
 from weft.runtime import IMMEDIATE, default_device
@@ -51,10 +51,10 @@ NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code i
 PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dtype(code)) for code in _CODES)}
 
 
-def take(result: object) -> Any:
+def take(result: object, held: int = 0) -> Any:
     """Convert a large NumPy result, or the large arrays in a sequence of results, to weft arrays.
 
-    Other values are unchanged.
+    Other values are unchanged. `held` is the number of references to the result that the caller keeps.
     """
     if type(result) is np.ndarray:
         size, limit = result.size, IMMEDIATE[0]
@@ -64,5 +64,6 @@ def take(result: object) -> Any:
             if result.flags.c_contiguous and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
                 return adopt_new(result, home)
             return from_numpy_result(result, home)
-        return convert(result) if is_supported(result.dtype) else result
+        alone = getrefcount(result) - held == ALONE
+        return adopt_array(result, from_host_if_large) if alone else from_host_if_large(result)
     return from_host_if_large(result)

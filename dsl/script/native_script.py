@@ -8,7 +8,7 @@ Python function.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ _OBJECTS: dict[str, Any] = {
     "plain": dict.fromkeys(PLAIN, True),
     # NumPy integers may be lengths, too. The Python function handles them.
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
-    "take": take,
+    "take": partial(take, held=1),
 }
 # ... without names (of devices), for functions for which NumPy also creates larger arrays. Floats are values there,
 # except for the ends of ranges.

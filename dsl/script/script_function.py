@@ -248,7 +248,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
             return found
         if kind is MemoryEffect.VIEW or kind is MemoryEffect.WRITE or type(options.get("out")) is np.ndarray:
             return found
-        return found if kind is MemoryEffect.COMPUTE and found.size <= limit else take(found)
+        return found if kind is MemoryEffect.COMPUTE and found.size <= limit else take(found, 1)
 
     return call
 
@@ -339,7 +339,7 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
         found = wrapped(*arguments, **options)
         if kind is MemoryEffect.WRITE or (kind is MemoryEffect.COMPUTE and getattr(found, "size", 0) <= IMMEDIATE[0]):
             return found
-        return take(found) if type(found) is np.ndarray else found
+        return take(found, 1) if type(found) is np.ndarray else found
 
     return call
 

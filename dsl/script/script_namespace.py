@@ -42,14 +42,29 @@ def script_module(name: str) -> types.ModuleType:
 
     def find(key: str) -> Any:
         theirs = getattr(wrapped, key)
-        first = getattr(theirs, "__name__", key)
-        # (`np.conj is np.conjugate`)
-        is_alias = first != key and callable(theirs) and getattr(wrapped, first, None) is theirs
-        found = names[key] = getattr(made, first) if is_alias else _find(name, key, theirs, own)
+        home, first = _public_name(theirs, wrapped, key)
+        if (home, first) == (name, key):
+            found = _find(name, key, theirs, own)
+        else:
+            found = getattr(made if home == name else script_module(home), first)
+        names[key] = found
         return found
 
     names.update(__getattr__=find, __dir__=lambda: dir(wrapped))
     return made
+
+
+def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str, str]:
+    """Return the module and the name under which NumPy documents a function.
+
+    Examples are `np.conjugate` for `np.conj`, and `np.broadcast_to` for the function in a private module.
+    """
+    first, home = getattr(theirs, "__name__", key), str(getattr(theirs, "__module__", ""))
+    if callable(theirs) and not isinstance(theirs, type):
+        for module in (sys.modules[home] if home.startswith("numpy.") else np, wrapped):
+            if getattr(module, first, None) is theirs:
+                return module.__name__, first
+    return wrapped.__name__, key
 
 
 @cache
@@ -105,6 +120,9 @@ class Indexed:
         self._wrapped = wrapped
 
     def __getitem__(self, key: object) -> Any:
+        if isinstance(key, str):  # (names of variables of the caller)
+            caller = sys._getframe(1)
+            return np.bmat(key, caller.f_globals, caller.f_locals)
         found = self._wrapped[key]
         alone = type(found) is np.ndarray and sys.getrefcount(found) == ALONE
         return adopt_array(found, from_host_if_large) if alone else from_host_if_large(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from itertools import permutations
 from typing import Any
@@ -43,6 +45,17 @@ OPERATIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "cast": lambda xp, x, a: x.astype(np.float32),
     "cast in C order": lambda xp, x, a: x.astype(np.float32, order="C"),
     "list": lambda xp, x, a: x * list(range(20)),
+    "cast to the same dtype": lambda xp, x, a: x.astype(np.float64),
+    "copy.copy": lambda xp, x, a: copy.copy(x),
+    "unpickled": lambda xp, x, a: pickle.loads(pickle.dumps(x)),
+    "round": lambda xp, x, a: xp.round(x),
+    "cumsum": lambda xp, x, a: xp.cumsum(x, 1),
+    "accumulate": lambda xp, x, a: xp.maximum.accumulate(x, 0),
+    "sort": lambda xp, x, a: xp.sort(x, 0),
+    "mask": lambda xp, x, a: xp.multiply(x, xp.asarray(ROW), where=x != 0.5, out=None),
+    "order": lambda xp, x, a: xp.add(x, x, order="C"),
+    "Fortran order": lambda xp, x, a: xp.exp(xp.round(x, 0) * 0, order="F"),
+    "any order": lambda xp, x, a: xp.subtract(x, xp.asarray(ROW), order="A"),
     "isnan": lambda xp, x, a: xp.isnan(x),
     "isnan of integers": lambda xp, x, a: xp.isnan(x.astype(np.int32)),
     "joined": lambda xp, x, a: xp.concatenate([x, 2 * x], 1),

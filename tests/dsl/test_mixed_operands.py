@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -77,3 +79,42 @@ def test_repeated_elements_are_kept_once() -> None:
     late = a * guests[0]
     values[:] = 7  # (the recorded operation keeps the old values)
     assert np.array_equal(late, x * np.arange(3.0))
+
+
+OTHERS: dict[str, Callable[[int], Any]] = {
+    "text": lambda n: "s",
+    "bytes": lambda n: b"s",
+    "None": lambda n: None,
+    "dict": lambda n: {},
+    "object": lambda n: object(),
+    "date": lambda n: np.datetime64("2020-01-01"),
+    "array of text": lambda n: np.array(["s"] * n),
+    "0-d array of text": lambda n: np.array("s"),
+    "short array of text": lambda n: np.array(["s", "t"]),
+    "array of dates": lambda n: np.zeros(n, "M8[D]"),
+    "array of records": lambda n: np.zeros(n, "i4, i4"),
+    "array of objects": lambda n: np.array([None] * n),
+    "list of text": lambda n: ["s"] * n,
+    "list of None": lambda n: [None] * n,
+}
+OPERATORS = ("eq", "ne", "lt", "add", "mul", "floordiv")
+
+
+def outcome(function: Callable[[Any, Any], Any], first: Any, second: Any) -> tuple[Any, ...]:
+    """Return an operator's result with its dtype, or the class of its error."""
+    try:
+        found = function(first, second)
+    except (TypeError, ValueError) as error:
+        return type(error), str(error)
+    return getattr(found, "dtype", type(found)), getattr(found, "tolist", lambda: found)()
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+@pytest.mark.parametrize("name", OTHERS)
+def test_operators_with_values_that_weft_has_no_arrays_of(name: str, shape: tuple[int, ...]) -> None:
+    other, x = OTHERS[name](3), np.full(shape, 2)[()]
+    ours = wf.full(shape, 1) + 1
+    for function in (getattr(operator, op) for op in OPERATORS):
+        assert outcome(function, ours, other) == outcome(function, x, other)
+        if not isinstance(other, np.ndarray):
+            assert outcome(function, other, ours) == outcome(function, other, x)

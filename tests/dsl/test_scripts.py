@@ -246,6 +246,8 @@ def test_functions_stand_for_numpys(xp: Any) -> None:
         isinstance(xp.zeros(3), xp.ndarray)
         and isinstance(xp.zeros(3000), xp.ndarray)
         and type(xp.zeros(3)) == xp.ndarray  # noqa: E721
+        and type(xp.broadcast_to(xp.zeros(3000), (2, 3000))) == xp.ndarray  # noqa: E721
+        and type(xp.zeros(3000, complex).real) == xp.ndarray  # noqa: E721
     )
     with pytest.raises(TypeError, match="argument"):
         xp.add(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,50 @@ def test_it_is_an_iterator_of_its_array() -> None:
     assert x[0, 0] == 0
 
 
-@pytest.mark.parametrize("key", [None, (0, 1), (slice(None), 1)])
-def test_indices_that_it_does_not_take(key: Any) -> None:
-    x = wf.zeros((2, 3))
-    with pytest.raises(IndexError, match="unsupported iterator index"):
-        x.flat[key]
-    with pytest.raises(IndexError, match="unsupported iterator index"):
-        x.flat[key] = 1
+KEYS: dict[str, Any] = {
+    "int": 4,
+    "slice": slice(1, None, 2),
+    "list": [5, 0, -1],
+    "two dimensions": np.array([[1, 2], [3, 4]]),
+    "weft array": wf.array([0, 5, 1], dtype="i2"),
+    "mask": np.arange(6) % 2 == 0,
+    "weft mask": wf.arange(6) > 1,
+    "Ellipsis": ...,
+    "empty tuple": (),
+    "tuple": ([0, 3],),
+    "empty list": [],
+    "True": True,
+    "False": False,
+    "floats": [1.0, 2.0],
+    "np.True_": np.True_,
+    "bools": [True, False],
+    "short mask": np.ones(5, bool),
+    "short weft mask": wf.ones(5, bool),
+    "mask of two dimensions": np.ones((2, 3), bool),
+    "array of floats": np.array([1.0]),
+    "weft array of floats": wf.array([1.0]),
+    "None": None,
+    "two": (0, 1),
+    "out of bounds": [6, 0],
+}
+
+
+def outcome(x: Any, key: Any, *value: Any) -> tuple[Any, ...]:
+    """Return an element of ``x.flat``, or the elements of `x` after an assignment; and the warnings or the error."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            found = x.flat.__setitem__(key, *value) if value else x.flat[key]
+        except (IndexError, ValueError) as error:
+            return type(error), str(error)
+    return (x if value else found).tolist(), [str(w.message) for w in seen]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_indices(key: str) -> None:
+    x, index = np.arange(12).reshape(2, 6)[:, ::2], KEYS[key]
+    theirs = index.numpy() if isinstance(index, wf.Array) else index
+    assert outcome(wf.array(x), index) == outcome(x, theirs)
+    values: list[Any] = [9, [7], [7, 8, 9], [[7], [8]], list(range(20)), []]
+    for value in {"int": [9, 7.5], "True": [9, 7.5], "out of bounds": [9]}.get(key, values):
+        assert outcome(wf.array(x), index, value) == outcome(x.copy(), theirs, value)

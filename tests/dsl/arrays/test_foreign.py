@@ -227,6 +227,17 @@ def test_protocols_are_asked_once_and_nothing_is_computed() -> None:
     assert (wf.asarray(other) + x).tolist() == [0, 2, 4] and other.computed == 1
 
 
+def test_at_of_foreign_objects() -> None:
+    class Logged:
+        def __array_ufunc__(self, *arguments: Any, **options: Any) -> Any:
+            return arguments[1:]
+
+    given = Logged()
+    assert wf.add.at(given, [0], 1) == ("at", given, [0], 1) and wf.negative.at(given, [0]) == ("at", given, [0])
+    with pytest.raises(TypeError, match="first operand must be array"):
+        wf.add.at([1, 2], [0], 1)
+
+
 def test_what_is_foreign() -> None:
     class OnlyArray:
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:

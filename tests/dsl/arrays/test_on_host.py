@@ -1,13 +1,16 @@
-"""NumPy's classes of polynomials give weft arrays."""
+"""Calls of NumPy on the host: the classes of polynomials, and the memory of results."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.script.script_namespace import script_module
 
 KINDS = ["Polynomial", "Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre"]
 
@@ -28,3 +31,17 @@ def test_series(kind: str) -> None:
         np.testing.assert_array_equal(np.asarray(ours), theirs)
     p = wf.polynomial.Polynomial([1, 2])
     assert isinstance(p, np.polynomial.Polynomial) and p == np.polynomial.Polynomial([1, 2]) and p.degree() == 1
+
+
+@pytest.mark.parametrize("shape", [(200, 300), (300, 200)])
+def test_memory_of_another_object_is_not_adopted(shape: tuple[int, int]) -> None:
+    held = np.ma.masked_array(np.arange(60_000.0).reshape(shape).T)
+    found = call_numpy(lambda: held.data[...], (), {})
+    held.data[:] = 0
+    assert found.flags.f_contiguous and float(found[1, 2]) == 2 * shape[1] + 1
+
+
+def test_files_keep_their_memory_order(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(60_000.0).reshape(200, 300).T)
+    found = script_module("numpy").load(tmp_path / "x.npy")
+    assert type(found) is wf.Array and found.flags.f_contiguous and float(found[1, 2]) == 601

@@ -329,3 +329,9 @@ def test_arrays_in_other_orders_share_memory_too() -> None:
         seen = np.asarray(x)
     seen[2, 1] = 33
     assert float(x[2, 1]) == 33
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0), (0, 3), (0,)])
+def test_views_of_an_empty_array_with_another_dtype(shape: tuple[int, ...]) -> None:
+    with override(immediate=0):
+        assert wf.empty(shape).view(np.uint32).shape == np.empty(shape).view(np.uint32).shape

@@ -38,3 +38,14 @@ def test_a_flat_index_into_an_empty_shape_is_an_error(mode):
     with pytest.raises(ValueError, match="zero entries"):
         wf.ravel_multi_index(wf.zeros((3, 20_000), dtype=int), (2, 1, 0), mode=mode)
     assert wf.ravel_multi_index(wf.zeros((3, 0), dtype=int), (2, 1, 0), mode=mode).shape == (0,)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", [list, wf.array])
+def test_shapes_of_more_elements_than_memory_holds(kind: Any, order: str) -> None:
+    shape, parts = (10**6, 10**6, 9 * 10**6), np.array([[1, 999_999], [2, 999_998], [3, 8_999_997]])
+    flat = np.ravel_multi_index(tuple(parts), shape, order=order)
+    assert wf.ravel_multi_index(tuple(map(kind, parts)), shape, order=order).tolist() == flat.tolist()
+    assert [k.tolist() for k in wf.unravel_index(kind(flat), shape, order)] == parts.tolist()
+    with pytest.raises(ValueError, match="large|big"):
+        wf.ravel_multi_index(tuple(map(kind, parts)), (*shape[:2], 10**7), order=order)

@@ -49,6 +49,22 @@ def test_aliases_are_one_object(name: str, alias: str) -> None:
     assert getattr(NUMPY, alias) is getattr(NUMPY, name)
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("numpy.lib._stride_tricks_impl", "broadcast_to"),
+        ("numpy._core.numeric", "concatenate"),
+        ("numpy._core.umath", "exp"),
+        ("numpy.linalg._linalg", "linalg.norm"),
+    ],
+)
+def test_functions_in_private_modules_are_the_public_functions(module: str, name: str) -> None:
+    expected = script_module("numpy")
+    for part in name.split("."):
+        expected = getattr(expected, part)
+    assert getattr(script_module(module), name.rpartition(".")[2]) is expected
+
+
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_bmat_reads_variables_of_the_caller() -> None:
     block = wf.ones((200, 200))
@@ -112,3 +128,9 @@ def test_random_numbers_of_all_sizes(make: str, name: str, arguments: tuple[floa
     assert isinstance(found, wf.Array) == (np.ndim(expected) > 0 and np.size(expected) ** 2 > runtime.IMMEDIATE[0])
     assert type(found) is type(expected) or isinstance(found, wf.Array)
     assert np.array_equal(found, expected) and found.dtype == expected.dtype if np.ndim(expected) else found == expected
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_r_reads_variables_of_the_caller() -> None:
+    block = wf.ones((2, 2))
+    assert NUMPY.r_["block, block"].tolist() == np.ones((2, 4)).tolist() and block.shape == (2, 2)
