@@ -90,9 +90,7 @@ def test_new_small_arrays_of_a_library_are_numpys(expression: str) -> None:
         np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
 
 
-@pytest.mark.parametrize(
-    "expression", ["x[:5] + 1", "x.T @ y", "x.sum(axis=0)", "x[np.array([1, 5])]", "-x[:, 2][:9]"]
-)
+@pytest.mark.parametrize("expression", ["x[:5] + 1", "x.T @ y", "x.sum(axis=0)", "x[np.array([1, 5])]", "-x[:, 2][:9]"])
 def test_results_with_few_elements_are_numpys_in_a_program_that_does_not_import_weft(expression: str) -> None:
     x, y = (wf.asarray(each) for each in arrays())
     apply, uses = function(PROGRAM, expression), function(PROGRAM, expression)
