@@ -388,11 +388,7 @@ def record_array(expr: Expr) -> Array:
 
 def scalar(storage: Storage) -> Scalar:
     """Return a `Scalar` over a 0-d storage."""
-    made = _new(Scalar)
-    made._home = made._values = None
-    made._storage = storage
-    made._view = None
-    return made
+    return wrap(storage, None, Scalar)  # type: ignore[return-value]
 
 
 def expr_of(array: Array) -> Expr:

@@ -1,8 +1,8 @@
 """Calls of NumPy functions on the host, with conversion of arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
-Invariant: writes of the function to an argument are written back. The memory of weft arrays is never exposed as
-writable.
+Invariant: writes of the function to an argument are written back. Only functions that write to their first argument, and
+do not keep it, get memory of a weft array that is writable.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from weft.dsl.arrays.random_arrays import drawing, note_draw
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, numpy_implementation
 from weft.dsl.immediate.host_values import values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import is_few
-from weft.fusion import cast, current_epoch
+from weft.fusion import cast, current_epoch, realise, recording
 from weft.runtime import IMMEDIATE, LaunchNote, Listening, launch_heard
 
 # Modules whose functions do not write to their arguments.
@@ -177,15 +177,11 @@ def call_numpy(
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
     in_place = name in WRITERS or (name == "nan_to_num" and options.get("copy") is False)
-    if in_place and arguments and isinstance(arguments[0], Array):
-        target, *others = arguments
-        if (values := writable_values(target) if type(target) is Array and name in WRITERS else None) is not None:
-            result = function(values, *to_host(others, None, taken), **to_host(options, None, taken))
-            write_back(target, values)
-            return taken(result)
-        host_arguments = [to_host(target, written), *to_host(others, None, taken)]
-    else:
-        host_arguments = list(to_host(arguments, None, taken))
+    first = arguments[0] if in_place and arguments and isinstance(arguments[0], Array) else None
+    memory = _memory_for_write(first) if name in WRITERS and type(first) is Array else None
+    host_arguments = list(to_host(arguments if memory is None else (memory, *arguments[1:]), None, taken))
+    if first is not None and memory is None:
+        host_arguments[0] = to_host(first, written)
     # (The host arrays are weft's memory, which only weft may write to.)
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
     host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}
@@ -193,6 +189,8 @@ def call_numpy(
         result = _call_heard(name, partial(function, *host_arguments, **host_options), (*arguments, *options.values()))
     else:
         result = function(*host_arguments, **host_options)
+    if memory is not None:
+        write_back(first, memory)
     for array, host in written:
         write(array, cast(expr_of(convert(host)), array.dtype))
     if out is not None and (isinstance(out, Array) or out is result):
@@ -206,6 +204,15 @@ def call_numpy(
             return value
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
     return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
+
+
+def _memory_for_write(array: Array) -> np.ndarray | None:
+    """Return a NumPy array over an array's memory, to which a function may write, or None if only a copy is possible."""
+    if recording.held:
+        return None
+    if array._home is None and array._storage.device.name == "cpu":
+        realise(array._storage)
+    return writable_values(array)
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:

@@ -2,7 +2,8 @@
 
 In: the frame that executes an operation. Out: whether the frame belongs to a library. A library computes with NumPy,
 whose operations on small arrays are fastest if no operand is a weft array. Therefore new small arrays are NumPy arrays
-in a library. Invariant: no frame belongs to a library unless a program is redirected.
+in a library. In the program, native code returns NumPy arrays if they have few elements, as the program's creation
+functions do. Invariant: no frame belongs to a library unless a program is redirected.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 
 SLOTS = 256  # a power of two
 SHIFT = 5  # bits of an address that tell little
+OTHER, LIBRARY, PROGRAM = range(3)
 # For native code: whether a program is redirected. Then, for each slot, the address of a module's global names, and
-# whether the module belongs to a library.
+# whether the module belongs to a library, or to a program that does not use weft itself.
 CALLERS = array("q", [0] * (1 + 2 * SLOTS))
 _names: dict[int, dict[str, Any]] = {}  # by slot; kept alive, so that no other module has their address
 _programs: list[Callable[[FrameType], bool]] = []
@@ -44,11 +46,14 @@ def is_library(depth: int = 1, between: str = "") -> bool:
     names = frame.f_globals
     slot = 1 + 2 * ((id(names) >> SHIFT) % SLOTS)
     if CALLERS[slot] == id(names):
-        return bool(CALLERS[slot + 1])
-    found = not _programs[0](frame) and not _uses_weft(names)
+        return CALLERS[slot + 1] == LIBRARY
+    if _programs[0](frame):
+        found = OTHER if _imports_weft(names) else PROGRAM
+    else:
+        found = OTHER if _uses_weft(names) else LIBRARY
     if "__file__" in names:  # (the names of ``exec`` may hold large arrays)
-        CALLERS[slot], CALLERS[slot + 1], _names[slot] = id(names), int(found), names
-    return found
+        CALLERS[slot], CALLERS[slot + 1], _names[slot] = id(names), found, names
+    return found == LIBRARY
 
 
 def sees_numpy(depth: int = 1) -> bool:
@@ -59,9 +64,12 @@ def sees_numpy(depth: int = 1) -> bool:
     if is_library(depth + 1):
         return True
     frame = sys._getframe(depth)
-    return any(is_program(frame) for is_program in _programs) and not any(
-        issubclass(type(value), ModuleType) and _is_wefts(value.__name__) for value in tuple(frame.f_globals.values())
-    )
+    return any(is_program(frame) for is_program in _programs) and not _imports_weft(frame.f_globals)
+
+
+def _imports_weft(names: dict[str, Any]) -> bool:
+    """Return whether a module, given by its global names, has imported weft or a module of it."""
+    return any(issubclass(type(value), ModuleType) and _is_wefts(value.__name__) for value in tuple(names.values()))
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:

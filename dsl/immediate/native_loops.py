@@ -454,7 +454,7 @@ class _Loop(OperandText):
         t, known = self._t, self._known
         self._count_read()
         name = f"array.{result[1:]}"
-        self._branch_on_caller(f"{name}.caller", f"{name}.library", f"{name}.program", f"{name}.none")
+        self._branch_on_caller(f"{name}.caller", f"{name}.library", f"{name}.program", f"{name}.none", result)
         t.label(f"{name}.library")
         t.do(f"ret ptr {result}")
         t.label(f"{name}.program")

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from weft.dsl.functions.products import SHORT_SUM
 from weft.dsl.immediate.at_call import types_of
-from weft.dsl.immediate.callers import SHIFT, SLOTS
+from weft.dsl.immediate.callers import LIBRARY, PROGRAM, SHIFT, SLOTS
 from weft.dsl.immediate.native_objects_text import (
     BASE,
     C_ORDER,
@@ -433,11 +433,12 @@ class OperandText(ObjectText):
             self._increment_reference(value)
             self._set(array, f"Array.{name}", value)
 
-    def _branch_on_caller(self, name: str, library: str, own: str, failed: str) -> None:
+    def _branch_on_caller(self, name: str, library: str, own: str, failed: str, result: str = "") -> None:
         """Emit a branch on the caller of the operation: to `library` for a library, to `own` for the program.
 
-        For a module that is not in the table, the code calls a Python function. If this function raises an error,
-        branch to `failed`.
+        The code also branches to `library` if the NumPy array `result` has few elements and the program does not use
+        weft itself. For a module that is not in the table, the code calls a Python function. If this function raises
+        an error, branch to `failed`.
         """
         t, known = self._t, self._known
         callers, get = known["callers"], known["PyEval_GetGlobals"]
@@ -448,7 +449,14 @@ class OperandText(ObjectText):
         at = t.new(f"add i64 {t.new(f'shl i64 {slot}, 1')}, 1")
         t.branch(f"icmp eq i64 {t.load(callers, at)}, {names}", f"{name}.known", f"{name}.unknown")
         t.label(f"{name}.known")
-        t.branch(f"icmp eq i64 {t.load(callers, t.new(f'add i64 {at}, 1'))}, 0", own, library)
+        kind = t.load(callers, t.new(f"add i64 {at}, 1"))
+        t.branch(f"icmp eq i64 {kind}, {LIBRARY}", library, f"{name}.own" if result else own)
+        if result:
+            t.label(f"{name}.own")
+            t.branch(f"icmp eq i64 {kind}, {PROGRAM}", f"{name}.sized", own)
+            t.label(f"{name}.sized")
+            size = self._size(f"{name}.size", result)
+            t.branch(f"icmp sle i64 {t.new(f'mul i64 {size}, {size}')}, {self._limit}", library, own)
         t.label(f"{name}.unknown")
         judged = t.new(f"call ptr {known['PyObject_Vectorcall']}(ptr {known['is_library']}, ptr null, i64 0, ptr null)")
         self._check(judged, f"{name}.judged", failed)

@@ -25,7 +25,7 @@ class ResultText(IndexText):
         t, known = self._t, self._known
         t.branch(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")
         t.label("owner")
-        self._branch_on_caller("caller", "library", "program", "caller.failed")
+        self._branch_on_caller("caller", "library", "program", "caller.failed", result)
         t.label("library")
         self._return(result)
         t.label("caller.failed")

@@ -73,12 +73,16 @@ def _count(value: list[Any] | tuple[Any, ...]) -> int:
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
 
-def _has_own(values: Iterable[Any]) -> bool:
+# Depth of nested sequences, from which NumPy makes arrays, that are searched for weft arrays. (A list may contain itself.)
+_DEPTH = 64
+
+
+def _has_own(values: Iterable[Any], depth: int = _DEPTH) -> bool:
     """Return whether any value, or any item of a nested sequence, is a weft array."""
     for value in values:
         kind = type(value)
         if kind is list or kind is tuple:
-            if not NUMBERS.issuperset(map(type, value)) and _has_own(value):
+            if depth and not NUMBERS.issuperset(map(type, value)) and _has_own(value, depth - 1):
                 return True
         elif isinstance(value, Array):
             return True
@@ -96,13 +100,23 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
     return type(first) in _SEQUENCES and len(first) > 0 and type(first[0]) is Array  # type: ignore[index,arg-type]
 
 
-def _stack_few(function: Callable[..., Any], values: Any) -> Any:
-    """Stack the items of a list or tuple that contains small weft arrays. Return `MISSED` if the result is not small."""
-    found: list[tuple[np.ndarray, Array]] = []
-    given = to_host_if_small(values, found, IMMEDIATE[0]) if type(values) in (list, tuple) else MISSED
-    if given is MISSED or sum(each.size for each, _ in found) > IMMEDIATE[0]:
-        return MISSED
-    return from_numpy_result(function(given), found[0][1].device)
+def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that stacks small weft arrays in a list or tuple, and calls `decide` for all other arguments.
+
+    A result with few elements is a NumPy array, as that of any function that creates an array.
+    """
+
+    def stack(*arguments: Any, **options: Any) -> Any:
+        if options or len(arguments) != 1 or not IMMEDIATE[0] or not _has_own(arguments):
+            return decide(*arguments, **options)
+        found: list[tuple[np.ndarray, Array]] = []
+        given = to_host_if_small(arguments[0], found, IMMEDIATE[0]) if type(arguments[0]) in _SEQUENCES else MISSED
+        if given is MISSED or sum([each.size for each, _ in found]) > IMMEDIATE[0]:
+            return decide(*arguments)
+        made = function(given)
+        return made if is_few(made.size) else from_numpy_result(made, found[0][1].device)
+
+    return stack
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
@@ -250,7 +264,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
             return found
         return found if kind is MemoryEffect.COMPUTE and found.size <= limit else take(found, 1)
 
-    return call
+    return _stacker(wrapped, call) if getattr(wrapped, "__name__", "") in _STACKED else call
 
 
 def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -> bool:
@@ -317,8 +331,6 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
         if type(target) is tuple and len(target) == 1:
             target = target[0]
         if _has_own(given):
-            if name in _STACKED and len(given) == 1 and (stacked := _stack_few(wrapped, arguments[0])) is not MISSED:
-                return stacked
             return (wrapped if kind is MemoryEffect.WRITE and type(target) is np.ndarray else own)(
                 *arguments, **options
             )

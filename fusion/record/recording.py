@@ -276,7 +276,11 @@ def _work(node: Expr) -> int:
     """Return the number of elements that an operation reads or writes."""
     if node.kind in ("update", "scatter"):
         return node.operands[1].size
-    return node.size if node.kind in ("map", "gather") else max([node.size, *[each.size for each in node.operands]])
+    return (
+        node.size
+        if node.kind in ("map", "gather", "view")
+        else max([node.size, *[each.size for each in node.operands]])
+    )
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:

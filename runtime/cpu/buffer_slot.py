@@ -9,8 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 
-import numpy as np
-
 from weft.runtime.cpu.loader import link_symbols
 from weft.runtime.cpu.native import TYPE, immortal, native_object, python_function, words_with_code
 from weft.runtime.llvm_files import read_llvm
@@ -22,7 +20,7 @@ _FUNCTIONS = ("PyObject_GetBuffer", "Py_IncRef")
 # counter of requests; Python's functions; the slot function that this one replaces.
 _WORDS = ("KIND", "HOME", "TRUE", "COUNTER", "GET", "HOLD", "BEFORE")
 _TABLE = (ctypes.c_int64 * len(_WORDS))()
-words_with_code.append(np.frombuffer(memoryview(_TABLE), np.int64))
+words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int) -> None:

@@ -171,8 +171,8 @@ def compile_optimized(entry: str, text: str, symbols: tuple[str, ...], processor
         cache.put(key, ObjectCode("object", entry, _compile(text, True, processor), "host", (), symbols))
 
 
-# Arrays from which addresses of native functions are read at each call.
-words_with_code: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+# Addresses and lengths of arrays of words from which addresses of native functions are read at each call.
+words_with_code: list[tuple[int, int]] = []
 
 
 def _exchange_code(entry: str, text: str, _: None) -> None:
@@ -183,8 +183,15 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
         return
     old, new = obtain_native(entry, text).address, _load(better)
     immortal(new.memory)
-    for words in words_with_code:
-        words[words == old] = new.address
+    for address, length in words_with_code:
+        _exchange(address, length, old, new.address)
+
+
+def _exchange(address: int, length: int, old: int, new: int) -> None:
+    """Replace a value in an array of words."""
+    words: Any = (ctypes.c_int64 * length).from_address(address)
+    values = np.frombuffer(words, np.int64)
+    values[values == old] = new
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
@@ -275,19 +282,18 @@ class Builtin:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
         self.call: Callable[..., Any] = make(ctypes.addressof(self._method), table, None)
-        words_with_code.extend((self._words(), np.frombuffer(memoryview(self._method), np.int64)))
+        method = ctypes.addressof(self._method), ctypes.sizeof(_MethodDefinition) // 8
+        words_with_code.extend((self._words(), method))
         immortal(self)  # holders of the function may call it, even if another thread has created a second builtin
 
     def exchange(self, old: object, new: object) -> None:
         """Replace an object that the native function uses."""
-        words = self._words()
         self._objects = (*self._objects, new)  # (the old object may be in use)
-        words[words == id(old)] = id(new)
+        _exchange(*self._words(), id(old), id(new))
 
-    def _words(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        begin = id(self.table) + bytes.__basicsize__ - 1
-        words = (ctypes.c_int64 * (len(self.table) // 8)).from_address(begin)
-        return np.frombuffer(memoryview(words), np.int64)
+    def _words(self) -> tuple[int, int]:
+        """Return the address and the number of the words in the table."""
+        return id(self.table) + bytes.__basicsize__ - 1, len(self.table) // 8
 
     def method(self) -> Any:
         """Return the function as a method. The instance is passed as the first argument."""

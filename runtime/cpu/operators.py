@@ -53,7 +53,7 @@ _free = [
     iter(range(end - room, end)) for end, (*_, room) in zip(accumulate(way[-1] for way in _WAYS), _WAYS, strict=True)
 ]
 _TABLE = (ctypes.c_int64 * (_FIRST + _EACH * _MOST))()
-words_with_code.append(np.frombuffer(memoryview(_TABLE), np.int64))
+words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:

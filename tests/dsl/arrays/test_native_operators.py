@@ -298,7 +298,7 @@ def test_numbers_beyond_the_loop_of_a_slot() -> None:
 
 def test_what_an_operator_does_not_take() -> None:
     x = wf.asarray(np.arange(4.0))
-    with pytest.raises(TypeError, match="unsupported operand"):
+    with pytest.raises(TypeError, match="did not contain a loop"):
         x + "text"
     with pytest.raises(TypeError, match="unsupported operand"):
         None - x  # type: ignore[operator]

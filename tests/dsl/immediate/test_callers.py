@@ -86,8 +86,20 @@ def test_new_small_arrays_of_a_library_are_numpys(expression: str) -> None:
         apply = function(file, expression)
         for _ in range(3):  # (code is compiled at the first call)
             found = apply(wf.asarray(x), wf.asarray(y))
-        assert type(found) is kind, file
+        assert type(found) is kind or (file == PROGRAM and found.size <= 128), file
         np.testing.assert_array_equal(np.asarray(found), wanted, strict=True)
+
+
+@pytest.mark.parametrize("expression", ["x[:5] + 1", "x.T @ y", "x.sum(axis=0)", "x[np.array([1, 5])]", "-x[:, 2][:9]"])
+def test_results_with_few_elements_are_numpys_in_a_program_that_does_not_import_weft(expression: str) -> None:
+    x, y = (wf.asarray(each) for each in arrays())
+    apply, uses = function(PROGRAM, expression), function(PROGRAM, expression)
+    uses.__globals__["wf"] = wf
+    for _ in range(3):  # (the first call asks for the kind of the module)
+        found, own = apply(x, y), uses(x, y)
+    assert type(found) is np.ndarray and isinstance(own, Array)
+    np.testing.assert_array_equal(found, np.asarray(own), strict=True)
+    assert isinstance(apply(wf.asarray(arrays()[0]), y), np.ndarray)
 
 
 @pytest.mark.parametrize("expression", VIEWS)
