@@ -259,6 +259,6 @@ def thread_count() -> int:
 # The setting `immediate` as a word that native code reads at every call.
 IMMEDIATE = array("q", [setting("immediate")])
 # Number of random numbers below which no method of a generator is faster in native code.
-LEAST = 1 << 11
+LEAST = 1 << 13
 # Number of calls between two checks whether native code should replace a Python function.
 BETWEEN = 500

@@ -44,9 +44,9 @@ _FLAGS = {
         "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)",
     ),
     "aarch64": (
-        'call void asm sideeffect "mrs x9, fpsr\\0Astr x9, [$0]", "r,~{x9},~{memory}"(ptr %flags)',
-        'call void asm sideeffect "ldr x9, [$0]\\0Amsr fpsr, x9", "r,~{x9},~{memory}"(ptr %flags)',
-        "",
+        "%raised = call i64 @llvm.aarch64.get.fpsr()\nstore i64 %raised, ptr %flags",
+        "%before = load i64, ptr %flags\ncall void @llvm.aarch64.set.fpsr(i64 %before)",
+        "declare i64 @llvm.aarch64.get.fpsr()\ndeclare void @llvm.aarch64.set.fpsr(i64)",
     ),
 }
 _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}

@@ -1,0 +1,27 @@
+"""The inner loops of ufuncs compile for every machine that the platform check accepts."""
+
+from __future__ import annotations
+
+import platform
+
+import llvmlite.binding as llvm
+import pytest
+
+from weft.runtime.cpu import ufuncs
+
+TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu"}
+# instructions that write the floating-point flags
+RESTORED = {"x86_64": "ldmxcsr", "aarch64": "msr\tFPSR"}
+
+
+@pytest.mark.parametrize("machine", TRIPLES)
+@pytest.mark.parametrize("entry", ["weft_map_loop", "weft_fold_loop"])
+def test_loops_restore_the_flags_on_every_machine(entry: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    text = ufuncs._map_text(entry) if entry == "weft_map_loop" else ufuncs._reduction_text(entry)
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    code = llvm.Target.from_triple(TRIPLES[machine]).create_target_machine(opt=2).emit_assembly(module)
+    assert RESTORED[machine] in code
