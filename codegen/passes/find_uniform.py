@@ -2,8 +2,9 @@
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
-the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid. A load
-from shared or global memory is uniform if its address is, because a read during another thread's write is a data race.
+the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid, and
+pointers to shared memory differ. A load from shared or global memory is uniform if its address is, because a read
+during another thread's write is a data race.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from weft.codegen.passes.index_steps import program_order
 
 # Operations whose results differ between threads even for uniform operands.
 _OWN = frozenset({"thread_index", "lane_index", "atomic", "atomic_cas", "call", "clock", "assembly", *SYNCHRONIZATION})
+# Operations whose results differ between the blocks of a grid.
+_OF_BLOCK = frozenset({"block_index", "shared", "dynamic_shared"})
 Causes = tuple[Operation, ...]
 _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give all threads the same result
 
@@ -58,7 +61,7 @@ class Uniformity:
 def find_uniform(kernel: Kernel) -> Uniformity:
     """Find the values that may differ between threads, and the divergent operations, by iteration to a fixed point."""
     found = Uniformity(exit=_exit(kernel))
-    own = _OWN | {"block_index"} if kernel.attributes.get("in_step") == "grid" else _OWN
+    own = _OWN | _OF_BLOCK if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):
         if operation.opcode == "local":
             found.roots[operation.results[0]] = operation.results[0]

@@ -10,7 +10,7 @@ passing between them, or cheap to recompute.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Value
 from weft.codegen.ops import find_op
@@ -21,7 +21,7 @@ from weft.codegen.passes.thread_steps import innermost_axis
 
 # Synchronization points at which runs can be split. Warp operations qualify only if their mask names all lanes.
 _BLOCK = frozenset({"barrier", "barrier_vote"})
-_WARP = frozenset({"warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
+WARP = frozenset({"warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
 # Besides the op table: operations that depend only on their operands.
 _PURE = frozenset(
     {"constant", "cast", "offset", "reinterpret", "shared", "dynamic_shared", "table", "block_index", "block_size"}
@@ -123,8 +123,10 @@ class BarrierSplit:
 
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
     """Split a kernel into steps. Return None if threads may diverge at a synchronization point."""
-    uniform = find_uniform(kernel)
-    if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
+    uniform = of_block = find_uniform(kernel)
+    if kernel.attributes.get("in_step") == "grid":
+        of_block = find_uniform(replace(kernel, attributes={**kernel.attributes, "in_step": "block"}))
+    if not all(_can_split_at(o, of_block, kernel) for o in program_order(kernel.body.operations)):
         return None
     axis = innermost_axis(kernel, uniform)
     loops = find_common_loops(kernel, uniform, axis)
@@ -143,9 +145,9 @@ def is_pure(operation: Operation) -> bool:
 def _can_split_at(o: Operation, uniform: Uniformity, kernel: Kernel) -> bool:
     if o.opcode not in SYNCHRONIZATION:
         return True
-    if o.opcode not in _BLOCK | _WARP or (o.opcode in _BLOCK and o in uniform.apart):
+    if o.opcode not in _BLOCK | WARP or (o.opcode in _BLOCK and o in uniform.apart):
         return False
-    if o.opcode in _WARP and o.opcode != "shuffle_xor":
+    if o.opcode in WARP and o.opcode != "shuffle_xor":
         return _is_full(o.operands[0], kernel)
     return True
 
