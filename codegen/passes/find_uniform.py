@@ -103,29 +103,31 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
                 visit(region, (*around, (o, k)))
 
     visit(body, ())
+    reads: dict[Block, set[Value]] = {}
+    variables_read_first(body, reads)
     homes: dict[Value, frozenset[Operation]] = {}
     for variable, paths in accesses.items():
         if variable in other or not paths:
             continue
         shared = [step for step, *rest in zip(*paths, strict=False) if all(step == r for r in rest)]
         # the value that an earlier execution left may differ: the branch must write before it reads
-        homes[variable] = frozenset(
-            o for o, k in shared if o.opcode == "if" and writes_first(o.regions[k], variable, set())
-        )
+        homes[variable] = frozenset(o for o, k in shared if o.opcode == "if" and variable not in reads[o.regions[k]])
     return homes
 
 
-def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
-    """Return whether a store precedes each load of a variable in a block. Variables in `written` are already stored."""
-    written = set(written)
+def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
+    """Return the pointers that a block loads without a preceding store in this block. Add those of all regions to
+    `found`."""
+    written: set[Value] = set()
+    read = found[block] = set()
     for o in block.operations:
-        if o.opcode == "load" and o.operands[0] is variable and variable not in written:
-            return False
-        if o.opcode == "store" and o.operands[0] is variable:
-            written.add(variable)
-        if not all(writes_first(region, variable, written) for region in o.regions):
-            return False
-    return True
+        if o.opcode == "load" and o.operands[0] not in written:
+            read.add(o.operands[0])
+        elif o.opcode == "store":
+            written.add(o.operands[0])
+        for region in o.regions:
+            read |= variables_read_first(region, found) - written
+    return read
 
 
 class _Walk:

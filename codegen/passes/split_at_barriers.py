@@ -98,6 +98,8 @@ class BarrierSplit:
     kept: set[Value] = field(default_factory=set)
     single: set[Value] = field(default_factory=set)
     places: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
+    # run -> the first operation that accesses each thread-local variable
+    _first: dict[Run, dict[Value, Operation]] = field(default_factory=dict)
 
     def runs(self) -> list[Run]:
         """Return all runs of the kernel."""
@@ -115,10 +117,13 @@ class BarrierSplit:
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
         """Return whether a run starts its accesses to a variable with an unconditional store, or has no accesses to it."""
-        for o in run.operations:
-            if any(self.uniform.roots.get(v) is root for inner in program_order([o]) for v in inner.operands):
-                return o.opcode == "store"
-        return True
+        if run not in self._first:
+            first = self._first[run] = {}
+            for o in run.operations:
+                for value in (v for inner in program_order([o]) for v in inner.operands):
+                    if value in self.uniform.roots:
+                        first.setdefault(self.uniform.roots[value], o)
+        return root not in self._first[run] or self._first[run][root].opcode == "store"
 
 
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
