@@ -116,6 +116,13 @@ class GridDialect(HostDialect):
             elif operation.opcode == "dynamic_shared" and not self.dynamic:
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
 
+    def bind_shared(self, emitter: Emitter, operation: Operation, address: str) -> None:
+        """Set the address of shared memory, which `operation` returns, for the following code."""
+        if operation.opcode == "dynamic_shared":
+            self.dynamic = address
+        else:
+            emitter.set(operation, Item(address))
+
     def notes(self, operation: Operation) -> str:
         """Return metadata that states that a memory access is independent of the accesses of other threads.
 

@@ -21,6 +21,7 @@ from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_barriers import BarrierEmitter
 from weft.codegen.passes.find_guards import Bound, GuardFinder
 from weft.codegen.passes.find_merged_axis import can_merge_blocks
+from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
 
@@ -33,8 +34,11 @@ class SplitEmitter(BarrierEmitter):
 
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect, split)
-        self.merges = self.merges_blocks()
-        self.guards = GuardFinder(kernel, split, split.axis if self.merges else None)
+        self.blocks = "%begin", "%end"  # the blocks that run in step, or those of the call
+        self.merges = False  # whether adjacent blocks run as one block in the open run
+        if not self.grid_in_step and len(split.runs()) == 1:
+            self.merges = self.merges_blocks(split.runs()[0])
+        self.guards = GuardFinder(kernel, split)
         self.settled: dict[Value, bool] = {}  # comparisons whose results are the same in all threads of the open run
 
         self.span = ("0", "0")  # with merged blocks: the first position along the axis, and the one after the last
@@ -45,7 +49,8 @@ class SplitEmitter(BarrierEmitter):
         """Emit the entry function and everything that it calls or uses."""
         dialect = self.dialect
         dialect.begin(self)
-        dialect.reserve_shared(self)
+        if not self.grid_in_step:
+            dialect.reserve_shared(self)
         self.metadata += [
             "!1 = distinct !{}",
             '!2 = !{!"llvm.loop.parallel_accesses", !1}',
@@ -55,25 +60,21 @@ class SplitEmitter(BarrierEmitter):
         plane = self.line(f"mul nuw nsw i64 {sizes[0]}, {sizes[1]}")
         self.block_threads = self.threads = self.line(f"mul nuw nsw i64 {plane}, {sizes[2]}")
         if self.grid_in_step:
-            blocks = self.line("sub nuw nsw i64 %end, %begin")
-            self.threads = self.line(f"mul nuw nsw i64 {blocks}, {self.threads}")
+            self.reserve_shared_arrays()
         at = len(self.lines)
         self.lines.append("")
         if self.split.uniform.returns and any(run.late for run in self.split.runs()):
             self.gone = self.array(1)
         dialect.poll_interrupts(self)
-        if self.grid_in_step:
+        with self.next_group() if self.grid_in_step else self.next_block(self.merges) as block:
+            self.block_number = block
+            if dialect.target.schedule is not None and not self.grid_in_step:
+                self.poison_shared()
             self.emit_threads()
-        else:
-            with self.next_block() as block:
-                self.block_number = block
-                if dialect.target.schedule is not None:
-                    self.poison_shared()
-                self.emit_threads()
         if self.sites:
             self.do("br label %ends")
             self.start_label("ends")
-        if self.arrays:
+        if self.arrays or self.shared:
             self.declare("free", "void", ["ptr"])
             self.do("call void @free(ptr %arena)")
             dialect.symbols |= {"malloc", "free"}
@@ -83,7 +84,7 @@ class SplitEmitter(BarrierEmitter):
         return self.text()
 
     def emit_threads(self) -> None:
-        """Emit the kernel's body for the threads that run in lockstep: the threads of one block, or of all blocks."""
+        """Emit the kernel's body for the threads that run in lockstep: the threads of a block, or of a group of blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -91,33 +92,67 @@ class SplitEmitter(BarrierEmitter):
         self.polls.count(BLOCK)
 
     @contextmanager
-    def next_block(self) -> Iterator[str]:
-        """Context manager that emits a loop over blocks, sets the block indices, and yields the number of a block."""
+    def next_group(self) -> Iterator[str]:
+        """Context manager that emits a loop over groups of blocks, and yields the number of the first block."""
+        with range_loop(self, "i64", "%begin", "%end", step=lambda: "%group") as first:
+            behind = self.line(f"add nuw nsw i64 {first}, %group")
+            end = self.call("llvm.umin.i64", "i64", [("i64", behind), ("i64", "%end")])
+            self.blocks = first, end
+            count = self.line(f"sub nuw nsw i64 {end}, {first}")
+            self.threads = self.line(f"mul nuw nsw i64 {count}, {self.block_threads}")
+            yield first
+
+    @contextmanager
+    def next_block(self, merges: bool) -> Iterator[str]:
+        """Context manager that emits a loop over blocks, sets the block indices, and yields the number of a block.
+
+        `merges`: whether adjacent blocks run as one block.
+        """
         count = "1"
-        with range_loop(self, "i64", "%begin", "%end", step=lambda: count) as block:
+        with range_loop(self, "i64", *self.blocks, step=lambda: count) as block:
             self.dialect.set_block_indices(self, block, self.split.axis)
-            if self.merges:
+            if merges:
                 count = self.merge_blocks(block)
             yield block
 
-    def merges_blocks(self) -> bool:
-        """Return whether adjacent blocks run as one block. The threads of a block then need no memory of their own.
+    def merges_blocks(self, run: Run) -> bool:
+        """Return whether adjacent blocks can execute a run as one block.
 
-        Blocks with long strides remain blocks, which reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
+        If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks with
+        long strides remain blocks, which reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
         """
         kernel, split = self.kernel, self.split
-        runs = split.runs()
-        alone = len(runs) == 1 and not runs[0].again and not split.kept and not split.crossing
         user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None
-        if not user or not alone or self.grid_in_step or not can_merge_blocks(kernel, split.axis):
+        if not user or run.branch is not None:
             return False
-        strides = self.steps.strides(runs[0].everything())
+        if self.grid_in_step:
+            operations = [*self.recomputed(run), *run.everything()]
+        elif run.again or split.kept or split.crossing:
+            return False
+        else:
+            operations = list(program_order(kernel.body.operations))
+        if not can_merge_blocks(kernel, operations, split.axis):
+            return False
+        strides = self.steps.strides(run.everything())
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
+
+    def recomputed(self, run: Run) -> list[Operation]:
+        """Return the operations of other runs that a run executes again, because it uses their results."""
+        found: dict[Operation, None] = {}
+        stack = [v for o in run.everything() for v in o.operands]
+        while stack:
+            value = stack.pop()
+            maker = self.split.maker.get(value)
+            if maker is not None and maker not in found and value not in self.split.crossing:
+                found[maker] = None
+                stack += maker.operands
+        return list(found)
 
     def merge_blocks(self, block: str) -> str:
         """Emit the number of blocks from `block` on, along the axis of the innermost loop, that run as one block.
 
-        The block index along this axis becomes 0, and the thread index becomes the position in the grid.
+        The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
+        step, only those with one axis are merged, so that the threads keep their numbers.
         """
         axis, kind = self.split.axis, scalar_type(self.kernel.index_dtype)
         numbers = self.dialect.numbers
@@ -126,9 +161,12 @@ class SplitEmitter(BarrierEmitter):
             for text in (numbers[name, axis] for name in ("block_index", "grid_size", "block_size"))
         )
         most = self.line(f"add i64 {self.line(f'udiv i64 {MOST_MERGED}, {size}')}, 1")
-        count = self.line(f"sub nuw nsw i64 %end, {block}")
+        count = self.line(f"sub nuw nsw i64 {self.blocks[1]}, {block}")
         for other in (self.line(f"sub nuw nsw i64 {extent}, {first}"), most):
             count = self.call("llvm.umin.i64", "i64", [("i64", count), ("i64", other)])
+        if self.grid_in_step:
+            flat = self.line(f"icmp eq i64 {self.block_threads}, {size}")
+            count = self.line(f"select i1 {flat}, i64 {count}, i64 1")
         ends = (first, self.line(f"add nuw nsw i64 {first}, {count}"))
         start, stop = (self.dialect.narrow(self, self.line(f"mul nuw nsw i64 {n}, {size}"), kind) for n in ends)
         self.span = start, stop
@@ -141,18 +179,29 @@ class SplitEmitter(BarrierEmitter):
 
         Threads outside `bounds` are skipped.
         """
-        with self.next_block() if self.grid_in_step else nullcontext("") as block:
-            before = ""
-            if block:
-                before = self.line(
-                    f"mul nuw nsw i64 {self.line(f'sub nuw nsw i64 {block}, %begin')}, {self.block_threads}"
-                )
+        with self.next_block(self.merges) if self.grid_in_step else nullcontext("") as block:
+            before = self.threads_before(block) if block else ""
             limits = self.limits_of(bounds) if bounds or self.merges else None
             with thread_loops(self, self.dialect, self.split.axis, independent, limits) as linear:
                 if self.kernel.index_dtype.itemsize < 8:
                     linear = self.line(f"zext nneg i32 {linear} to i64")
-                self.linear = self.line(f"add nuw nsw i64 {before}, {linear}") if block else linear
+                self.linear = self.line(f"add nsw i64 {before}, {linear}") if block else linear
                 yield
+
+    def threads_before(self, block: str) -> str:
+        """Emit the difference between a thread's number among the threads in step, and its position in the loops."""
+        number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
+        for operation, array, size in self.shared:
+            place = self.line(f"mul nuw nsw i64 {number}, {size}")
+            address = self.line(f"getelementptr inbounds i8, ptr {array}, i64 {place}")
+            self.dialect.bind_shared(self, operation, address)
+        before = self.line(f"mul nuw nsw i64 {number}, {self.block_threads}")
+        if not self.merges:
+            return before
+        start = self.span[0]
+        if self.kernel.index_dtype.itemsize < 8:
+            start = self.line(f"zext nneg i32 {start} to i64")
+        return self.line(f"sub nsw i64 {before}, {start}")
 
     def limits_of(self, bounds: list[Bound]) -> Range:
         """Return a function that emits the range of the thread indices along an axis."""
@@ -286,6 +335,9 @@ class SplitEmitter(BarrierEmitter):
                 self.clear_masks(operation)
         arrays = [root for root in self.split.touched(run) if root not in self.split.single]
         independent = self.steps.have_simple_strides(run.everything(), arrays)
+        if self.grid_in_step:
+            self.merges = self.merges_blocks(run)
+        self.guards.merged = self.split.axis if self.merges else None
         guards = self.guards.find(run, exits=bool(self.gone))
         self.settled = guards.settled
         with self.each_thread(independent, guards.bounds):

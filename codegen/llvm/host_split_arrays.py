@@ -2,6 +2,9 @@
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.
+
+Blocks that run in step form groups. The arrays and the shared memory of a group fit in the L2 cache. If a kernel has
+neither, all blocks of a call form one group.
 """
 
 from __future__ import annotations
@@ -9,9 +12,10 @@ from __future__ import annotations
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Emitter, memory_type
 from weft.codegen.llvm.host_grid import GROUP, GridDialect
-from weft.codegen.passes.split_at_barriers import BarrierSplit, Branch
+from weft.codegen.passes.split_at_barriers import WARP, BarrierSplit, Branch
 from weft.codegen.passes.thread_steps import ThreadSteps
 
+IN_CACHE = 1 << 17  # bytes of the arrays and the shared memory of a group of blocks
 NOTE = f", !llvm.access.group {GROUP}"
 
 
@@ -32,9 +36,10 @@ class ArrayEmitter(Emitter):
         self.split = split
         self.steps = ThreadSteps(kernel, split.uniform, split.axis)
         self.grid_in_step = kernel.attributes.get("in_step") == "grid"
-        self.threads = ""  # number of threads that run in step: in a block, or in all blocks of the call, i64
+        self.threads = ""  # number of threads that run in step: in a block, or in a group of blocks, i64
         self.block_threads = ""  # number of threads in a block, i64
         self.arrays: list[tuple[str, int]] = []  # name, bytes per thread
+        self.shared: list[tuple[Operation, str, str]] = []  # of blocks in step: operation, array, bytes per block
         self.kept: dict[Value, str] = {}  # value or `local` -> its array
         self.contributions: dict[Operation, str] = {}  # synchronization point -> array of the threads' contributions
         self.stored_results: dict[
@@ -55,18 +60,57 @@ class ArrayEmitter(Emitter):
         return name
 
     def _arena(self) -> str:
-        if not self.arrays:
-            return ""
-        self.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
-        lines = [f"%many.up = add nuw nsw i64 {self.threads}, 63", "%many = and i64 %many.up, -64"]
-        total = sum(size for _, size in self.arrays)
-        lines += [f"%arena.bytes = mul nuw nsw i64 %many, {total}", "%arena = call ptr @malloc(i64 %arena.bytes)"]
-        before = 0
-        for name, size in self.arrays:
-            lines.append(f"{name}.at = mul nuw nsw i64 %many, {before}")
-            lines.append(f"{name} = getelementptr inbounds i8, ptr %arena, i64 {name}.at")
-            before += size
-        return "\n".join(f"  {line}" for line in lines)
+        """Return the code that allocates the arrays. It computes the size of a group if blocks run in step."""
+        before, self.lines = self.lines, []
+        threads = self._group() if self.grid_in_step else self.threads
+        if self.arrays or self.shared:
+            self.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
+            many = self.line(f"and i64 {self.line(f'add nuw nsw i64 {threads}, 63')}, -64")
+            parts = [(name, self.line(f"mul nuw nsw i64 {many}, {size}")) for name, size in self.arrays]
+            parts += [(name, self.line(f"mul nuw nsw i64 %group, {size}")) for _, name, size in self.shared]
+            ends = ["63"]
+            for _, size in parts:
+                ends.append(self.line(f"add nuw nsw i64 {ends[-1]}, {size}"))
+            self.do(f"%arena = call ptr @malloc(i64 {ends[-1]})")
+            address = self.line("ptrtoint ptr %arena to i64")
+            for (name, _), end in zip(parts, ends, strict=False):
+                start = self.line(f"and i64 {self.line(f'add i64 {address}, {end}')}, -64")
+                offset = self.line(f"sub nuw nsw i64 {start}, {address}")
+                self.do(f"{name} = getelementptr inbounds i8, ptr %arena, i64 {offset}")
+        text, self.lines = "\n".join(self.lines), before
+        return text
+
+    def _group(self) -> str:
+        """Emit the number of blocks in a group, and return the number of their threads.
+
+        A group is a single block if a warp could contain threads of two blocks.
+        """
+        blocks = self.line("sub nuw nsw i64 %end, %begin")
+        total = self.line(f"mul nuw nsw i64 {self.block_threads}, {sum(size for _, size in self.arrays)}")
+        for _, _, size in self.shared:
+            total = self.line(f"add nuw nsw i64 {total}, {size}")
+        fits = self.line(f"udiv i64 {IN_CACHE}, {self.call('llvm.umax.i64', 'i64', [('i64', total), ('i64', '1')])}")
+        if self.split.strict or any(o.opcode in WARP for o in self.kernel.walk()):
+            whole = self.line(f"icmp eq i64 {self.line(f'and i64 {self.block_threads}, 31')}, 0")
+            fits = self.line(f"select i1 {whole}, i64 {fits}, i64 1")
+        fits = self.call("llvm.umax.i64", "i64", [("i64", fits), ("i64", "1")])
+        if not (self.arrays or self.shared):
+            fits = blocks
+        self.do(f"%group = call i64 @llvm.umin.i64(i64 {fits}, i64 {blocks})")
+        self.declare("llvm.umin.i64", "i64", ["i64", "i64"])
+        return self.line(f"mul nuw nsw i64 %group, {self.block_threads}")
+
+    def reserve_shared_arrays(self) -> None:
+        """Reserve shared memory for each block of a group."""
+        for o in self.kernel.walk():
+            if o.opcode == "shared":
+                self.dialect.shared.append(o)
+                size = str(-(-o.attributes["count"] * self.element_type(o.results[0]).itemsize // 64) * 64)
+            elif o.opcode == "dynamic_shared" and all(other.opcode != o.opcode for other, _, _ in self.shared):
+                size = self.line(f"and i64 {self.line(f'add nuw nsw i64 {self.dialect.shared_bytes}, 63')}, -64")
+            else:
+                continue
+            self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
         """Return the address of the element of thread `number` in an array, by default of the current thread."""

@@ -124,7 +124,12 @@ class BarrierEmitter(ArrayEmitter):
             )
             self.do(f"br i1 {both}, label %fault{number}, label %whole{number}")
             self.start_label(f"fault{number}")
-            for word, text in enumerate(("1", self.block_number, waits, str(place), passes, "-1")):
+            block = self.block_number
+            if self.grid_in_step:
+                inside = self.line(f"udiv i64 {waits}, {self.block_threads}")
+                block = self.line(f"add nuw nsw i64 {block}, {inside}")
+                waits, passes = (self.line(f"urem i64 {lane}, {self.block_threads}") for lane in (waits, passes))
+            for word, text in enumerate(("1", block, waits, str(place), passes, "-1")):
                 spot = self.line(f"getelementptr inbounds i64, ptr {fault}, i64 {word}")
                 self.do(f"store i64 {text}, ptr {spot}, align 8")
             self.do("br label %ends")

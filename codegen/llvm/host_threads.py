@@ -6,6 +6,7 @@ and the locations of its synchronization points. This module is imported only fo
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from weft.codegen.kernel_ir.operation import Kernel
@@ -27,10 +28,11 @@ def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str
     """
     ready = unwrap_indices(forward_variables(ready))
     if not (ready.attributes.get("trace") or target.backward):
-        shared = mark_addresses(store_branch_results(share_strides(ready)))
-        if (split := split_at_barriers(shared)) is not None:
-            text, symbols, sites = emit_split(shared, target, split)
-            return text, symbols, _launch(sites, strided="in_step" in shared.attributes)
+        for form in chain(share_strides(ready), [ready]):
+            kernel = mark_addresses(store_branch_results(form))
+            if (split := split_at_barriers(kernel)) is not None:
+                text, symbols, sites = emit_split(kernel, target, split)
+                return text, symbols, _launch(sites, strided="in_step" in kernel.attributes)
     text, symbols, sites = emit_coroutines(mark_addresses(store_branch_results(ready)), target)
     return text, symbols, _launch(sites)
 

@@ -7,6 +7,7 @@ the loops around them.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -39,6 +40,7 @@ class Merge:
 
 
 Content = Value | Merge
+Held = ChainMap[Value, Content]  # variable -> its contents; the first map is that of the innermost branch
 
 
 class Implications:
@@ -57,9 +59,9 @@ class Implications:
             for k, value in enumerate(o.operands):
                 if k or o.opcode not in ("load", "store"):
                     self._variables.discard(value)
-        self._follow(kernel.body.operations, {})
+        self._follow(kernel.body.operations, ChainMap())
 
-    def _follow(self, operations: Iterable[Operation], held: dict[Value, Content]) -> bool:
+    def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
         """Find the contents of variables at their loads. Return whether the end of the operations is reached."""
         for o in operations:
             if o.opcode == "leave":
@@ -79,20 +81,20 @@ class Implications:
                 self._forget(o, held)
         return True
 
-    def _follow_branch(self, o: Operation, held: dict[Value, Content]) -> None:
+    def _follow_branch(self, o: Operation, held: Held) -> None:
         ends = []
         for region in o.regions:
-            inner = dict(held)
+            inner = held.new_child()
             if self._follow(region.operations, inner):
                 ends.append(inner)
-        for variable in {v for end in ends for v in end}:
+        for variable in {v for end in ends for v in end.maps[0]}:
             contents = [end.get(variable) or held.setdefault(variable, Merge()) for end in ends]
             if len(contents) == 1 or contents[0] is contents[1]:
                 held[variable] = contents[0]
             else:
                 held[variable] = Merge(o.operands[0], tuple(contents))
 
-    def _forget(self, o: Operation, held: dict[Value, Content]) -> None:
+    def _forget(self, o: Operation, held: Held) -> None:
         """Forget the contents of all variables that are stored in a scope or loop."""
         for inner in program_order(o.regions[0].operations):
             if inner.opcode == "store" and inner.operands[0] in self._variables:

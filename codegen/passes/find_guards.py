@@ -63,12 +63,16 @@ class GuardFinder:
     ----------
     kernel : Kernel
     split : BarrierSplit
+
+    Attributes
+    ----------
     merged : int or None
-        The axis along which blocks run as one block.
+        The axis along which blocks run as one block. It may change from run to run.
     """
 
-    def __init__(self, kernel: Kernel, split: BarrierSplit, merged: int | None = None) -> None:
-        self.split = split
+    def __init__(self, kernel: Kernel, split: BarrierSplit) -> None:
+        self.kernel, self.split = kernel, split
+        self.merged: int | None = None
         self.conditions = Implications(kernel)
         self.makers: dict[Value, Operation] = {}  # of the values of runs
         for run in split.runs():
@@ -76,7 +80,7 @@ class GuardFinder:
                 self.makers.update(dict.fromkeys(o.results, o))
                 for region in o.regions:
                     self.makers.update(dict.fromkeys(region.parameters, o))
-        self.index = LinearIndex(kernel, self.makers, merged)
+        self._indices: dict[int | None, LinearIndex] = {}
         self._places: dict[Value, tuple[Block, int]] = {}  # value of no run -> its block, and its place in the kernel
         self._homes: dict[Run, tuple[set[Block], int]] = {}  # run -> the blocks around it, and its place
         self._starts = {o: k for k, o in enumerate(program_order(kernel.body.operations))}
@@ -95,6 +99,13 @@ class GuardFinder:
                 for value in region.parameters:
                     self._places[value] = region, self._starts[o]
                 self._enter(region, around)
+
+    @property
+    def index(self) -> LinearIndex:
+        """Return how values depend on the thread indices."""
+        if self.merged not in self._indices:
+            self._indices[self.merged] = LinearIndex(self.kernel, self.makers, self.merged)
+        return self._indices[self.merged]
 
     def find(self, run: Run, exits: bool) -> RunGuards:
         """Return the guards of a run. `exits`: whether later runs must know which threads have left the kernel."""

@@ -16,9 +16,8 @@ _WAITS = frozenset({"atomic_cas", "fence", "clock", "sleep"})
 _NUMBERS = frozenset({"thread_index", "block_index", "block_size", "grid_size", "lane_index"})
 
 
-def can_merge_blocks(kernel: Kernel, axis: int) -> bool:
-    """Return whether adjacent blocks along an axis can run as one block."""
-    operations = list(program_order(kernel.body.operations))
+def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> bool:
+    """Return whether adjacent blocks along an axis can execute these operations of a kernel as one block."""
     if any(o.opcode in _OF_BLOCK | _WAITS or o.attributes.get("volatile") for o in operations):
         return False
     loops = [o for o in operations if o.opcode == "repeat"]
@@ -27,16 +26,16 @@ def can_merge_blocks(kernel: Kernel, axis: int) -> bool:
     bodies = (function.body for function in kernel.functions)
     if any(o.opcode in _NUMBERS for body in bodies for o in program_order(body.operations)):
         return False
-    return _Positions(operations, axis).are_complete()
+    return _Positions(kernel, operations, axis).are_complete()
 
 
 class _Positions:
-    """The uses of the indices along an axis."""
+    """The uses of the indices along an axis by some operations of a kernel."""
 
-    def __init__(self, operations: list[Operation], axis: int) -> None:
+    def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
         self.operations = operations
-        self.makers = {v: o for o in operations for v in o.results}
+        self.makers = {v: o for o in program_order(kernel.body.operations) for v in o.results}
         self.users: dict[Value, list[Operation]] = {}
         for o in operations:
             for value in o.operands:

@@ -2,8 +2,9 @@
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
-the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid. A load
-from shared or global memory is uniform if its address is, because a read during another thread's write is a data race.
+the blocks run in step too (kernel attribute `in_step` is "grid"), the same holds for the threads of the grid, and
+pointers to shared memory differ. A load from shared or global memory is uniform if its address is, because a read
+during another thread's write is a data race.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from weft.codegen.passes.index_steps import program_order
 
 # Operations whose results differ between threads even for uniform operands.
 _OWN = frozenset({"thread_index", "lane_index", "atomic", "atomic_cas", "call", "clock", "assembly", *SYNCHRONIZATION})
+# Operations whose results differ between the blocks of a grid.
+_OF_BLOCK = frozenset({"block_index", "shared", "dynamic_shared"})
 Causes = tuple[Operation, ...]
 _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give all threads the same result
 
@@ -58,7 +61,7 @@ class Uniformity:
 def find_uniform(kernel: Kernel) -> Uniformity:
     """Find the values that may differ between threads, and the divergent operations, by iteration to a fixed point."""
     found = Uniformity(exit=_exit(kernel))
-    own = _OWN | {"block_index"} if kernel.attributes.get("in_step") == "grid" else _OWN
+    own = _OWN | _OF_BLOCK if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):
         if operation.opcode == "local":
             found.roots[operation.results[0]] = operation.results[0]
@@ -100,29 +103,31 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
                 visit(region, (*around, (o, k)))
 
     visit(body, ())
+    reads: dict[Block, set[Value]] = {}
+    variables_read_first(body, reads)
     homes: dict[Value, frozenset[Operation]] = {}
     for variable, paths in accesses.items():
         if variable in other or not paths:
             continue
         shared = [step for step, *rest in zip(*paths, strict=False) if all(step == r for r in rest)]
         # the value that an earlier execution left may differ: the branch must write before it reads
-        homes[variable] = frozenset(
-            o for o, k in shared if o.opcode == "if" and writes_first(o.regions[k], variable, set())
-        )
+        homes[variable] = frozenset(o for o, k in shared if o.opcode == "if" and variable not in reads[o.regions[k]])
     return homes
 
 
-def writes_first(block: Block, variable: Value, written: set[Value]) -> bool:
-    """Return whether a store precedes each load of a variable in a block. Variables in `written` are already stored."""
-    written = set(written)
+def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
+    """Return the pointers that a block loads without a preceding store in this block. Add those of all regions to
+    `found`."""
+    written: set[Value] = set()
+    read = found[block] = set()
     for o in block.operations:
-        if o.opcode == "load" and o.operands[0] is variable and variable not in written:
-            return False
-        if o.opcode == "store" and o.operands[0] is variable:
-            written.add(variable)
-        if not all(writes_first(region, variable, written) for region in o.regions):
-            return False
-    return True
+        if o.opcode == "load" and o.operands[0] not in written:
+            read.add(o.operands[0])
+        elif o.opcode == "store":
+            written.add(o.operands[0])
+        for region in o.regions:
+            read |= variables_read_first(region, found) - written
+    return read
 
 
 class _Walk:

@@ -1,6 +1,6 @@
 """Let the threads of a block run the iterations of a strided loop together.
 
-In: a threaded kernel for the host. Out: the kernel in which a loop such as
+In: a threaded kernel for the host. Out: forms of the kernel in which a loop such as
 ``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first
 thread's start. Each thread adds its distance from the first thread to get its index. The loop over threads can then
 run inside the loop. Otherwise a thread runs all its iterations alone, at a stride of many elements. Invariant: each
@@ -9,6 +9,7 @@ thread does the same work in the same order.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +21,14 @@ from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.rewrite import Rewriter, copy_of
 
-_NUMBERS = {"block_index", "thread_index"}
-_OF_BLOCK = SYNCHRONIZATION | {"shared", "dynamic_shared"}
+_EXTENTS = {"block_index": "grid_size", "thread_index": "block_size"}
+# Synchronization points at which several blocks can arrive together.
+_OF_BLOCKS = frozenset({"barrier", "warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
 # Operations through which threads can wait for each other, which depends on the order of execution.
 _WAITS = frozenset({"atomic", "atomic_cas", "call", "clock", "sleep", "fence", "trace", "print", "assembly"})
+_TOGETHER = 4  # iterations of a short loop that a thread executes at once
+_SHORT = 32  # operations of a short loop
+_STRAIGHT = frozenset({"load", "store", "offset", "if", "scope", "leave"})
 
 
 @dataclass
@@ -49,20 +54,18 @@ class StridedLoop:
     test: Operation
 
 
-def share_strides(kernel: Kernel) -> Kernel:
-    """Return the kernel with one counter for all threads in each of its strided loops.
+def share_strides(kernel: Kernel) -> Iterator[Kernel]:
+    """Yield forms of the kernel with one counter for all threads in each of its strided loops, the fastest form first.
 
-    All blocks share the counter too under two conditions. The kernel has no synchronization points or shared memory.
-    The start of a loop depends on both the block index and the thread index, so that the elements of an iteration are
-    adjacent.
+    In the first form, all blocks share the counters too, so that the elements of an iteration are adjacent. This
+    requires a loop whose start depends on both the block index and the thread index. No block may wait for another.
     """
     if not any(o.opcode == "repeat" for o in kernel.walk()):
-        return kernel
-    for among in ("block",) if any(o.opcode in _OF_BLOCK for o in kernel.walk()) else ("grid", "block"):
+        return
+    for among in ("grid", "block"):
         finder = _Finder(replace(kernel, attributes={**kernel.attributes, "in_step": among}))
-        if finder.loops and (among == "block" or finder.mixes_indices()):
-            return _Sharer(finder).run()
-    return kernel
+        if finder.loops and (among == "block" or (finder.mixes_indices() and finder.blocks_are_independent())):
+            yield _Sharer(finder).run()
 
 
 class _Finder:
@@ -73,6 +76,7 @@ class _Finder:
         self.makers: dict[Value, Operation] = {}
         self.uses: dict[Value, list[Operation]] = {}  # of each `local`
         self.places: dict[Operation, int] = {}
+        self.counted: set[Operation] = set()  # `repeat` loops that end after a number of iterations known at the start
         self.uniform: Uniformity | None = None
         self.kernel = kernel
         for place, o in enumerate(program_order(kernel.body.operations)):
@@ -115,6 +119,8 @@ class _Finder:
         if first is None or advance is None or not self.is_counter(variable, first, scope, inside):
             return None
         start, step = first.operands[2], self.step(advance)
+        if step is not None and self.is_constant(stop, set(inside)):
+            self.counted.add(repeat)
         others = [o for o in inside if o.opcode == "leave" and o not in test.regions[0].operations]
         known = {o.attributes["label"] for o in inside if o.opcode == "scope"}
         if step is None or any(o.attributes["label"] not in known for o in others) or _may_wait(inside):
@@ -125,6 +131,13 @@ class _Finder:
         if not self.is_count(start) or not self.is_count(step):
             return None
         return StridedLoop(variable, label, start, stop, step, test)
+
+    def is_constant(self, value: Value, inside: set[Operation]) -> bool:
+        """Return whether a value does not change during a loop with the operations `inside`."""
+        maker = self.makers.get(value)
+        if maker is None or maker not in inside:
+            return True
+        return maker.opcode != "load" and all(self.is_constant(v, inside) for v in maker.operands)
 
     def is_pure(self, o: Operation) -> bool:
         """Return whether an operation is a computation or a load of a variable, and so may run once for all threads."""
@@ -194,9 +207,18 @@ class _Finder:
                 return False
         return True
 
+    def blocks_are_independent(self) -> bool:
+        """Return whether no thread waits for another block, and all synchronization points are for several blocks."""
+        for o in self.kernel.walk():
+            if o.opcode in SYNCHRONIZATION and o.opcode not in _OF_BLOCKS:
+                return False
+            if o.opcode == "repeat" and o not in self.counted and any(map(_can_wait, program_order([o]))):
+                return False
+        return True
+
     def mixes_indices(self) -> bool:
         """Return whether the start of any loop depends on both the block index and the thread index."""
-        return any(_NUMBERS <= self.sources(loop.start) for loop in self.loops.values())
+        return any(_EXTENTS.keys() <= self.sources(loop.start) for loop in self.loops.values())
 
     def sources(self, value: Value) -> set[str]:
         """Return the opcodes of all operations that compute a value."""
@@ -239,9 +261,25 @@ def _may_wait(inside: list[Operation]) -> bool:
     """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for another."""
     loops = [o for o in inside if o.opcode == "repeat"]
     waiting = (o for each in loops for o in program_order(each.regions[0].operations))
-    return any(o.opcode in SYNCHRONIZATION for o in inside) or any(
-        o.opcode in _WAITS or o.attributes.get("volatile") for o in waiting
-    )
+    return any(o.opcode in SYNCHRONIZATION for o in inside) or any(map(_can_wait, waiting))
+
+
+def _can_wait(o: Operation) -> bool:
+    """Return whether a loop with this operation may wait for another thread."""
+    return o.opcode in _WAITS or bool(o.attributes.get("volatile"))
+
+
+def _is_short(repeat: Operation) -> bool:
+    """Return whether a thread should execute several iterations at once: those of a short loop that stores only the
+    thread's own variables, such as a sum.
+
+    The threads then read memory at several places at once, and load and store their variables less often.
+    """
+    inside = [o for o in program_order(repeat.regions[0].operations) if o.opcode not in ("constant", "cast", "yield")]
+    others = [o for o in inside if o.opcode in STRUCTURAL and o.opcode not in _STRAIGHT]
+    stored = [o.operands[0].type for o in inside if o.opcode == "store"]
+    own = all(isinstance(kind, Pointer) and kind.space == "local" for kind in stored)
+    return own and not others and len(inside) <= _SHORT
 
 
 class _Sharer(Rewriter):
@@ -252,6 +290,7 @@ class _Sharer(Rewriter):
         assert finder.uniform is not None
         self.makers, self.loops, self.uniform = finder.makers, finder.loops, finder.uniform
         self.indices: dict[Value, Value] = {}  # variable of an open loop -> its value in the current iteration
+        self.copies = False  # whether the operations of the open loop are emitted several times
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
         """Replace loads of the current loop's variable by its index, and remove stores to the variable."""
@@ -271,51 +310,114 @@ class _Sharer(Rewriter):
         kind = loop.variable.type
         assert isinstance(kind, Pointer)
         (counter,) = b.emit("local", (), (kind,), count=1)
-        zero = b.constant(0)
-        b.store(counter, zero, self.value_of_first_thread(loop.start))
+        first = self.value_of_first_thread(loop.start)
+        b.store(counter, b.constant(0), first)
         distance = self.distance_to_first(loop.start)
-        body = Block()
+        if _is_short(repeat):
+            longest = b.op("subtract", self.value_of_last_thread(loop.start), first)
+            self.emit_loop(
+                f"{loop.label}.whole", lambda label: self.emit_whole(label, loop, repeat, counter, distance, longest)
+            )
+        self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
+
+    def emit_loop(self, label: str, emit: Callable[[str], None]) -> None:
+        """Emit a loop that the threads run together, with the iteration that `emit` emits."""
+        b, outer = self.builder, dict(self.map)
+        body, around = Block(), Block()
         b.blocks.append(body)
-        self.emit_iteration(loop, repeat, counter, distance)
-        b.blocks[-1:] = [Block()]
+        emit(label)
+        b.emit("yield")
+        b.blocks[-1:] = [around]
         b.emit("repeat", (), (), (body,), in_step=True)
         b.emit("yield")
-        b.emit("scope", (), (), (b.blocks.pop(),), **operation.attributes)
+        b.blocks.pop()
+        b.emit("scope", (), (), (around,), label=label)
+        self.map = outer
 
-    def emit_iteration(self, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
+    def emit_iteration(self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
         """Emit an iteration: the exit test, the work of threads with an index below the stop, and the next count."""
         b = self.builder
-        zero = b.constant(0)
-        count = b.load(counter, zero)
-        made = {v: o for o in program_order(repeat.regions[0].operations) for v in o.results}
-        known = dict(self.map)
-        stop = copy_of(b, loop.stop, made, known)
-        step = copy_of(b, loop.step, made, known)
-        ends, stays, works, rests = (Block() for _ in range(4))
-        ends.operations.append(Operation("leave", attributes={"label": loop.label}))
-        for block in (stays, rests):
-            block.operations.append(Operation("yield"))
-        b.emit("if", (b.op("greater_equal", count, stop, dtype=bool),), (), (ends, stays))
+        count, stop, step = self.state(loop, repeat, counter)
+        self.leave_if(b.op("greater_equal", count, stop, dtype=bool), label)
         inside = b.op("less", distance, b.op("subtract", stop, count), dtype=bool)
+        works, rests = Block(), Block()
+        rests.operations.append(Operation("yield"))
         b.blocks.append(works)
-        self.indices[loop.variable] = b.op("add", count, distance)
-        rest = Block()
-        rest.operations = [o for o in repeat.regions[0].operations if o is not loop.test]
-        self.body(rest)
-        del self.indices[loop.variable]
+        self.emit_work(loop, repeat, b.op("add", count, distance))
         b.blocks.pop()
         b.emit("if", (inside,), (), (works, rests))
-        b.store(counter, zero, b.op("add", count, step))
-        b.emit("yield")
+        b.store(counter, b.constant(0), b.op("add", count, step))
+
+    def emit_whole(
+        self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value, longest: Value
+    ) -> None:
+        """Emit several iterations of each thread at once, if all threads execute them."""
+        b = self.builder
+        count, stop, step = self.state(loop, repeat, counter)
+        left = b.op("subtract", b.op("subtract", b.op("subtract", stop, count), longest), b.constant(1, count.type))
+        most = b.op("_truncate_divide", left, b.constant(_TOGETHER - 1, count.type))
+        self.leave_if(b.op("greater", step, most, dtype=bool), label)
+        self.copies = True
+        for _ in range(_TOGETHER):
+            self.emit_work(loop, repeat, b.op("add", count, distance), straight=True)
+            count = b.op("add", count, step)
+        self.copies = False
+        b.store(counter, b.constant(0), count)
+
+    def state(self, loop: StridedLoop, repeat: Operation, counter: Value) -> tuple[Value, Value, Value]:
+        """Emit the current count, and the stop and the step of a loop."""
+        b = self.builder
+        made = {v: o for o in program_order(repeat.regions[0].operations) for v in o.results}
+        known = dict(self.map)
+        stop, step = (copy_of(b, value, made, known) for value in (loop.stop, loop.step))
+        return b.load(counter, b.constant(0)), stop, step
+
+    def leave_if(self, condition: Value, label: str) -> None:
+        """Emit the exit test of a loop."""
+        ends, stays = Block(), Block()
+        ends.operations.append(Operation("leave", attributes={"label": label}))
+        stays.operations.append(Operation("yield"))
+        self.builder.emit("if", (condition,), (), (ends, stays))
+
+    def emit_work(self, loop: StridedLoop, repeat: Operation, index: Value, straight: bool = False) -> None:
+        """Emit the work of a thread in an iteration. If `straight`, other operations follow in the block."""
+        self.indices[loop.variable] = index
+        rest = Block()
+        end = ("yield",) if straight else ()
+        rest.operations = [o for o in repeat.regions[0].operations if o is not loop.test and o.opcode not in end]
+        self.body(rest)
+        del self.indices[loop.variable]
+
+    def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Replace values by new values if the operations of a loop are copied."""
+        if not self.copies:
+            return super().renew(values)
+        new = tuple(self.builder.fresh(value.type) for value in values)
+        self.map.update(zip(values, new, strict=True))
+        return new
 
     def value_of_first_thread(self, value: Value) -> Value:
         """Emit code by which each thread recomputes the first thread's value of `value`."""
+        return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
+
+    def value_of_last_thread(self, value: Value) -> Value:
+        """Emit code by which each thread recomputes the last thread's value of `value`."""
+
+        def last(number: Operation) -> Value:
+            kind, name = number.results[0].type, _EXTENTS[number.opcode]
+            (extent,) = self.builder.emit(name, (), (kind,), **number.attributes)
+            return self.builder.op("subtract", extent, self.builder.constant(1, kind))
+
+        return self.value_of_thread(value, last)
+
+    def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
+        """Emit the value of another thread. `number` emits the indices of this thread and its block."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]
-        if maker.opcode in _NUMBERS:
-            return self.builder.constant(0, value.type)
-        operands = tuple(self.value_of_first_thread(v) for v in maker.operands)
+        if maker.opcode in _EXTENTS:
+            return number(maker)
+        operands = tuple(self.value_of_thread(v, number) for v in maker.operands)
         return self.builder.emit(maker.opcode, operands, (value.type,), **maker.attributes)[0]
 
     def distance_to_first(self, value: Value) -> Value:

@@ -10,7 +10,7 @@ passing between them, or cheap to recompute.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Value
 from weft.codegen.ops import find_op
@@ -21,7 +21,7 @@ from weft.codegen.passes.thread_steps import innermost_axis
 
 # Synchronization points at which runs can be split. Warp operations qualify only if their mask names all lanes.
 _BLOCK = frozenset({"barrier", "barrier_vote"})
-_WARP = frozenset({"warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
+WARP = frozenset({"warp_barrier", "shuffle", "shuffle_xor", "vote", "warp_reduce"})
 # Besides the op table: operations that depend only on their operands.
 _PURE = frozenset(
     {"constant", "cast", "offset", "reinterpret", "shared", "dynamic_shared", "table", "block_index", "block_size"}
@@ -98,6 +98,8 @@ class BarrierSplit:
     kept: set[Value] = field(default_factory=set)
     single: set[Value] = field(default_factory=set)
     places: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
+    # run -> the first operation that accesses each thread-local variable
+    _first: dict[Run, dict[Value, Operation]] = field(default_factory=dict)
 
     def runs(self) -> list[Run]:
         """Return all runs of the kernel."""
@@ -115,16 +117,21 @@ class BarrierSplit:
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
         """Return whether a run starts its accesses to a variable with an unconditional store, or has no accesses to it."""
-        for o in run.operations:
-            if any(self.uniform.roots.get(v) is root for inner in program_order([o]) for v in inner.operands):
-                return o.opcode == "store"
-        return True
+        if run not in self._first:
+            first = self._first[run] = {}
+            for o in run.operations:
+                for value in (v for inner in program_order([o]) for v in inner.operands):
+                    if value in self.uniform.roots:
+                        first.setdefault(self.uniform.roots[value], o)
+        return root not in self._first[run] or self._first[run][root].opcode == "store"
 
 
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
     """Split a kernel into steps. Return None if threads may diverge at a synchronization point."""
-    uniform = find_uniform(kernel)
-    if not all(_can_split_at(o, uniform, kernel) for o in program_order(kernel.body.operations)):
+    uniform = of_block = find_uniform(kernel)
+    if kernel.attributes.get("in_step") == "grid":
+        of_block = find_uniform(replace(kernel, attributes={**kernel.attributes, "in_step": "block"}))
+    if not all(_can_split_at(o, of_block, kernel) for o in program_order(kernel.body.operations)):
         return None
     axis = innermost_axis(kernel, uniform)
     loops = find_common_loops(kernel, uniform, axis)
@@ -143,9 +150,9 @@ def is_pure(operation: Operation) -> bool:
 def _can_split_at(o: Operation, uniform: Uniformity, kernel: Kernel) -> bool:
     if o.opcode not in SYNCHRONIZATION:
         return True
-    if o.opcode not in _BLOCK | _WARP or (o.opcode in _BLOCK and o in uniform.apart):
+    if o.opcode not in _BLOCK | WARP or (o.opcode in _BLOCK and o in uniform.apart):
         return False
-    if o.opcode in _WARP and o.opcode != "shuffle_xor":
+    if o.opcode in WARP and o.opcode != "shuffle_xor":
         return _is_full(o.operands[0], kernel)
     return True
 

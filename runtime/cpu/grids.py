@@ -23,7 +23,7 @@ Triple = tuple[int, int, int]
 # Minimum number of threads of a kernel for which a second core pays.
 THREADS_GRAIN = 1 << 12
 # Threads that run the iterations of strided loops together: their elements are adjacent.
-IN_STEP = 1 << 13
+IN_STEP = 1 << 15
 
 
 def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int]:

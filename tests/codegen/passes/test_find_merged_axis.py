@@ -114,7 +114,8 @@ def test_kernels(function: Callable[..., None]) -> None:
         kernel[launch](x, out)
         np.testing.assert_array_equal(out, 2 * x)
     (found,) = kernel._found.values()
-    assert can_merge_blocks(forward_variables(found.kernel), 0) == (function in MERGED)
+    kernel = forward_variables(found.kernel)
+    assert can_merge_blocks(kernel, list(kernel.walk()), 0) == (function in MERGED)
 
 
 @pytest.mark.parametrize("block", [(16, 16), (4, 32), (32, 2)])

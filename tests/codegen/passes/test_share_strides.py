@@ -95,6 +95,123 @@ def early(x, o):
         o[i] = x[i] + 1
 
 
+def warp_sums(x, o):
+    """Sum by shuffles, in blocks whose last warp may be incomplete."""
+    total = 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        total += x[i]
+    for distance in (16, 8, 4, 2, 1):
+        total += cuda.shfl_down_sync(0xFFFFFFFF, total, distance)
+    if cuda.laneid == 0:
+        cuda.atomic.add(o, cuda.blockIdx.x % 8, total)
+
+
+def last_block(x, o):
+    """Let the last block add the sums of all blocks."""
+    part = cuda.shared.array(128, np.float64)
+    is_last = cuda.shared.array(1, np.bool_)
+    t = cuda.threadIdx.x
+    part[t] = 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        part[t] += x[i]
+    cuda.syncthreads()
+    if t == 0:
+        total = 0.0
+        for k in range(cuda.blockDim.x):
+            total += part[k]
+        cuda.atomic.add(o, 1, total)
+        cuda.threadfence()
+        is_last[0] = cuda.atomic.add(o, 0, 1.0) == cuda.gridDim.x - 1
+    cuda.syncthreads()
+    if is_last[0]:
+        part[t] = o[1] + t
+        cuda.syncthreads()
+        if t == 0:
+            o[2] = part[0] + part[cuda.blockDim.x - 1]
+
+
+def returns_first(x, o):
+    """Exit from some threads of each block, before a barrier."""
+    part = cuda.shared.array(128, np.float64)
+    t = cuda.threadIdx.x
+    part[t] = 0.0
+    if cuda.grid(1) % 5 == 3:
+        return
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        part[t] += x[i]
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(cuda.blockDim.x):
+            cuda.atomic.add(o, cuda.blockIdx.x % 8, part[k])
+
+
+def every_second_block(x, o):
+    """Synchronize the threads of some blocks."""
+    part = cuda.shared.array(0, np.float64)
+    t = cuda.threadIdx.x
+    own = 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        own = max(own, x[i])
+    part[t] = own
+    if cuda.blockIdx.x % 2 == 0:
+        cuda.syncthreads()
+        if t == 0:
+            for k in range(cuda.blockDim.x):
+                cuda.atomic.max(o, cuda.blockIdx.x % 8, part[k])
+
+
+def plane_sums(a, o):
+    """Sum in blocks of two axes."""
+    part = cuda.shared.array((8, 16), np.float64)
+    x, y = cuda.threadIdx.x, cuda.threadIdx.y
+    total = 0.0
+    for k in range(cuda.grid(1) + y * cuda.gridsize(1), a.size, cuda.gridsize(1) * cuda.blockDim.y):
+        total += a[k // a.shape[1], k % a.shape[1]]
+    part[y, x] = total
+    cuda.syncthreads()
+    if x == 0 and y == 0:
+        for k in range(cuda.blockDim.x * cuda.blockDim.y):
+            cuda.atomic.add(o, (cuda.blockIdx.x % a.shape[0], 0), part[k // cuda.blockDim.x, k % cuda.blockDim.x])
+
+
+def votes(x, o):
+    """Vote in each block: the result differs between blocks."""
+    own = 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        own += x[i]
+    cuda.atomic.add(o, cuda.blockIdx.x % 8, cuda.syncthreads_or(own > 1000.0))
+
+
+def one_after_another(x, o):
+    """Wait in each block for the previous block."""
+    own = 0.0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        own += x[i]
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        while cuda.atomic.add(o, 0, 0.0) < cuda.blockIdx.x:
+            cuda.nanosleep(1)
+        cuda.atomic.add(o, 0, 1.0)
+    cuda.atomic.add(o, 1, own)
+
+
+def row_sums(a, o):
+    """Sum a row in each block."""
+    part = cuda.shared.array(128, np.float64)
+    t = cuda.threadIdx.x
+    for row in range(cuda.blockIdx.x, a.shape[0], cuda.gridDim.x):
+        own = 0.0
+        for column in range(t, a.shape[1], cuda.blockDim.x):
+            own += a[row, column]
+        part[t] = own
+        cuda.syncthreads()
+        if t == 0:
+            for k in range(1, cuda.blockDim.x):
+                own += part[k]
+            o[row, 0] = own
+        cuda.syncthreads()
+
+
 # -- loops that remain independent for each thread -------------------------------------------------------
 
 
@@ -156,9 +273,10 @@ def waits(x, o):
 
 
 SHARED = [scale, counted, skipping, summed, own_sums, histogram, rows, plane, early]
+SHARED += [warp_sums, last_block, returns_first, every_second_block, plane_sums, votes, one_after_another, row_sums]
 ALONE = [stops_early, returns, read_after, changed, own_steps, own_stops, backward, waits]
-GRID = [scale, counted, skipping, own_sums, histogram, plane, early]
-PLANES = (rows, plane)
+BLOCK = [rows, votes, one_after_another, row_sums]
+PLANES = (rows, plane, plane_sums, row_sums)
 
 
 def inputs(function: Callable[..., None], elements: int) -> tuple[np.ndarray, np.ndarray]:
@@ -177,12 +295,12 @@ def alone(function: Callable[..., None], grid: Any, block: Any, x: np.ndarray) -
     if function.__name__ not in _alone:
         seen: list[Any] = []
         with pytest.MonkeyPatch.context() as patch, override(cache=False):
-            patch.setattr(host_threads, "share_strides", lambda kernel: seen.append(kernel) or kernel)
+            patch.setattr(host_threads, "share_strides", lambda kernel: seen.append(kernel) or ())
             other = FunctionType(function.__code__, function.__globals__, function.__name__ + "_alone")
             _alone[function.__name__] = cuda.jit(other)
-            _alone[function.__name__][1, 1](*inputs(function, 40))
+            _alone[function.__name__][1, 1, 0, 1024](*inputs(function, 40))
         assert len(seen) == 1
-    _alone[function.__name__][grid, block](x, out)
+    _alone[function.__name__][grid, block, 0, 1024](x, out)
     return out
 
 
@@ -190,10 +308,10 @@ def passed(function: Callable[..., None]) -> Any:
     """Return a function's kernel IR before and after the pass."""
     kernel = cuda.jit(function)
     assert isinstance(kernel, KernelDispatcher)
-    kernel[1, 32](*inputs(function, 40))
+    kernel[1, 32, 0, 1024](*inputs(function, 40))
     (found,) = kernel._found.values()
     before = forward_variables(found.kernel)
-    return before, share_strides(before)
+    return before, next(share_strides(before), before)
 
 
 @pytest.mark.parametrize("function", SHARED, ids=lambda f: f.__name__)
@@ -201,7 +319,7 @@ def test_loops_that_are_shared(function: Callable[..., None]) -> None:
     before, after = passed(function)
     assert after is not before
     verify_kernel(after)
-    assert after.attributes["in_step"] == ("grid" if function in GRID else "block")
+    assert after.attributes["in_step"] == ("block" if function in BLOCK else "grid")
     assert any(o.attributes.get("in_step") for o in after.walk())
     assert split_at_barriers(after) is not None
 
@@ -215,10 +333,12 @@ def test_loops_that_are_not(function: Callable[..., None]) -> None:
 @pytest.mark.parametrize("elements", [1, 31, 1000, 70_001])
 @pytest.mark.parametrize("function", [f for f in SHARED + ALONE if f is not waits], ids=lambda f: f.__name__)
 def test_results_are_those_of_threads_alone(function: Callable[..., None], elements: int) -> None:
-    two = function is plane
-    for grid, block in (((3, 2), (8, 4)), ((1, 1), (16, 8))) if two else ((1, 1), (3, 32), (40, 128), (7, 100)):
+    two = function in (plane, plane_sums)
+    for grid, block in (
+        (((3, 2), (8, 4)), ((1, 1), (16, 8)), ((20, 1), (16, 1))) if two else ((1, 1), (3, 32), (40, 128), (7, 100))
+    ):
         x, out = inputs(function, elements)
-        cuda.jit(function)[grid, block](x, out)
+        cuda.jit(function)[grid, block, 0, 1024](x, out)
         assert np.array_equal(out, alone(function, grid, block, x)), (grid, block)
 
 
