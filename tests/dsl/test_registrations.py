@@ -28,3 +28,27 @@ def test_tables_hold_the_types_of_all_arrays() -> None:
     for value in (x, x.real, x.imag, x.sum(), wf.broadcast_to(x, (2, 20_000)), np.zeros(3)):
         assert type(value) in module.VSpace.mappings and (type(value) in module.ArrayBox.mappings), type(value)
         assert module.VSpace.mappings[type(value)](value) == np.shape(value)
+
+
+class fortran:
+    """A function that f2py made: it copies arrays of NumPy, and writes to the memory of others."""
+
+    typecode = "d"
+
+    def __call__(self, x: Any, scale: float = 1.0, out: Any = None) -> Any:
+        values = x.copy() if type(x) is np.ndarray else np.asarray(x)
+        values *= scale
+        return values
+
+
+def test_fortran_functions_copy_weft_arrays() -> None:
+    module: Any = ModuleType("_fblas")
+    module.dscal, module.other = fortran(), len
+    registrations.register_fortran(module)
+    assert module.other is len and module.dscal.typecode == "d"
+    module.dscal.module_name = "fblas"  # (as SciPy's `get_blas_funcs` does)
+    assert module.dscal.module_name == "fblas"
+    x = wf.arange(4.0)
+    assert type(module.dscal(x, scale=2.0)) is np.ndarray
+    assert module.dscal(x=x, scale=2.0).tolist() == [0.0, 2.0, 4.0, 6.0]
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
