@@ -24,7 +24,7 @@ from weft.codegen import is_supported, native_dtype
 from weft.dsl.arrays.foreign_memory import storage_of_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.validation import NO_VIEW, UnsupportedDtypeError, check_unmasked, warn_deprecation
-from weft.dsl.immediate.callers import is_library
+from weft.dsl.immediate.callers import is_library, sees_numpy
 from weft.dsl.immediate.host_values import make_storage, overlaps, values_of, view_of
 from weft.fusion import (
     Expr,
@@ -288,6 +288,14 @@ class Scalar(Array):
     """A 0-d array that takes the place of a NumPy scalar as the result of an operation. It is immutable and hashable."""
 
     __slots__ = ()
+
+    # (so that a scalar is no instance of `Sized` and `Iterable`, which have items for pytest.approx and others)
+    __len__ = __iter__ = None  # type: ignore[assignment]
+
+    @property
+    def __class__(self) -> type:
+        """The type of NumPy's scalar for modules that see NumPy's arrays."""
+        return self.dtype.type if sees_numpy(2) or class_for(self, 2) is np.ndarray else Scalar
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())
