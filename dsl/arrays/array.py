@@ -289,13 +289,8 @@ class Scalar(Array):
 
     __slots__ = ()
 
-    # (so that a scalar is no instance of `Sized` and `Iterable`, which have items for pytest.approx and others)
-    __len__ = __iter__ = None  # type: ignore[assignment]
-
-    @property
-    def __class__(self) -> type:
-        """The type of NumPy's scalar for modules that see NumPy's arrays."""
-        return self.dtype.type if sees_numpy(2) or class_for(self, 2) is np.ndarray else Scalar
+    __len__ = __iter__ = None  # type: ignore[assignment]  # (to be no instance of `Sized` and `Iterable`)
+    __class__ = property(lambda self: self.dtype.type if sees_numpy(2) else Scalar)  # type: ignore[assignment]
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())

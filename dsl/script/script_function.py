@@ -193,7 +193,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
             _install_native_function(made)
         return made
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:
         """`numpy.ufunc` for a ufunc. Libraries such as pandas call ufuncs with whole arrays, and other functions with elements."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
