@@ -1,4 +1,4 @@
-"""Functions that register weft arrays with einops, torch, autograd, JAX, f2py modules and array-api-compat.
+"""Functions that register weft arrays with einops, torch, autograd, JAX, SciPy and array-api-compat.
 
 `dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. It
 then treats weft arrays like any unknown type.
@@ -145,21 +145,25 @@ def register_fortran(module: ModuleType) -> None:
     """
     for name, found in list(vars(module).items()):
         if type(found).__name__ == "fortran":
-            setattr(module, name, _FortranFunction(found))
+            setattr(module, name, _WithNumpy(found))
 
 
-class _FortranFunction:
-    """A function of an f2py module that takes weft arrays as NumPy arrays over the same memory."""
+def register_factors(module: ModuleType) -> None:
+    """Let SciPy's sparse factorizations solve for weft arrays. Their C code accepts no other type than NumPy's arrays."""
+    factorize = getattr(module, "gstrf", None)
+    if factorize is not None:
+        module.gstrf = lambda *rest, **options: _Factors(factorize(*rest, **options))  # type: ignore[attr-defined]
+
+
+class _Wrapped:
+    """An object of another package. Its attributes are those of the wrapped object."""
 
     def __init__(self, wrapped: Any) -> None:
-        self.__dict__["_wrapped"] = wrapped
-        self.__dict__["__doc__"] = wrapped.__doc__
+        self.__dict__.update(_wrapped=wrapped, __doc__=wrapped.__doc__)
 
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if not _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
-            arguments = tuple([np.asarray(each) if isinstance(each, Array) else each for each in arguments])
-            options = {name: np.asarray(each) if isinstance(each, Array) else each for name, each in options.items()}
-        return self._wrapped(*arguments, **options)
+    @property
+    def __class__(self) -> Any:
+        return type(self._wrapped)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wrapped, name)
@@ -169,6 +173,24 @@ class _FortranFunction:
 
     def __repr__(self) -> str:
         return repr(self._wrapped)
+
+
+class _WithNumpy(_Wrapped):
+    """A function that gets weft arrays as NumPy arrays over the same memory."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if not _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
+            arguments = tuple([np.asarray(each) if isinstance(each, Array) else each for each in arguments])
+            options = {name: np.asarray(each) if isinstance(each, Array) else each for name, each in options.items()}
+        return self._wrapped(*arguments, **options)
+
+
+class _Factors(_Wrapped):
+    """A factorization of a sparse matrix."""
+
+    @property
+    def solve(self) -> Any:
+        return _WithNumpy(self._wrapped.solve)
 
 
 def register_namespace(module: ModuleType) -> None:

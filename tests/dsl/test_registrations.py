@@ -52,3 +52,25 @@ def test_fortran_functions_copy_weft_arrays() -> None:
     assert type(module.dscal(x, scale=2.0)) is np.ndarray
     assert module.dscal(x=x, scale=2.0).tolist() == [0.0, 2.0, 4.0, 6.0]
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+class _SuperLU:
+    """A factorization, whose methods accept only NumPy's own arrays."""
+
+    def __init__(self, *_: Any, nnz: int = 3) -> None:
+        self.nnz = nnz
+
+    def solve(self, rhs: Any, trans: str = "N") -> Any:
+        if type(rhs) is not np.ndarray:
+            raise TypeError("argument 1 must be numpy.ndarray")
+        return rhs / 2
+
+
+def test_sparse_factorizations_solve_for_weft_arrays() -> None:
+    module: Any = ModuleType("_superlu")
+    registrations.register_factors(module)  # (another version of SciPy)
+    module.gstrf = _SuperLU
+    registrations.register_factors(module)
+    factors = module.gstrf(nnz=5)
+    assert isinstance(factors, _SuperLU) and factors.nnz == 5 and "_SuperLU" in repr(factors)
+    assert factors.solve(wf.arange(3.0)).tolist() == factors.solve(np.arange(3.0), trans="T").tolist() == [0, 0.5, 1]
