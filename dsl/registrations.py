@@ -1,4 +1,4 @@
-"""Functions that register weft arrays with einops, torch, autograd, JAX and array-api-compat.
+"""Functions that register weft arrays with einops, torch, autograd, JAX, SciPy and array-api-compat.
 
 `dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. It
 then treats weft arrays like any unknown type.
@@ -18,6 +18,7 @@ from weft.dsl.arrays.array import Array, ReadOnly, Scalar, convert
 from weft.dsl.arrays.parts import Part
 
 _TYPES = Array, Scalar, ReadOnly, Part  # (tables of types do not find subclasses)
+_ALL = frozenset(_TYPES)
 
 
 def register_backend(module: ModuleType) -> None:
@@ -135,6 +136,61 @@ def register_from_numpy(module: ModuleType) -> None:
         return from_numpy(np.asarray(ndarray) if isinstance(ndarray, Array) else ndarray)
 
     module.from_numpy = from_array  # type: ignore[attr-defined]
+
+
+def register_fortran(module: ModuleType) -> None:
+    """Let the functions of a module that f2py generated copy weft arrays as they copy NumPy arrays.
+
+    For an argument of another type, a function writes to the memory that the argument shares with NumPy.
+    """
+    for name, found in list(vars(module).items()):
+        if type(found).__name__ == "fortran":
+            setattr(module, name, _WithNumpy(found))
+
+
+def register_factors(module: ModuleType) -> None:
+    """Let SciPy's sparse factorizations solve for weft arrays. Their C code accepts no other type than NumPy's arrays."""
+    factorize = getattr(module, "gstrf", None)
+    if factorize is not None:
+        module.gstrf = lambda *rest, **options: _Factors(factorize(*rest, **options))  # type: ignore[attr-defined]
+
+
+class _Wrapped:
+    """An object of another package. Its attributes are those of the wrapped object."""
+
+    def __init__(self, wrapped: Any) -> None:
+        self.__dict__.update(_wrapped=wrapped, __doc__=wrapped.__doc__)
+
+    @property
+    def __class__(self) -> Any:
+        return type(self._wrapped)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wrapped, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._wrapped, name, value)
+
+    def __repr__(self) -> str:
+        return repr(self._wrapped)
+
+
+class _WithNumpy(_Wrapped):
+    """A function that gets weft arrays as NumPy arrays over the same memory."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if not _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
+            arguments = tuple([np.asarray(each) if isinstance(each, Array) else each for each in arguments])
+            options = {name: np.asarray(each) if isinstance(each, Array) else each for name, each in options.items()}
+        return self._wrapped(*arguments, **options)
+
+
+class _Factors(_Wrapped):
+    """A factorization of a sparse matrix."""
+
+    @property
+    def solve(self) -> Any:
+        return _WithNumpy(self._wrapped.solve)
 
 
 def register_namespace(module: ModuleType) -> None:

@@ -24,7 +24,7 @@ from weft.codegen import is_supported, native_dtype
 from weft.dsl.arrays.foreign_memory import storage_of_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
 from weft.dsl.arrays.validation import NO_VIEW, UnsupportedDtypeError, check_unmasked, warn_deprecation
-from weft.dsl.immediate.callers import is_library
+from weft.dsl.immediate.callers import is_library, sees_numpy
 from weft.dsl.immediate.host_values import make_storage, overlaps, values_of, view_of
 from weft.fusion import (
     Expr,
@@ -288,6 +288,9 @@ class Scalar(Array):
     """A 0-d array that takes the place of a NumPy scalar as the result of an operation. It is immutable and hashable."""
 
     __slots__ = ()
+
+    __len__ = __iter__ = None  # type: ignore[assignment]  # (to be no instance of `Sized` and `Iterable`)
+    __class__ = property(lambda self: self.dtype.type if sees_numpy(2) else Scalar)  # type: ignore[assignment]
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(self.item())

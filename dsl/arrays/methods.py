@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
+from functools import wraps
 from math import prod
 from numbers import Number
 from types import FunctionType, GenericAlias
@@ -37,7 +38,7 @@ from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.on_host import call_numpy, note_fallback, to_host
+from weft.dsl.arrays.on_host import call_numpy, keep, keep_byte_order, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
@@ -47,7 +48,7 @@ from weft.dsl.arrays.windows import Flags, memoized_view, set_flags
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN, find_own
 from weft.dsl.immediate.at_call import MISSED, NUMBERS, at_once, from_numpy_result, seen
-from weft.dsl.immediate.callers import is_library
+from weft.dsl.immediate.callers import is_library, sees_numpy
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.index_at_call import put
 from weft.dsl.immediate.library_calls import call_for_library
@@ -398,7 +399,20 @@ def _transposed(self: Array) -> Array:
     return self.transpose() if values is None else seen(self, values.T)
 
 
-_product = at_once(on_operands_device(linear.matmul), np.matmul, "matmul")
+def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls NumPy for dtypes that weft does not support, and `own` for all others."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        try:
+            return own(*arguments, **options)
+        except UnsupportedDtypeError:
+            return call_numpy(numpys, arguments, options, keep_byte_order)
+
+    return called
+
+
+_product = at_once(or_numpy(on_operands_device(linear.matmul), np.matmul), np.matmul, "matmul")
 
 
 def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
@@ -533,7 +547,7 @@ def install() -> None:
             method = on_operands_device(method, name)
         if name in AT_ONCE:
             records = getattr(method, "records", None)
-            method = at_once(method, getattr(np.ndarray, name), name)
+            method = at_once(or_numpy(method, getattr(np.ndarray, name)), getattr(np.ndarray, name), name)
             if records is not None:
                 op, way, does = records
                 method.records = op, way, RECORD_PENDING if name in WHOLE else does  # type: ignore[attr-defined]
@@ -572,6 +586,10 @@ def _array_function(self: Array, function: Callable[..., Any], types: Any, argum
             return function(*[np.asarray(each) if isinstance(each, Array) else each for each in arguments])
         if (found := call_for_library(function, arguments, options)) is not MISSED:
             return found
+    elif sees_numpy(
+        2
+    ):  # (the program calls weft's functions: its compiled libraries, which have no frames, call NumPy's)
+        return call_numpy(function, arguments, options, keep)
     if function in _LIKE and class_for(self, 2) is np.ndarray:
         return function(*to_host(arguments), **to_host(options))
     ours = find_own(function)

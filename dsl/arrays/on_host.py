@@ -133,6 +133,15 @@ def keep_byte_order(value: object) -> Any:
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
+def keep(value: object) -> Any:
+    """Return `value`."""
+    return value
+
+
+# Conversions that leave some NumPy arrays as they are.
+_KEEPING = (keep_byte_order, keep)
+
+
 def _count_alone() -> int:
     """Return the reference count of an object that only a local variable refers to."""
     made = np.empty(1)
@@ -166,7 +175,7 @@ def call_numpy(
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
-        return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
+        return adopt_array(result, taken) if alone and taken not in _KEEPING else taken(result)
     name = getattr(function, "__name__", "")
     device_of((*arguments, *options.values()), name)
     note_fallback(f"numpy.{name}", *arguments, *options.values())
@@ -203,7 +212,7 @@ def call_numpy(
         if type(value) is WrappedObject and value._wrapped is result:  # (`default_rng(generator)`)
             return value
     alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
-    return adopt_array(result, taken) if alone and taken is not keep_byte_order else taken(result)
+    return adopt_array(result, taken) if alone and taken not in _KEEPING else taken(result)
 
 
 def _memory_for_write(array: Array) -> np.ndarray | None:

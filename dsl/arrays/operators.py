@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -161,16 +162,17 @@ def _in_place(op: str) -> Any:
         key, node = look_up(op, IN_PLACE, self, other, *where)
         if node is not None and assign(self._storage, node, key[LEFT], recording.epoch):  # type: ignore[arg-type]
             return self
-        if not accepts(other):
-            if is_foreign(other):
-                return _foreign_in_place(op, self, other)
-            found = compute_by_numpy(op, PLAIN, self, other)
-            if found is not NotImplemented:
-                check_cast(op, found.dtype, self.dtype)
-                self[...] = found  # type: ignore[index]
-                return self
-            return NotImplemented
-        return _record_in_place(op, self, other, where, key)
+        if accepts(other):
+            with suppress(UnsupportedDtypeError):
+                return _record_in_place(op, self, other, where, key)
+        elif is_foreign(other):
+            return _foreign_in_place(op, self, other)
+        found = compute_by_numpy(op, PLAIN, self, other)
+        if found is not NotImplemented:
+            check_cast(op, found.dtype, self.dtype)
+            self[...] = found  # type: ignore[index]
+            return self
+        return NotImplemented
 
     method.records = op, IN_PLACE, ASSIGN  # type: ignore[attr-defined]
     return method
@@ -303,10 +305,17 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 def power(base: Array, exponent: Any) -> Any:
     """Return ``base ** exponent``, with NumPy's shortcuts and the errors of `check_power`."""
-    if not accepts(exponent):
-        return compute_by_numpy("power", PLAIN, base, exponent)
-    found = _power_at_once(base, exponent)
-    return _record_power(base, exponent) if found is MISSED else found
+    return _compute_power(base, exponent, _record_power)
+
+
+def _compute_power(base: Array, exponent: Any, record_power: Callable[[Array, Any], Any]) -> Any:
+    if accepts(exponent):
+        found = _power_at_once(base, exponent)
+        if found is not MISSED:
+            return found
+        with suppress(UnsupportedDtypeError):
+            return record_power(base, exponent)
+    return compute_by_numpy("power", PLAIN, base, exponent)
 
 
 def _power_at_once(base: Array, exponent: Any) -> Any:
@@ -349,10 +358,7 @@ def _array_power(self: Array, exponent: Any) -> Any:
             return UFUNCS[short](self)
         if values.dtype.kind == "f" and type(exponent) is float and exponent not in (0, 3):
             return UFUNCS["power"](self, exponent)
-    if not accepts(exponent):
-        return compute_by_numpy("power", PLAIN, self, exponent)
-    found = _power_at_once(self, exponent)
-    return _memoized_power(self, exponent) if found is MISSED else found
+    return _compute_power(self, exponent, _memoized_power)
 
 
 _array_power.records = _memoized_power.records  # type: ignore[attr-defined]

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.validation import normalize_axes, normalize_axis
+from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, stack
 from weft.dsl.functions.manipulation import moveaxis, ravel
@@ -39,7 +40,7 @@ def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1
     array([3., 4., 6., 7.])
     """
     values = as_array(f)
-    axes = normalize_axes(axis, values.ndim)
+    axes = normalize_axis_tuple(range(values.ndim) if axis is None else axis, values.ndim)
     steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
     even = all(np.ndim(h) == 0 and not isinstance(h, Array) for h in steps) and len(steps) == len(axes)
     long = all(values.shape[k] > edge_order for k in axes)

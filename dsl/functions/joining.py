@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, permuted, start, unpermuted
 from weft.dsl.arrays.indexing import assign_recorded
@@ -223,7 +224,7 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
     if axis is None:
         return reshape(roll(ravel(array), shift, 0), array.shape)
     start()
-    axes = [normalize_axis(k, array.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    axes = list(normalize_axis_tuple(axis, array.ndim, allow_duplicate=True))
     shift = shift.tolist() if isinstance(shift, (Array, np.ndarray)) else shift
     shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     axes = axes * len(shifts) if len(axes) == 1 else axes

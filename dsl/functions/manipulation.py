@@ -8,6 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.dsl.arrays.array import Array, ReadOnly, expr_of, memory_order, permuted, record, start, wrap
 from weft.dsl.arrays.memoized import memoized
@@ -168,7 +169,8 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     (3, 4, 2)
     """
     array = asarray(a)
-    origin, goal = normalize_axes(source, array.ndim), normalize_axes(destination, array.ndim)
+    origin = normalize_axis_tuple(source, array.ndim, "source")
+    goal = normalize_axis_tuple(destination, array.ndim, "destination")
     if len(origin) != len(goal):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
     order = [k for k in range(array.ndim) if k not in origin]
@@ -283,7 +285,7 @@ def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
     array([3, 2, 1])
     """
     array = asarray(m)
-    permuted = normalize_axes(axis, array.ndim)
+    permuted = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in permuted else slice(None) for k in range(array.ndim))]
 
 
@@ -308,7 +310,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
         k = int(k) % 4
     if len(axes) != 2:
         raise ValueError("len(axes) must be 2.")
-    first, second = normalize_axes(axes, array.ndim)
+    first, second = normalize_axis_tuple(axes, array.ndim)
     order = list(range(array.ndim))
     order[first], order[second] = order[second], order[first]
     if k == 0:
@@ -393,8 +395,7 @@ def sliding_window_view(
             f"Since axis is None, must provide window_shape for all dimensions of `x`; got {len(lengths)} "
             f"window_shape elements and `x.ndim` is {array.ndim}."
         )
-    given = range(array.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [normalize_axis(k, array.ndim) for k in given]
+    axes = normalize_axis_tuple(range(array.ndim) if axis is None else axis, array.ndim, allow_duplicate=True)
     if len(axes) != len(lengths):
         raise ValueError(
             f"Must provide matching length window_shape and axis; got {len(lengths)} window_shape elements and {len(axes)} axes elements."

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
 from weft.dsl.arrays.array import Array, as_operand, expr_of, memory_order, permuted, record, start, unpermuted
@@ -516,10 +517,8 @@ def average(
     >>> wf.average([1.0, 2.0, 6.0], weights=[1, 1, 2])
     np.float64(3.75)
     """
-    if weights is None and not returned:
-        return mean(a, axis, keepdims=keepdims)
     values = as_array(a)
-    axes = None if axis is None else normalize_axes(axis, values.ndim)
+    axes = None if axis is None else normalize_axis_tuple(axis, values.ndim, "axis")
     if weights is None:
         found = mean(values, axes, keepdims=keepdims)
         total: Any = found.dtype.type(values.size / found.size)

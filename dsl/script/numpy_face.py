@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays import shared_arrays
-from weft.dsl.arrays.array import Array, ReadOnly
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar
 from weft.dsl.arrays.foreign import not_foreign
 from weft.dsl.arrays.on_host import WrappedFunction, WrappedType, from_host, keep_byte_order
 from weft.dsl.arrays.parts import Part
@@ -55,7 +55,7 @@ class _NdarrayMeta(type):
         return repr(np.ndarray)
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, (Array, np.ndarray))
+        return isinstance(value, (Array, np.ndarray)) and type(value) is not Scalar
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, (Array, np.ndarray))
@@ -68,7 +68,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray`. NumPy arrays and weft arrays are instances of it.
+    """Stand-in for `numpy.ndarray`. NumPy arrays and weft arrays, but not weft's scalars, are instances of it.
 
     It is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires one. Results of operations on such
     views are NumPy's own arrays.

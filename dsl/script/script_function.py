@@ -193,6 +193,16 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
             _install_native_function(made)
         return made
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """`numpy.ufunc` for a ufunc. Libraries such as pandas call ufuncs with whole arrays, and other functions with elements."""
+        return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Bind the function to an instance of a class that it is an attribute of, if NumPy's function is bound."""
+        binds = instance is not None and hasattr(type(self.wrapped), "__get__")
+        return types.MethodType(self, instance) if binds else self
+
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the NumPy function, such as a ufunc's ``reduce`` or ``__signature__``."""
         if name == "__signature__":

@@ -110,6 +110,8 @@ _find_lazy = lazy_names(globals(), _LAZY)
 install_registrations()
 if sys.excepthook is sys.__excepthook__:  # (the hooks of others are kept)
     sys.excepthook = lambda *error: import_module("weft.dsl.tracebacks").show_uncaught(*error)
+# `show_warning` issues the warnings of weft's frames again for the calling module, whose filters then apply.
+warnings.filterwarnings("always", module=r"weft\.")
 _show: Any = warnings._showwarnmsg  # type: ignore[attr-defined]  # (a hook of Python's)
 warnings._showwarnmsg = lambda message: import_module("weft.dsl.tracebacks").show_warning(message, _show)  # type: ignore[attr-defined]
 if hasattr(sys.modules.get("IPython"), "get_ipython"):

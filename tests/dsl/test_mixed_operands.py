@@ -118,3 +118,19 @@ def test_operators_with_values_that_weft_has_no_arrays_of(name: str, shape: tupl
         assert outcome(function, ours, other) == outcome(function, x, other)
         if not isinstance(other, np.ndarray):
             assert outcome(function, other, ours) == outcome(function, other, x)
+
+
+_WITH_OTHERS: dict[str, Callable[[Any, Any], Any]] = {
+    **{name: getattr(operator, name) for name in ("pow", "iadd", "ipow", "matmul")},
+    "dot": lambda a, other: a.dot(other),
+    **{name: lambda a, other, name=name: getattr(a, name)(dtype=other.dtype) for name in ("sum", "mean", "cumsum")},
+}
+
+
+@pytest.mark.parametrize("name", _WITH_OTHERS)
+@pytest.mark.parametrize("kind", ["longdouble", "clongdouble", "object", "m8[s]", "U1"])
+@pytest.mark.filterwarnings("ignore")
+def test_numpy_computes_with_other_dtypes(name: str, kind: str) -> None:
+    function, values, other = _WITH_OTHERS[name], np.arange(1.0, 3001), np.ones(3000, "i1").astype(kind)
+    found, wanted = outcome(function, wf.asarray(values), other), outcome(function, values, other)
+    assert found == wanted or (isinstance(wanted[0], type) and found[0] is wanted[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,16 @@ def test_they_are_numbers() -> None:
     assert np.asarray(k).shape == ()
     with pytest.raises(OverflowError):
         k + 2**70
+
+
+def test_they_have_no_items() -> None:
+    with override(immediate=0):
+        total = wf.asarray(np.ones((300, 400))).sum()
+    assert isinstance(total, wf.Array) and not isinstance(total, (Sized, Iterable))
+    assert total == pytest.approx(total) and pytest.approx(120_000) == total
+    for function in (len, iter):
+        with pytest.raises(TypeError):
+            function(total)
 
 
 def test_on_a_gpu_they_stay_where_they_are() -> None:

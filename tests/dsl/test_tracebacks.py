@@ -89,5 +89,17 @@ def test_warnings_point_at_the_program(tmp_path: Path) -> None:
 _LINES = ((3, "divide"), (4, "log"), (5, "divide"))
 
 
+def test_deprecation_warnings_are_shown_in_the_program_only(tmp_path: Path) -> None:
+    program = (
+        "import warnings\nfrom weft.dsl.script.script_function import ScriptFunction\n"
+        "def old(x): warnings.warn('old', DeprecationWarning, stacklevel=2)\n"
+        "function = ScriptFunction(old, old)\nfunction(1)\n"
+        "exec(compile('function(2)', 'library.py', 'exec'), {'function': function, '__name__': 'library'})\n"
+    )
+    assert _shown(program, tmp_path) == ["5: DeprecationWarning: old"]
+    assert _shown(program, tmp_path, options=("-W", "ignore")) == []
+    assert "DeprecationWarning: old" in _shown(program, tmp_path, options=("-W", "error"))
+
+
 def test_strict_shows_where_warnings_are_issued(tmp_path: Path) -> None:
     assert all("weft/dsl" in line for line in _shown(_WARNS, tmp_path, strict="1"))

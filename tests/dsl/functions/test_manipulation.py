@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -78,3 +79,22 @@ def test_windows_are_writable_on_request():
     view = find_own(np.lib.stride_tricks.sliding_window_view)(x, 2, writeable=True)
     view[0, 1] = -1
     assert x[:3].tolist() == [0, -1, 2]
+
+
+@pytest.mark.parametrize("axes", [np.array([0, 2]), range(0, 3, 2), [-3, -1]])
+def test_axes_in_any_sequence(axes: Any) -> None:
+    values = np.arange(24.0).reshape(2, 3, 4)
+    x = wf.asarray(values)
+    functions: list[Callable[[Any, Any], Any]] = [
+        lambda lib, a: lib.moveaxis(a, axes, (1, 0)),
+        lambda lib, a: lib.flip(a, axes),
+        lambda lib, a: lib.rot90(a, 1, axes),
+        lambda lib, a: lib.roll(a, (1, 2), axes),
+        lambda lib, a: lib.gradient(a, axis=axes)[1],
+        lambda lib, a: lib.average(a, axis=axes),
+        lambda lib, a: lib.lib.stride_tricks.sliding_window_view(a, (2, 2), axes),
+    ]
+    for function in functions:
+        np.testing.assert_array_equal(function(wf, x), function(np, values))
+    with pytest.raises(ValueError, match="repeated axis in `source` argument"):
+        wf.moveaxis(x, (0, 0), (1, 2))

@@ -75,6 +75,52 @@ def test_the_program_and_libraries_get_their_own_numpy(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == once * 3 + frames
 
 
+SEES = """
+from collections.abc import Sized
+import numpy as np
+def sees(x): return x.__class__.__name__, isinstance(x, Sized), isinstance(x, np.ufunc)
+"""
+ASKS = """
+import operator, sys
+import numpy as np
+sys.path.append(sys.argv[1])
+import library
+x, numpys = np.arange(300_000.0), sys.modules["numpy"]
+print(library.sees(x), library.sees(x.sum()), library.sees((x > 1).sum()))
+total = x.sum()
+print(type(total).__name__, isinstance(total, np.ndarray), isinstance(total, float), total.__class__.__name__)
+print(library.sees(np.sin), library.sees(np.sum), isinstance(np.add, np.ufunc))
+# (as a compiled library does, whose functions have no frames)
+print(type(numpys.concatenate([x, x])).__name__, type(numpys.mean(x)).__name__, type(np.concatenate([x, x])).__name__)
+numpys.copyto(x, 1.0)
+print(x[:2].tolist(), type(numpys.zeros(300_000) + x).__name__)
+class Model:
+    apply, total = np.tanh, np.sum
+    def tolist(self): return []
+    def __array__(self, dtype=None, copy=None): return np.array([1.0, 2.0])
+print(Model().apply(0.0), Model().total())
+"""
+
+
+def test_what_libraries_see(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "library.py").write_text(SEES)
+    (tmp_path / "inside").mkdir()
+    script = tmp_path / "inside" / "script.py"
+    script.write_text(ASKS)
+    command = [sys.executable, "-m", "weft", "run", str(script), str(outside)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "('ndarray', True, False) ('float64', False, False) ('int64', False, False)",
+        "Scalar False True float64",
+        "('ufunc', False, True) ('ScriptFunction', False, False) True",
+        "ndarray float64 Array",
+        "[1.0, 1.0] Array",
+        "0.0 3.0",
+    ], done.stderr
+
+
 @pytest.fixture
 def library() -> Any:
     """Return the global names of a module that counts as a library."""
