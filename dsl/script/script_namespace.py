@@ -59,12 +59,14 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
     Examples are `np.conjugate` for `np.conj`, and `np.broadcast_to` for the function in a private module.
     """
-    first, home = getattr(theirs, "__name__", key), str(getattr(theirs, "__module__", ""))
+    name, first, home = wrapped.__name__, getattr(theirs, "__name__", key), str(getattr(theirs, "__module__", ""))
     if callable(theirs) and not isinstance(theirs, type):
-        for module in (sys.modules[home] if home.startswith("numpy.") else np, wrapped):
-            if getattr(module, first, None) is theirs:
-                return module.__name__, first
-    return wrapped.__name__, key
+        home = home if home.startswith("numpy.") else "numpy"
+        # (`np.ma.array` is defined in `numpy.ma.core`, which is not the public module)
+        for module in (home, name) if home.count(".") < name.count(".") else (name,):
+            if getattr(sys.modules[module], first, None) is theirs:
+                return module, first
+    return name, key
 
 
 @cache

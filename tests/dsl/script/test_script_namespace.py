@@ -134,3 +134,12 @@ def test_random_numbers_of_all_sizes(make: str, name: str, arguments: tuple[floa
 def test_r_reads_variables_of_the_caller() -> None:
     block = wf.ones((2, 2))
     assert NUMPY.r_["block, block"].tolist() == np.ones((2, 4)).tolist() and block.shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["array", "asarray", "masked_array"])
+def test_masked_arrays_share_the_memory_of_arrays(name: str) -> None:
+    x = wf.ones(SIZE)
+    masked = getattr(NUMPY.ma, name)(x)
+    masked[2] = 9
+    masked[3] = np.ma.masked
+    assert float(x[2]) == 9 and masked.mask.sum() == 1
