@@ -143,3 +143,16 @@ def test_masked_arrays_share_the_memory_of_arrays(name: str) -> None:
     masked[2] = 9
     masked[3] = np.ma.masked
     assert float(x[2]) == 9 and masked.mask.sum() == 1
+
+
+@pytest.mark.parametrize("size", [10, SIZE])
+@pytest.mark.parametrize("made", ["default_rng", "RandomState"])
+def test_shuffles_of_lists(made: str, size: int) -> None:
+    items, expected = [(k, wf.full(3, k)) for k in range(size)], list(range(size))
+    getattr(NUMPY.random, made)(7).shuffle(items)
+    getattr(np.random, made)(7).shuffle(expected)
+    assert [k for k, _ in items] == expected == [int(array[1]) for _, array in items[:20]] + expected[20:]
+    numbers = list(range(size))
+    NUMPY.random.seed(7), NUMPY.random.shuffle(numbers)
+    np.random.seed(7), np.random.shuffle(ordered := list(range(size)))
+    assert numbers == ordered
