@@ -56,6 +56,8 @@ def test_aliases_are_one_object(name: str, alias: str) -> None:
         ("numpy._core.numeric", "concatenate"),
         ("numpy._core.umath", "exp"),
         ("numpy.linalg._linalg", "linalg.norm"),
+        ("numpy.lib._stride_tricks_impl", "lib.stride_tricks.as_strided"),
+        ("numpy.ma.core", "ma.array"),
     ],
 )
 def test_functions_in_private_modules_are_the_public_functions(module: str, name: str) -> None:
@@ -156,3 +158,8 @@ def test_shuffles_of_lists(made: str, size: int) -> None:
     NUMPY.random.seed(7), NUMPY.random.shuffle(numbers)
     np.random.seed(7), np.random.shuffle(ordered := list(range(size)))
     assert numbers == ordered
+
+
+def test_seeds_may_be_arrays() -> None:
+    seed = wf.arange(SIZE)[1:4]
+    assert NUMPY.random.default_rng(seed).random() == np.random.default_rng([1, 2, 3]).random()
