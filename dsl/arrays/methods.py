@@ -82,7 +82,8 @@ def astype(
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text and objects are left to NumPy
-        return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
+        values = self.numpy()[()] if isinstance(self, Scalar) else self.numpy()
+        return values.astype(dtype, order, casting)  # type: ignore[call-overload]
     if casting == "same_value" and kind != self.dtype:  # (only the elements show whether this is possible)
         return creation.asarray(self.numpy().astype(kind, order, casting, copy=copy))  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
