@@ -367,7 +367,10 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     short = max(0, size - self.size)
     if short:
         flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
-    self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage
+    storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage
+    # (also drop NumPy's array over the previous elements)
+    self._home = self._values = self._view = None
+    self._storage = storage
 
 
 def _on_host(name: str) -> Any:
