@@ -210,6 +210,8 @@ def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple
                 index.advanced.append(Positions(*where, positions))
         return axis + values.ndim
     if values.dtype.kind not in "iu":
+        if isinstance(item, (Array, np.ndarray)):
+            raise IndexError("arrays used as indices must be of integer (or boolean) type")
         raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
         )

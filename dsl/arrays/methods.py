@@ -83,7 +83,8 @@ def astype(
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text and objects are left to NumPy
-        return self.numpy().astype(dtype, order, casting)  # type: ignore[call-overload]
+        values = self.numpy()[()] if isinstance(self, Scalar) else self.numpy()
+        return values.astype(dtype, order, casting)  # type: ignore[call-overload]
     if casting == "same_value" and kind != self.dtype:  # (only the elements show whether this is possible)
         return creation.asarray(self.numpy().astype(kind, order, casting, copy=copy))  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
@@ -367,7 +368,10 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     short = max(0, size - self.size)
     if short:
         flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
-    self._storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage
+    storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage
+    # (also drop NumPy's array over the previous elements)
+    self._home = self._values = self._view = None
+    self._storage = storage
 
 
 def _on_host(name: str) -> Any:

@@ -186,10 +186,12 @@ def call_numpy(
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
     in_place = name in WRITERS or (name == "nan_to_num" and options.get("copy") is False)
-    first = arguments[0] if in_place and arguments and isinstance(arguments[0], Array) else None
+    first = arguments[0] if in_place and arguments else None
     memory = _memory_for_write(first) if name in WRITERS and type(first) is Array else None
     host_arguments = list(to_host(arguments if memory is None else (memory, *arguments[1:]), None, taken))
-    if first is not None and memory is None:
+    if type(first) is list:  # (`shuffle` writes to it)
+        host_arguments[0] = first
+    elif isinstance(first, Array) and memory is None:
         host_arguments[0] = to_host(first, written)
     # (The host arrays are weft's memory, which only weft may write to.)
     options = {k: v for k, v in options.items() if k != "overwrite_input"}

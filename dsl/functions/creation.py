@@ -22,6 +22,7 @@ from weft.dsl.arrays.array import (
     wrap,
 )
 from weft.dsl.arrays.array import start as begin
+from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
@@ -358,6 +359,7 @@ def _made_like(
         axes = memory_axes(source, order)
     if axes is None:
         return make(own, *rest, kind, device=device)
+    rest = tuple(transposed(value, axes) for value in rest)
     return unpermuted(make(tuple(own[k] for k in axes), *rest, kind, device=device), axes)
 
 

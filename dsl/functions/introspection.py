@@ -18,6 +18,7 @@ from weft.dsl.arrays.composed_docstrings import describe_composed
 from weft.dsl.arrays.on_host import from_host, to_host
 from weft.dsl.functions import reductions
 from weft.dsl.immediate.host_values import values_of
+from weft.fusion import find_shared
 
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
@@ -144,8 +145,10 @@ def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> boo
 def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
     mine = [each for each in (a, b) if isinstance(each, Array)]
     if len(mine) == 2 and a._storage is not b._storage:
-        return False
-    if len(mine) == 2:
+        # (views with another dtype have storages of their own)
+        if not all(find_shared(each._storage) is not None for each in mine):
+            return False
+    elif len(mine) == 2:
         return ask(*(np.asarray(_Extent(each, 1 << 12)) for each in mine), max_work)
     if mine and mine[0]._storage.buffer is None and mine[0]._storage.host is None:
         return False  # pending: there is no memory yet

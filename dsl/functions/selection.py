@@ -394,7 +394,7 @@ def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
     array([ 0,  1,  2, 30, 40])
     """
     if not isinstance(a, Array):
-        np.putmask(a, np.asarray(mask), np.asarray(values))
+        on_host(np.putmask, a, mask, values)
         return
     chosen = as_array(mask).astype(bool)  # type: ignore[attr-defined]
     if chosen.size != a.size:

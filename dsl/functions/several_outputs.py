@@ -19,6 +19,7 @@ from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
+from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.introspection import stand_in
 from weft.dsl.functions.linear import matmul
 from weft.dsl.functions.manipulation import moveaxis
@@ -54,9 +55,12 @@ class ComposedUfunc:
                     return found
             outs = (*placed, *[None] * (outputs - len(placed))) if out is None else out
             outs = outs if isinstance(outs, tuple) else (outs,)
-            typed = [as_array(each) if not isinstance(each, (int, float, complex)) else each for each in given]
             if len(outs) == outputs and all(each is None or isinstance(each, Array) for each in outs):
-                results = self._compute(*typed)
+                try:
+                    typed = [each if isinstance(each, (int, float, complex)) else as_array(each) for each in given]
+                    results = self._compute(*typed)
+                except UnsupportedDtypeError:
+                    results = NotImplemented
                 if results is not NotImplemented:
                     several = results if outputs > 1 else (results,)
                     stored = [

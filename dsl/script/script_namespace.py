@@ -17,7 +17,7 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array
-from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, from_host_if_large
+from weft.dsl.arrays.on_host import ALONE, WrappedFunction, adopt_array, call_numpy, from_host_if_large, to_host
 from weft.dsl.arrays.random_arrays import draw_array, note_draw
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.script.kinds import MemoryEffect
@@ -57,14 +57,18 @@ def script_module(name: str) -> types.ModuleType:
 def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str, str]:
     """Return the module and the name under which NumPy documents a function.
 
-    Examples are `np.conjugate` for `np.conj`, and `np.broadcast_to` for the function in a private module.
+    Examples are `np.conjugate` for `np.conj`, `np.ma.array` for `np.ma.core.array`, and `np.broadcast_to` for the
+    function in a private module.
     """
-    first, home = getattr(theirs, "__name__", key), str(getattr(theirs, "__module__", ""))
+    name, first = wrapped.__name__, getattr(theirs, "__name__", key)
     if callable(theirs) and not isinstance(theirs, type):
-        for module in (sys.modules[home] if home.startswith("numpy.") else np, wrapped):
-            if getattr(module, first, None) is theirs:
-                return module.__name__, first
-    return wrapped.__name__, key
+        parts = name.split(".")
+        homes = [".".join(parts[:k]) for k in range(1, len(parts))]
+        homes += [str(getattr(theirs, "__module__", ""))] if "._" in name else []
+        for module in (*homes, name):
+            if getattr(sys.modules.get(module), first, None) is theirs:
+                return module, first
+    return name, key
 
 
 @cache
@@ -230,7 +234,7 @@ def _generators() -> dict[str, Any]:
 
     def default_rng(seed: Any = None) -> Any:
         """Return a random generator, like `numpy.random.default_rng`."""
-        made = np.random.default_rng(seed)
+        made = np.random.default_rng(to_host(seed))
         return made if made is seed else generator(made.bit_generator)
 
     state = _make_generator(np.random.RandomState, _DISTRIBUTIONS)

@@ -18,6 +18,7 @@ import pytest
 import weft as wf
 from weft import cuda
 from weft.dsl.script.numpy_face import OWN
+from weft.runtime import override
 
 # program -> a part of the message
 MISTAKES = {
@@ -222,3 +223,20 @@ def test_misspelled_names_are_names_of_weft(name: str) -> None:
 def test_names_that_numpy_removed_have_numpys_advice() -> None:
     with pytest.raises(AttributeError, match="np.float64"):
         wf.float_  # noqa: B018
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+@pytest.mark.parametrize(
+    "key",
+    [np.array([1.0]), [0.5], np.array(1.5), 1.5, np.array(["a"]), "a", (0, np.array([1.0])), [None], np.array([]), 1j],
+    ids=repr,
+)
+def test_indices_of_another_dtype(key: Any, immediate: int) -> None:
+    x = np.ones((2, 3))
+    with pytest.raises(IndexError) as expected:
+        x[key]
+    with override(immediate=immediate):
+        for use in (lambda y: y[key], lambda y: y.__setitem__(key, 0)):
+            with pytest.raises(IndexError) as found:
+                use(wf.asarray(x))
+            assert str(found.value) == str(expected.value)

@@ -9,6 +9,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.arrays.methods import view  # (`weft.cuda` replaces the method by Numba's ``view``, which shares memory)
+from weft.runtime import override
 
 
 def test_the_namespace_says_what_it_can_do() -> None:
@@ -115,12 +116,21 @@ def test_read_only_arrays() -> None:
         wide.flags.writeable = True
 
 
-def test_arrays_resize_in_place() -> None:
-    for start, shape in ((6, (2, 4)), (6, (3,)), (0, (2,))):
-        wanted, found = np.arange(float(start)), wf.arange(float(start))
-        wanted.resize(shape)
-        found.resize(shape)
-        np.testing.assert_array_equal(found, wanted)
+@pytest.mark.parametrize("immediate", [0, 16384])
+@pytest.mark.parametrize("read", [False, True])
+def test_arrays_resize_in_place(read: bool, immediate: int) -> None:
+    for start, shape in ((6, (2, 4)), (6, (3,)), (0, (2,)), (40_000, (3,)), (40_000, (9, 5000))):
+        wanted = np.arange(float(start))
+        with override(immediate=immediate):
+            found = wf.arange(float(start)) * 1
+            if read:
+                assert np.asarray(found).sum() == wanted.sum() and (not start or found[start - 1].item() == start - 1)
+            wanted.resize(shape, refcheck=False)
+            found.resize(shape)
+            assert found.shape == shape and found.nbytes == wanted.nbytes
+            np.testing.assert_array_equal(found, wanted)
+            with pytest.raises(IndexError):
+                found[..., shape[-1]] = 1
     with pytest.raises(ValueError, match="own"):
         wf.ones(5)[1:].resize(2)
 

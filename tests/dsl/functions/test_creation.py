@@ -110,3 +110,13 @@ def test_full_saturates_like_a_cast(dtype):
             assert found.dtype == dtype
             assert found[0] == found[-1] == expected
             assert found[0] == wf.full(n, fill).astype(dtype)[0]
+
+
+@pytest.mark.parametrize("layout", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+@pytest.mark.parametrize("shape", [(4,), (3, 1), (2, 1, 1), (2, 3, 4), ()])
+def test_full_like_broadcasts_an_array_of_values(shape, layout):
+    x = np.zeros((2, 3, 4)).transpose(layout).copy().transpose(np.argsort(layout))
+    values = np.arange(float(np.prod(shape))).reshape(shape)
+    for kind in (np.asarray, np.ndarray.tolist, wf.asarray):
+        found, expected = wf.full_like(wf.asarray(x), kind(values)), np.full_like(x, values)
+        assert found.tolist() == expected.tolist() and found.strides == expected.strides

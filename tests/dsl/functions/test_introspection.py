@@ -12,6 +12,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.functions import introspection, own_names
+from weft.runtime import override
 
 SHAPE = (40, 30)
 
@@ -107,6 +108,15 @@ def test_a_copy_shares_no_memory_even_before_a_write() -> None:
     wf.evaluate(y)
     assert not wf.shares_memory(x, y) and not wf.may_share_memory(x, y)
     assert not wf.shares_memory(x * 2, np.ones(3)) and not np.shares_memory(x, np.ones(3))
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+def test_views_of_another_dtype_share_memory(immediate: int) -> None:
+    with override(immediate=immediate):
+        x = wf.zeros((20, 30))
+        y = x.view(np.int32)
+        assert wf.shares_memory(x, y) and wf.may_share_memory(y[3:], x[5]) and not wf.may_share_memory(y[:2], x[3:])
+        assert not wf.shares_memory(y, x.copy()) and not wf.shares_memory(x[:, ::2], x.view(np.complex128)[:0])
 
 
 @pytest.mark.parametrize("code", "?bBhHiIlLefdFD")

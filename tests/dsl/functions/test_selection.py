@@ -37,3 +37,9 @@ def test_numbers_in_isclose_promote_as_in_numpy(dtype, kind, immediate):
         for call in calls:
             assert np.asarray(call(wf, wf.asarray(x))).tolist() == np.asarray(call(np, x)).tolist()
         assert bool(wf.isclose(1.0, below)) and not bool(wf.isclose(1, 2))
+
+
+def test_putmask_converts_lists_to_the_dtype_of_a_numpy_array():
+    values = np.zeros(3, "f2")
+    wf.putmask(values, wf.array([True, False, True]), [1.5, 2.5, 3.5])
+    assert values.tolist() == [1.5, 0, 3.5]

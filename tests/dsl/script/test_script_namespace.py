@@ -56,6 +56,8 @@ def test_aliases_are_one_object(name: str, alias: str) -> None:
         ("numpy._core.numeric", "concatenate"),
         ("numpy._core.umath", "exp"),
         ("numpy.linalg._linalg", "linalg.norm"),
+        ("numpy.lib._stride_tricks_impl", "lib.stride_tricks.as_strided"),
+        ("numpy.ma.core", "ma.array"),
     ],
 )
 def test_functions_in_private_modules_are_the_public_functions(module: str, name: str) -> None:
@@ -134,3 +136,30 @@ def test_random_numbers_of_all_sizes(make: str, name: str, arguments: tuple[floa
 def test_r_reads_variables_of_the_caller() -> None:
     block = wf.ones((2, 2))
     assert NUMPY.r_["block, block"].tolist() == np.ones((2, 4)).tolist() and block.shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["array", "asarray", "masked_array"])
+def test_masked_arrays_share_the_memory_of_arrays(name: str) -> None:
+    x = wf.ones(SIZE)
+    masked = getattr(NUMPY.ma, name)(x)
+    masked[2] = 9
+    masked[3] = np.ma.masked
+    assert float(x[2]) == 9 and masked.mask.sum() == 1
+
+
+@pytest.mark.parametrize("size", [10, SIZE])
+@pytest.mark.parametrize("made", ["default_rng", "RandomState"])
+def test_shuffles_of_lists(made: str, size: int) -> None:
+    items, expected = [(k, wf.full(3, k)) for k in range(size)], list(range(size))
+    getattr(NUMPY.random, made)(7).shuffle(items)
+    getattr(np.random, made)(7).shuffle(expected)
+    assert [k for k, _ in items] == expected == [int(array[1]) for _, array in items[:20]] + expected[20:]
+    numbers = list(range(size))
+    NUMPY.random.seed(7), NUMPY.random.shuffle(numbers)
+    np.random.seed(7), np.random.shuffle(ordered := list(range(size)))
+    assert numbers == ordered
+
+
+def test_seeds_may_be_arrays() -> None:
+    seed = wf.arange(SIZE)[1:4]
+    assert NUMPY.random.default_rng(seed).random() == np.random.default_rng([1, 2, 3]).random()
