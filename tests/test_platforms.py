@@ -1,7 +1,8 @@
-"""Tests of the errors that importing weft raises on unsupported systems and interpreters."""
+"""Tests of the import of weft: its errors on unsupported systems and interpreters, and its objects."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -31,3 +32,16 @@ def test_other_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "implementation", SimpleNamespace(name="pypy"))
     with pytest.raises(ImportError, match="needs CPython, and this is pypy"):
         weft._check_platform()
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_an_import_leaves_no_objects_for_the_next_garbage_collections(frozen: bool) -> None:
+    code = f"""
+import gc
+import numpy
+gc.freeze() if {frozen} else gc.collect()
+import weft
+print(gc.isenabled(), gc.get_freeze_count() > 1000, len(gc.get_objects(0)) + len(gc.get_objects(1)) < 1000)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert told == ["True", str(frozen), str(not frozen)]

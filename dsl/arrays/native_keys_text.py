@@ -45,6 +45,8 @@ SHARED: dict[str, Any] = {
     "sites alone": ALONE,
     "name": "name",
     "own name": "__name__",
+    "_storage": "_storage",
+    "_view": "_view",
     "None": None,
     "False": False,
     "cpu": get_device("cpu"),
@@ -208,12 +210,25 @@ class KeyText(ObjectText):
         t.label("array")
         t.branch(f"icmp eq i64 {self._does}, {SHOW}", "slow", "operand")  # (an index that `windows` does not contain)
         t.label("operand")
+        self._complete("operand", thing)
         view = self._field(thing, "Array._view")
-        self._check(view, "operand.view", "slow")
         self._push(self._operand("operand", thing), shared=False)
         t.do(f"store ptr null, ptr {self._held['operand']}")
         self._push(view)
         t.do("br label %next")
+
+    def _complete(self, name: str, array: str) -> None:
+        """Emit code that sets the storage and the view of an array that immediate execution has created without them."""
+        t = self._t
+        unset = [t.new(f"icmp eq ptr {self._field(array, f'Array.{each}')}, null") for each in ("_storage", "_view")]
+        t.branch(f"or i1 {', '.join(unset)}", f"{name}.unset", f"{name}.complete")
+        t.label(f"{name}.unset")
+        for each in ("_storage", "_view"):
+            made = self._call("ptr", "PyObject_GetAttr", f"ptr {array}, ptr {self._known[each]}")
+            self._check(made, f"{name}.{each}", "leave")
+            self._decrement_reference(made)
+        t.do(f"br label %{name}.complete")
+        t.label(f"{name}.complete")
 
     def _describe_number(self, thing: str) -> None:
         """Emit code that appends a number, or another value that identifies itself, to the memo key."""

@@ -38,13 +38,10 @@ class _Operator(KeyText):
         t.label("some")
         self._first = t.load("%given", 0, "ptr")
         self._own = self._type(self._first)
-        # (Python sets the attributes that immediate execution has left unset.)
         t.branch(f"icmp eq ptr {self._own}, {self._known['Array']}", "first.array", "first.whole")
         t.label("first.array")
-        unset = [
-            t.new(f"icmp eq ptr {self._field(self._first, f'Array.{name}')}, null") for name in ("_storage", "_view")
-        ]
-        t.branch(f"or i1 {', '.join(unset)}", "slow", "first.whole")
+        self._complete("first", self._first)
+        t.do("br label %first.whole")
         t.label("first.whole")
         t.do(
             f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set "

@@ -200,6 +200,7 @@ entry:
   %limit = load i64, ptr %word.limit
   %creates = icmp eq i64 %kind, ${CREATE}
   %writes = icmp eq i64 %kind, ${WRITE}
+  %draws = icmp eq i64 %kind, ${DRAW}
   %on = icmp sgt i64 %limit, 0
   br i1 %on, label %named, label %slow
 named:
@@ -229,7 +230,8 @@ own.array:
   br i1 %elsewhere, label %slow, label %own
 not.own:
   %begins = call i1 @begins(ptr %x, ptr %type, ptr %words)
-  %others = or i1 %writes, %creates
+  %effects = or i1 %writes, %creates
+  %others = or i1 %effects, %draws
   %joins = icmp ugt i1 %begins, %others
   br i1 %joins, label %own, label %not.joined
 not.joined:

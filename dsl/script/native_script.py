@@ -109,7 +109,7 @@ def native_text() -> str:
     names = (*_FUNCTIONS, *_OBJECTS, *_WORDS)
     numbers = {name: k for k, name in enumerate(Text().begin_builtin(NAME, names))}
     words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_COMMON)}
-    effects = {effect.name: int(effect) for effect in MemoryEffect if effect is not MemoryEffect.DRAW}
+    effects = {effect.name: int(effect) for effect in MemoryEffect}
     return read_llvm(__file__, "native_script", NAME=NAME, RANGE=_RANGE, **_LAYOUT, **effects, **words)
 
 

@@ -37,6 +37,9 @@ try:
     from weft.dsl import OWN, Array, UFunc, find_name
 finally:
     if _collects:
+        if not gc.get_freeze_count():  # (otherwise the next two collections would visit these objects: 3 ms)
+            gc.freeze()
+            gc.unfreeze()  # moves all objects to the oldest generation
         gc.enable()
 from weft.dsl.arrays.validation import MaskedArrayError, UnsupportedDtypeError
 from weft.dsl.import_hooks import install as install_registrations

@@ -222,6 +222,24 @@ def test_functions_of_large_arrays_in_memory_are_found_again(
         np.testing.assert_allclose(result.numpy(), function(np, a, b), rtol=1e-12)
 
 
+def test_results_of_immediate_execution_are_operands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test that native code records an operation on arrays that have neither a storage nor a view yet."""
+    a, b = np.random.default_rng(3).random((2, 100, 200))
+    python: list[bool] = []
+    monkeypatch.setattr("weft.dsl.arrays.call_sites.count_hit", lambda: python.append(True))
+    for k in range(4):
+        with override(immediate=1 << 14):
+            x, y = wf.asarray(a[0]) + 0, wf.asarray(b) + 0  # (the first one is small)
+            wf.evaluate(y)
+            recording.epoch = Epoch(y.device)
+            python.clear()
+            assert x._home is not None
+            found = y * x - x, x * y
+        assert k < 2 or not python
+        np.testing.assert_array_equal(found[0].numpy(), b * a[0] - a[0])
+        np.testing.assert_array_equal(found[1].numpy(), b * a[0])
+
+
 def test_copies_that_were_not_fused_run_immediately() -> None:
     a = np.random.default_rng(3).random((100, 400))
     x = wf.asarray(a) + 0

@@ -12,11 +12,15 @@ import pytest
 
 import weft as wf
 import weft.runtime as runtime
+from weft.dsl.functions import creation
+from weft.dsl.script import script_function
+from weft.dsl.script.kinds import MemoryEffect
 from weft.dsl.script.redirect import load_program
 from weft.dsl.script.script_namespace import script_module
 
 SIZE = 20_000
 NUMPY = script_module("numpy")
+DRAW = MemoryEffect.DRAW
 
 DRAWS: dict[str, Callable[[Any, Any], Any]] = {
     "random": lambda rng, out: rng.random(out=out),
@@ -42,6 +46,20 @@ def test_generators_write_to_views() -> None:
     x = wf.zeros((3, SIZE))
     NUMPY.random.default_rng(5).random(out=x[1])
     assert x[1].tolist() == np.random.default_rng(5).random(SIZE).tolist() and not x[::2].any()
+
+
+@pytest.mark.parametrize("name", ["array", "asarray"])
+def test_lists_of_small_arrays_become_numpy_arrays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_function.install_native_code()
+    x = wf.asarray(np.random.default_rng(5).random((4, 100)))
+    monkeypatch.setattr(creation, "_stack", [])  # (weft's own function would record each item)
+    with runtime.override(immediate=1 << 14):
+        for function in (getattr(NUMPY, name), script_function.choose(getattr(np, name), getattr(wf, name), DRAW)):
+            found = function([x[:, 3], x[:, 5]])
+            assert type(found) is np.ndarray and found.tolist() == [x[:, 3].tolist(), x[:, 5].tolist()]
+            assert isinstance(function([x[0], x[1], x[2]]), wf.Array)
+            assert function([x[:, 3], [1.0, 2.0, 3.0, 4.0]]).tolist() == [x[:, 3].tolist(), [1.0, 2.0, 3.0, 4.0]]
+            np.testing.assert_array_equal(function([[x[:, 3]], [x[:, 1]]]), np.asarray(x)[:, [3, 1]].T[:, None])
 
 
 @pytest.mark.parametrize(("name", "alias"), [("absolute", "abs"), ("invert", "bitwise_not"), ("conjugate", "conj")])
