@@ -161,9 +161,7 @@ class _Wrapped:
     def __init__(self, wrapped: Any) -> None:
         self.__dict__.update(_wrapped=wrapped, __doc__=wrapped.__doc__)
 
-    @property
-    def __class__(self) -> Any:
-        return type(self._wrapped)
+    __class__ = property(lambda self: type(self._wrapped))  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._wrapped, name)

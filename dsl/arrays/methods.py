@@ -20,7 +20,6 @@ from weft.dsl.arrays.array import (
     Scalar,
     UnsupportedDtypeError,
     as_operand,
-    class_for,
     convert,
     expr_of,
     memory_order,
@@ -33,12 +32,13 @@ from weft.dsl.arrays.array import (
     wrap,
     write,
 )
+from weft.dsl.arrays.array_function import array_function
 from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts, on_operands_device
 from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.on_host import call_numpy, keep, keep_byte_order, note_fallback, to_host
+from weft.dsl.arrays.on_host import call_numpy, keep_byte_order, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.results import as_array, return_result
 from weft.dsl.arrays.scatter import is_gpu
@@ -46,12 +46,10 @@ from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
 from weft.dsl.arrays.windows import Flags, memoized_view, set_flags
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
-from weft.dsl.functions.own_names import OWN, find_own
-from weft.dsl.immediate.at_call import MISSED, NUMBERS, at_once, from_numpy_result, seen
-from weft.dsl.immediate.callers import is_library, sees_numpy
+from weft.dsl.functions.own_names import OWN
+from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.index_at_call import put
-from weft.dsl.immediate.library_calls import call_for_library
 from weft.dsl.immediate.small_work import WHOLE
 from weft.fusion import (
     Expr,
@@ -557,47 +555,13 @@ def install() -> None:
                 method.records = op, way, RECORD_PENDING if name in WHOLE else does  # type: ignore[attr-defined]
         setattr(Array, name, method)
     setattr(Array, "__imatmul__", _imatmul)
-    setattr(Array, "__array_function__", _array_function)
+    setattr(Array, "__array_function__", array_function)
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)
     shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
     describe_members(Array)
     Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
-
-
-# Under `weft run`, libraries use these functions to convert arrays for their compiled code, as they use `numpy.asarray`.
-_CONVERSIONS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
-# Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.
-_LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
-
-# What libraries often ask about an array.
-_QUESTIONS: dict[Any, Callable[[Array], Any]] = {
-    np.shape: operator.attrgetter("shape"),
-    np.ndim: operator.attrgetter("ndim"),
-    np.size: operator.attrgetter("size"),
-    np.result_type: operator.attrgetter("dtype"),
-    np.iscomplexobj: lambda array: array.dtype.kind == "c",
-}
-
-
-def _array_function(self: Array, function: Callable[..., Any], types: Any, arguments: Any, options: Any) -> Any:
-    """Implement ``__array_function__``: call weft's version of a NumPy function, or NumPy's version on the host."""
-    if len(arguments) == 1 and arguments[0] is self and not options and (question := _QUESTIONS.get(function)):
-        return question(self)
-    if is_library(2):
-        if function in _CONVERSIONS:
-            return function(*[np.asarray(each) if isinstance(each, Array) else each for each in arguments])
-        if (found := call_for_library(function, arguments, options)) is not MISSED:
-            return found
-    elif sees_numpy(
-        2
-    ):  # (the program calls weft's functions: its compiled libraries, which have no frames, call NumPy's)
-        return call_numpy(function, arguments, options, keep)
-    if function in _LIKE and class_for(self, 2) is np.ndarray:
-        return function(*to_host(arguments), **to_host(options))
-    ours = find_own(function)
-    return ours(*arguments, **options) if ours is not None else call_numpy(function, arguments, options)
 
 
 round_ = _round

@@ -65,6 +65,14 @@ np.einsum('ij,ij->ij', x, y)
 copy.copy(x)
 copy.deepcopy({'x': [x]})['x'][0]
 x.copy()""".splitlines()
+CALLS_OF_FUNCTIONS = [
+    "np.linalg.norm(x, axis=1)",
+    "np.tensordot(x, y, axes=[range(1), range(1)])",
+    "np.where(x > 0, x, y)",
+    "np.concatenate([x, y])",
+    "np.zeros_like(x)",
+    "np.einsum('ij,ij->ij', x, y)",
+]
 VIEWS = """x[3:]
 x.T
 x.reshape(-1)
@@ -82,7 +90,9 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
 def test_new_small_arrays_of_a_library_are_numpys(expression: str) -> None:
     x, y = arrays()
     wanted = function(LIBRARY, expression)(x, y)
-    for file, kind in ((PROGRAM, Array), (LIBRARY, np.ndarray)):
+    # (a program calls weft's functions: NumPy's are called by compiled libraries, which have no frames)
+    calls_numpys = expression in CALLS_OF_FUNCTIONS
+    for file, kind in ((PROGRAM, np.ndarray if calls_numpys else Array), (LIBRARY, np.ndarray)):
         apply = function(file, expression)
         for _ in range(3):  # (code is compiled at the first call)
             found = apply(wf.asarray(x), wf.asarray(y))
@@ -119,7 +129,7 @@ def test_libraries_convert_arrays_for_compiled_code(length: int) -> None:
     assert type(found) is np.ndarray
     x[1] = 7.0
     assert found.tolist()[:3] == [1.0, 7.0, 1.0]
-    assert isinstance(function(PROGRAM, "np.atleast_1d(x)")(x, None), Array)
+    assert type(function(PROGRAM, "np.atleast_1d(x)")(x, None)) is np.ndarray
 
 
 def test_a_librarys_own_ufuncs_get_numpys_arrays() -> None:
