@@ -203,8 +203,9 @@ def attempt_here(way: Implementation, operands: Iterable[Any]) -> Any:
     return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
-# Calls after which native code on disk is loaded (20 ms). In Python, a call takes 3 us longer, and a read a quarter of it.
-ENOUGH, READS = 4_000, 4
+# Calls after which native code on disk is loaded (12 ms). In Python, a call takes 3 to 6 us longer, and a read a quarter
+# of it.
+ENOUGH, READS = 2_000, 4
 _calls, _reads = count(1), count(1)
 _native_installer: list[Callable[[int], None]] = []
 
