@@ -50,7 +50,6 @@ _CALLS = {
         "[[[1, 2]]], 2",
         "[array([[[1]]]), array([[[2]]])]",
     ),
-    "fix": ("Return the nearest integers toward zero", "[-1.5, 1.5]", "array([-1.,  1.])"),
     "insert": (
         "Return a copy of an array with values inserted before indices",
         "[1, 2, 3], 1, 9",

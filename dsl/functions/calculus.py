@@ -15,6 +15,7 @@ from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
+from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, stack
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
 
 _INT64 = np.dtype(np.int64)
+
+
+def fix(x: ArrayLike, out: Output | None = None) -> Array:
+    """Return the nearest integers toward zero, like `numpy.fix`.
+
+    Examples
+    --------
+    >>> wf.fix([-1.5, 1.5])
+    array([-1.,  1.])
+    """
+    return UFUNCS["trunc"](x, out=out)  # type: ignore[no-any-return]
 
 
 def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:

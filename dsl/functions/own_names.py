@@ -55,7 +55,7 @@ _MODULES = {
     "functions.along_axis": "put_along_axis take_along_axis",
     "functions.selection": "append where clip take compress delete choose extract isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "functions.calculus": "cross cumulative_sum ediff1d gradient interp",
+    "functions.calculus": "cross cumulative_sum ediff1d fix gradient interp",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "astype copyto",
@@ -68,7 +68,7 @@ _MODULES = {
         "compose",
         "allclose apply_over_axes argwhere array_equal array_equiv asarray_chkfinite atleast_1d atleast_2d "
         "atleast_3d block cumulative_prod diagflat "
-        "dsplit fill_diagonal fix flatnonzero fliplr flipud fromfunction histogramdd hsplit imag "
+        "dsplit fill_diagonal flatnonzero fliplr flipud fromfunction histogramdd hsplit imag "
         "iscomplex isneginf isposinf isreal iterable ix_ meshgrid ndim piecewise polyadd polyder "
         "polyfit polymul polysub polyval put real real_if_close require resize rollaxis shape "
         "trim_zeros unique_all unique_counts unique_inverse unique_values unstack unwrap vsplit",
