@@ -21,7 +21,7 @@ _find_lazy = lazy_names(
     {
         "weft.dsl.dask_chunks": "register_chunks",
         "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_factors "
-        "register_fortran register_from_numpy register_namespace register_replace register_shards register_vector_space",
+        "register_from_numpy register_functions register_namespace register_replace register_shards register_vector_space",
     },
 )
 _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
@@ -34,9 +34,12 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "jax._src.abstract_arrays": "register_abstract_arrays",
     "jax._src.interpreters.pxla": "register_shards",
     "scipy._lib.array_api_compat.common._helpers": "register_namespace",
-    "scipy.linalg._fblas": "register_fortran",
-    "scipy.linalg._flapack": "register_fortran",
+    "scipy.linalg._fblas": "register_functions",
+    "scipy.linalg._flapack": "register_functions",
     "scipy.sparse.linalg._dsolve._superlu": "register_factors",
+    "scipy.spatial._distance_pybind": "register_functions",
+    "scipy.spatial._distance_wrap": "register_functions",
+    "skimage.transform._hough_transform": "register_functions",
     "sklearn.externals.array_api_compat.common._helpers": "register_namespace",
     "torch": "register_from_numpy",
     "torch.utils.data._utils.collate": "register_collate",

@@ -138,13 +138,17 @@ def register_from_numpy(module: ModuleType) -> None:
     module.from_numpy = from_array  # type: ignore[attr-defined]
 
 
-def register_fortran(module: ModuleType) -> None:
-    """Let the functions of a module that f2py generated copy weft arrays as they copy NumPy arrays.
+_COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method", "fortran"})
 
-    For an argument of another type, a function writes to the memory that the argument shares with NumPy.
+
+def register_functions(module: ModuleType) -> None:
+    """Let the functions of a compiled module take weft arrays as NumPy arrays, although their arguments are not converted.
+
+    The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
+    shares with NumPy, even if they copy NumPy's arrays.
     """
     for name, found in list(vars(module).items()):
-        if type(found).__name__ == "fortran":
+        if type(found).__name__ in _COMPILED:
             setattr(module, name, _WithNumpy(found))
 
 
@@ -177,10 +181,21 @@ class _WithNumpy(_Wrapped):
     """A function that gets weft arrays as NumPy arrays over the same memory."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        if not _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
-            arguments = tuple([np.asarray(each) if isinstance(each, Array) else each for each in arguments])
-            options = {name: np.asarray(each) if isinstance(each, Array) else each for name, each in options.items()}
-        return self._wrapped(*arguments, **options)
+        if _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
+            return self._wrapped(*arguments, **options)
+        taken: list[tuple[np.ndarray, Array]] = []
+        result = self._wrapped(
+            *[_take(value, taken) for value in arguments],
+            **{name: _take(value, taken) for name, value in options.items()},
+        )
+        return next((value for host, value in taken if host is result), result)  # (an argument `out`)
+
+
+def _take(value: Any, taken: list[tuple[np.ndarray, Array]]) -> Any:
+    if not isinstance(value, Array):
+        return value
+    taken.append((np.asarray(value), value))
+    return taken[-1][0]
 
 
 class _Factors(_Wrapped):

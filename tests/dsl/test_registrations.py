@@ -37,21 +37,23 @@ class fortran:
 
     def __call__(self, x: Any, scale: float = 1.0, out: Any = None) -> Any:
         values = x.copy() if type(x) is np.ndarray else np.asarray(x)
+        values = out if out is not None else values
         values *= scale
         return values
 
 
-def test_fortran_functions_copy_weft_arrays() -> None:
+def test_compiled_functions_take_weft_arrays_as_numpys() -> None:
     module: Any = ModuleType("_fblas")
-    module.dscal, module.other = fortran(), len
-    registrations.register_fortran(module)
-    assert module.other is len and module.dscal.typecode == "d"
+    module.dscal, module.other = fortran(), np.sum
+    registrations.register_functions(module)
+    assert module.other is np.sum and module.dscal.typecode == "d"
     module.dscal.module_name = "fblas"  # (as SciPy's `get_blas_funcs` does)
     assert module.dscal.module_name == "fblas"
     x = wf.arange(4.0)
     assert type(module.dscal(x, scale=2.0)) is np.ndarray
     assert module.dscal(x=x, scale=2.0).tolist() == [0.0, 2.0, 4.0, 6.0]
     assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert module.dscal(x, 3.0, out=x) is x and x.tolist() == [0.0, 3.0, 6.0, 9.0]
 
 
 class _SuperLU:
