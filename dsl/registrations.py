@@ -163,7 +163,8 @@ class _Wrapped:
     """An object of another package. Its attributes are those of the wrapped object."""
 
     def __init__(self, wrapped: Any) -> None:
-        self.__dict__.update(_wrapped=wrapped, __doc__=wrapped.__doc__)
+        module = getattr(wrapped, "__module__", None)
+        self.__dict__.update(_wrapped=wrapped, __doc__=wrapped.__doc__, __module__=module)
 
     __class__ = property(lambda self: type(self._wrapped))  # type: ignore[assignment]
 
@@ -175,6 +176,9 @@ class _Wrapped:
 
     def __repr__(self) -> str:
         return repr(self._wrapped)
+
+    def __reduce__(self) -> Any:
+        return self._wrapped.__reduce__()
 
 
 class _WithNumpy(_Wrapped):

@@ -14,6 +14,7 @@ import os
 import sys
 import types
 from collections.abc import Iterator
+from importlib.machinery import ExtensionFileLoader
 from itertools import count
 from opcode import opmap
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,7 @@ def redirect(*folders: str) -> None:
         array_protocol.install()
         array.show_class(_getters[-1])
         when_imported("multiprocessing.spawn", _redirect_children)
+        ExtensionFileLoader.exec_module = _load_extension  # type: ignore[method-assign]
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
@@ -91,6 +93,16 @@ def _is_own(file: str | None) -> bool:
         )
         _known[file] = own and not is_hidden(path)
     return _known[file]
+
+
+_load = ExtensionFileLoader.exec_module
+
+
+def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
+    """Load a compiled module. If it belongs to the program, its functions may require NumPy arrays, or write to them."""
+    _load(loader, module)
+    if _is_own(loader.path):
+        importlib.import_module("weft.dsl.registrations").register_functions(module)
 
 
 # Packages whose imports install nothing, because weft may be installing native code or holding a lock; and the number of

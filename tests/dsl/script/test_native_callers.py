@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import builtins
+import importlib.util
+import shutil
 import subprocess
 import sys
 import types
 from collections.abc import Iterator
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +122,22 @@ def test_what_libraries_see(tmp_path: Path) -> None:
         "[1.0, 1.0] Array",
         "0.0 3.0",
     ], done.stderr
+
+
+def test_compiled_modules_of_the_program_take_weft_arrays(tmp_path: Path) -> None:
+    spec = importlib.util.find_spec("_statistics")
+    if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+        pytest.skip("Python contains the compiled modules")
+    shutil.copy(spec.loader.path, tmp_path)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import pickle, _statistics, math\n"
+        "function = _statistics._normal_dist_inv_cdf\n"
+        "print(type(function).__name__, function.__name__, function(0.5, 1.0, 2.0))\n"
+        "print(pickle.loads(pickle.dumps(function)) is function, type(math.sin).__name__)\n"
+    )
+    said = subprocess.check_output([sys.executable, "-m", "weft", "run", str(script)], text=True)
+    assert said.splitlines() == ["_WithNumpy _normal_dist_inv_cdf 1.0", "True builtin_function_or_method"]
 
 
 @pytest.fixture
