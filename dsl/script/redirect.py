@@ -52,7 +52,7 @@ def redirect(*folders: str) -> None:
         array_protocol.install()
         array.show_class(_getters[-1])
         when_imported("multiprocessing.spawn", _redirect_children)
-        ExtensionFileLoader.exec_module = _load_extension  # type: ignore[method-assign]
+        ExtensionFileLoader.exec_module = _load_extension  # type: ignore[method-assign, assignment]
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
