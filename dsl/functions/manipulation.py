@@ -340,7 +340,8 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
         shape = array.shape
         wide = broadcast_to(expand_dims(array, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
         return reshape(wide, (*shape[:place], shape[place] * count, *shape[place + 1 :]), copy=True)
-    counts = np.asarray(repeats)
+    # (NumPy converts other numbers and lists as `int` does, and arrays only to wider integers.)
+    counts = np.asarray(repeats, None if isinstance(repeats, (np.ndarray, Array)) else np.intp)
     which = np.repeat(np.arange(array.shape[place]), counts if counts.size else counts.astype(np.intp))
     return array[(slice(None),) * place + (which,)]
 

@@ -98,3 +98,11 @@ def test_axes_in_any_sequence(axes: Any) -> None:
         np.testing.assert_array_equal(function(wf, x), function(np, values))
     with pytest.raises(ValueError, match="repeated axis in `source` argument"):
         wf.moveaxis(x, (0, 0), (1, 2))
+
+
+@pytest.mark.parametrize("repeats", [2.0, np.float64(2.7), np.float32(2), "2", [2.0], [1.0, 0.0, 2.0]])
+def test_repeat_converts_numbers_that_are_no_array(repeats: Any) -> None:
+    values = np.arange(3.0)
+    np.testing.assert_array_equal(wf.repeat(wf.asarray(values), repeats), np.repeat(values, repeats))
+    with pytest.raises(TypeError):
+        wf.repeat(wf.asarray(values), np.asarray(repeats))
