@@ -46,8 +46,9 @@ from weft.dsl.arrays.memoized import describe
 from weft.dsl.arrays.numbers import note_constant, number_of
 from weft.dsl.arrays.on_host import note_fallback, to_host
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
+from weft.dsl.arrays.results import value_operand
 from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
-from weft.dsl.arrays.validation import MOST_AXES, UnsupportedDtypeError, warn_of_lost_parts
+from weft.dsl.arrays.validation import MOST_AXES, warn_of_lost_parts
 from weft.dsl.arrays.windows import key_of, look_up_view, memoize_view, window
 from weft.dsl.immediate.at_call import MISSED, show
 from weft.dsl.immediate.index_at_call import pick, put, write_small
@@ -419,14 +420,6 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     storage = array._storage
     places = node, _flat_index(index, plan), _flat_terms(index, plan), plan.shape, storage.device, location
     write_anew(storage, current_epoch(storage.device), lambda previous: scatter_assign(previous, *places))
-
-
-def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return an assigned value as an operand, as `as_operand` does. NumPy converts text and objects to `dtype`."""
-    try:
-        return as_operand(value)
-    except UnsupportedDtypeError:
-        return as_operand(np.asarray(value).astype(dtype))
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:

@@ -22,6 +22,7 @@ from weft import fusion
 from weft.dsl.arrays.array import Array, adopt_new, as_operand, expr_of, record, wrap, write
 from weft.dsl.arrays.numbers import number_of
 from weft.dsl.arrays.pending_selections import SPARSE, assign_selection, elements_of, select_later
+from weft.dsl.arrays.results import value_operand
 from weft.dsl.arrays.validation import warn_of_lost_parts
 from weft.dsl.immediate.host_values import address_of
 from weft.dsl.immediate.index_at_call import put_masked
@@ -76,7 +77,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
     # Evaluate the mask first: recorded expressions are valid only until something is evaluated.
     if several and (mask.ndim != array.ndim or not mask.size or not _is_worth_it(array, mask, value.size)):
         return False
-    node, weak = as_operand(value)
+    node, weak = value_operand(value, array.dtype)
     if not several and (node.size != 1 or len(node.shape) > 1):
         return False
     if weak is not None:

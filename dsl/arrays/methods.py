@@ -40,7 +40,7 @@ from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
-from weft.dsl.arrays.results import as_array, return_result
+from weft.dsl.arrays.results import as_array, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
@@ -129,7 +129,7 @@ def fill(self: Array, value: object) -> None:
     start()
     if type(value) is int and not -(2**63) <= value < 2**63:
         value = self.dtype.type(value)
-    node, weak = indexing.value_operand(value, self.dtype)
+    node, weak = value_operand(value, self.dtype)
     write(self, constant(value, self.dtype) if weak is not None else node)
 
 
@@ -225,9 +225,9 @@ def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) ->
     return OWN["compress"](condition, self, axis, out)
 
 
-def _choose(self: Array, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def _choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
     """Return an array whose elements come from `choices`, selected by this index array, like `numpy.choose`."""
-    return OWN["choose"](self, choices, out, mode)
+    return OWN["choose"](self, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
 def _set_flat(self: Array, value: object) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.codegen import find_op
 from weft.dsl.arrays.array import Array, as_operand, convert, expr_of, record, write
-from weft.dsl.arrays.validation import warn_of_lost_parts
+from weft.dsl.arrays.validation import UnsupportedDtypeError, warn_of_lost_parts
 from weft.dsl.immediate.index_at_call import put
 from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
@@ -74,6 +74,14 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
         value = map_("where", [as_operand(where)[0], value, expr_of(out)])
     write(out, value)
     return out
+
+
+def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
+    """Return an assigned value as an operand, as `as_operand` does. NumPy converts text and objects to `dtype`."""
+    try:
+        return as_operand(value)
+    except UnsupportedDtypeError:
+        return as_operand(np.asarray(value).astype(dtype))
 
 
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:

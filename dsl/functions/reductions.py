@@ -119,10 +119,17 @@ def reduce(
         node = _masked(op, node, where)
     result = reduce_(op, node, axes, kind, keep, where_from) if axes else node
     if has_initial:
-        start_value, weak = as_operand(initial)
-        result = map_(op, [result, start_value], [None, weak], None)
-        result = cast(result, kind)
+        result = cast(map_(op, [result, _initial_value(initial, kind)]), kind)
     return _return_result(op, result, out, casting="unsafe")
+
+
+def _initial_value(initial: Any, kind: np.dtype) -> Expr:
+    """Return the start of a reduction, cast to its dtype. Raises NumPy's errors for values that cannot be cast."""
+    if isinstance(initial, Array) and not initial.shape:
+        return cast(expr_of(initial), kind)
+    value = np.zeros((), kind)
+    value[()] = initial
+    return constant(value[()], kind)
 
 
 def _check_bits(op: str, dtype: np.dtype) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @memoized
-def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Any:
+def where(condition: ArrayLike, x: Any = ..., y: Any = ..., /) -> Any:
     """Return elements of `x` where the condition is true, and elements of `y` where it is false.
 
     With only a condition, return the indices where it holds.
@@ -41,10 +41,12 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     >>> wf.where(x < 3, x, 10 * x)
     array([ 0,  1,  2, 30, 40])
     """
-    if x is None and y is None:
+    if x is ... and y is ...:
         return nonzero(condition)
-    if x is None or y is None:
+    if x is ... or y is ...:
         raise ValueError("either both or neither of x and y should be given")
+    if x is None or y is None:  # (arrays of objects)
+        return on_host(np.where, condition, x, y)
     test: Any = asarray(condition)
     if test.dtype.kind != "b":
         test = test != 0

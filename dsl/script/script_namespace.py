@@ -64,7 +64,8 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
     if callable(theirs) and not isinstance(theirs, type):
         parts = name.split(".")
         homes = [".".join(parts[:k]) for k in range(1, len(parts))]
-        homes += [str(getattr(theirs, "__module__", ""))] if "._" in name else []
+        home = str(getattr(theirs, "__module__", ""))
+        homes += [home] if "._" in name and not home.startswith(f"{name}.") else []
         for module in (*homes, name):
             if getattr(sys.modules.get(module), first, None) is theirs:
                 return module, first

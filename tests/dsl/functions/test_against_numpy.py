@@ -267,3 +267,25 @@ def test_the_bounds_of_clip_are_promoted_together() -> None:
     np.testing.assert_array_equal(np.asarray(found), np.clip(x, 3.5, high), strict=True)
     found = wf.clip(wf.asarray(x), np.int16([2, 3]), 4.5)
     np.testing.assert_array_equal(np.asarray(found), np.clip(x, np.int16([2, 3]), 4.5), strict=True)
+
+
+def outcome(call: Any) -> Any:
+    """Return the dtype and the value of a call's result, or its error's class."""
+    try:
+        found = np.asarray(call())
+    except (TypeError, ValueError, OverflowError) as error:
+        return type(error)
+    return found.dtype, found.tolist()
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any"])
+@pytest.mark.parametrize("dtype", ["i8", "u1", "f4", "c8", "?"])
+def test_a_reductions_start_is_cast_to_its_dtype(dtype: str, name: str, immediate: int) -> None:
+    x = np.array([3, 1, 0]).astype(dtype)
+    with override(immediate=immediate):
+        for initial in (2.5, -3.5, 300, 2**70, 1j, "x", True, [1], np.float64(2.5), np.array(2.5), np.int8(-1)):
+            for options in ({}, {"axis": 0, "keepdims": True}):
+                expected = outcome(lambda: getattr(np, name)(x, initial=initial, **options))  # noqa: B023
+                found = outcome(lambda: getattr(wf, name)(wf.asarray(x), initial=initial, **options))  # noqa: B023
+                assert found == expected

@@ -43,3 +43,30 @@ def test_putmask_converts_lists_to_the_dtype_of_a_numpy_array():
     values = np.zeros(3, "f2")
     wf.putmask(values, wf.array([True, False, True]), [1.5, 2.5, 3.5])
     assert values.tolist() == [1.5, 0, 3.5]
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+def test_where_selects_objects(immediate):
+    with override(immediate=immediate):
+        x = wf.arange(4)
+        assert wf.where(x > 1, x, None).tolist() == [None, None, 2, 3]
+        assert wf.where(x > 1, None, x).tolist() == [0, 1, None, None]
+        with pytest.raises(ValueError, match="neither"):
+            wf.where(x > 1, x)
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+def test_masked_assignment_converts_text_and_objects(immediate):
+    with override(immediate=immediate):
+        x = wf.arange(4.0)
+        x[x == 1], x[x == 2] = "5", None
+        np.testing.assert_array_equal(x, [0, 5, np.nan, 3])
+        with pytest.raises(ValueError, match="convert"):
+            x[x == 3] = "q"
+
+
+@pytest.mark.parametrize("immediate", [0, 16384])
+def test_the_method_choose_takes_each_choice_as_an_argument(immediate):
+    with override(immediate=immediate):
+        which, x = wf.array([0, 2, 1]), wf.array([1, 2, 3])
+        assert which.choose(x, x * 10, x * 100).tolist() == [1, 200, 30] == which.choose([x, x * 10, x * 100]).tolist()
