@@ -19,7 +19,7 @@ from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_barriers import BarrierEmitter
-from weft.codegen.passes.find_guards import Bound, GuardFinder
+from weft.codegen.passes.find_guards import Bound, GuardFinder, RunGuards
 from weft.codegen.passes.find_merged_axis import can_merge_blocks
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
@@ -329,7 +329,6 @@ class SplitEmitter(BarrierEmitter):
 
     def run(self, run: Run) -> None:
         """Emit a loop over threads for a run: the operations between two synchronization points."""
-        number = self.fresh_number()
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)
@@ -339,43 +338,48 @@ class SplitEmitter(BarrierEmitter):
             self.merges = self.merges_blocks(run)
         self.guards.merged = self.split.axis if self.merges else None
         guards = self.guards.find(run, exits=bool(self.gone))
-        self.settled = guards.settled
-        with self.each_thread(independent, guards.bounds):
-            self.here = set()
-            masks = [(self.gone, "eq")] if self.gone and run.late else []
-            if run.branch is not None and not guards.entered:
-                masks.append((self.masks[run.branch], "ne"))
-            for k, (array, word) in enumerate(masks):
-                byte = self.line(f"load i8, ptr {self.slot(array, 'i8')}, align 1{NOTE}")
-                there = self.line(f"icmp {word} i8 {byte}, 0")
-                self.do(f"br i1 {there}, label %here{number}.{k}, label %done{number}")
-                self.start_label(f"here{number}.{k}")
-            touched = self.split.touched(run)
-            for root in touched:
-                self.open_variable(root, run)
-            self.dialect.declare_context(self)
-            for operation in run.receives:
-                for value in operation.operands:
-                    self.make_available(value)
-                self.load_result(operation)
-                self.store_values(operation.results)
-            self.make_all_available(run.operations)
-            made = {v for o in run.operations for v in o.results}
-            for value in (v for o in run.sends for v in o.operands if v not in made):
-                self.make_available(value)
-            self.scopes.append((self.split.uniform.exit or "", f"done{number}"))
-            for operation in run.operations:
-                self.operation(operation)
-                self.store_values(operation.results)
-            for operation in run.sends:
-                self.store_contribution(operation)
-            for root in touched:
-                self.close_variable(root, run)
-            self.scopes.pop()
-            self.do(f"br label %done{number}")
-            self.start_label(f"done{number}")
-            self.linear = ""
+        for part in [guards] if guards.bounds else self.guards.divide(run) or [guards]:
+            self.settled = part.settled
+            with self.each_thread(independent, part.bounds):
+                self.emit_thread(run, part, f"done{self.fresh_number()}")
         self.settled = {}
+
+    def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
+        """Emit the work of a thread in a run. `done` is the label of its end."""
+        self.here = set()
+        masks = [(self.gone, "eq")] if self.gone and run.late else []
+        if run.branch is not None and not guards.entered:
+            masks.append((self.masks[run.branch], "ne"))
+        for k, (array, word) in enumerate(masks):
+            byte = self.line(f"load i8, ptr {self.slot(array, 'i8')}, align 1{NOTE}")
+            there = self.line(f"icmp {word} i8 {byte}, 0")
+            self.do(f"br i1 {there}, label %{done}.{k}, label %{done}")
+            self.start_label(f"{done}.{k}")
+        touched = self.split.touched(run)
+        for root in touched:
+            self.open_variable(root, run)
+        self.dialect.declare_context(self)
+        for operation in run.receives:
+            for value in operation.operands:
+                self.make_available(value)
+            self.load_result(operation)
+            self.store_values(operation.results)
+        self.make_all_available(run.operations)
+        made = {v for o in run.operations for v in o.results}
+        for value in (v for o in run.sends for v in o.operands if v not in made):
+            self.make_available(value)
+        self.scopes.append((self.split.uniform.exit or "", done))
+        for operation in run.operations:
+            self.operation(operation)
+            self.store_values(operation.results)
+        for operation in run.sends:
+            self.store_contribution(operation)
+        for root in touched:
+            self.close_variable(root, run)
+        self.scopes.pop()
+        self.do(f"br label %{done}")
+        self.start_label(done)
+        self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
         """Bind the `local` variable `root` to memory for the run `run`."""

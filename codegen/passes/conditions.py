@@ -29,10 +29,15 @@ INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """The contents of a variable after a branch, or of a variable that is not known (`condition` is None)."""
+    """The contents of a variable after a branch, or of a variable that is not known (`condition` is None).
+
+    At the start of an iteration, `before` are the contents before the loop, and the loop stores the values in `stored`.
+    """
 
     condition: Value | None = None
     contents: tuple[Content, ...] = ()
+    before: Content | None = None
+    stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
         """Yield the contents at the end of each region, and whether the condition holds there."""
@@ -76,9 +81,9 @@ class Implications:
             elif o.opcode == "if":
                 self._follow_branch(o, held)
             elif o.regions:
-                self._forget(o, held)
+                self._forget(o, held, entering=True)
                 self._follow(o.regions[0].operations, held)
-                self._forget(o, held)
+                self._forget(o, held, entering=False)
         return True
 
     def _follow_branch(self, o: Operation, held: Held) -> None:
@@ -94,11 +99,15 @@ class Implications:
             else:
                 held[variable] = Merge(o.operands[0], tuple(contents))
 
-    def _forget(self, o: Operation, held: Held) -> None:
+    def _forget(self, o: Operation, held: Held, entering: bool) -> None:
         """Forget the contents of all variables that are stored in a scope or loop."""
+        stored: dict[Value, list[Value]] = {}
         for inner in program_order(o.regions[0].operations):
             if inner.opcode == "store" and inner.operands[0] in self._variables:
-                held[inner.operands[0]] = Merge()
+                stored.setdefault(inner.operands[0], []).append(inner.operands[2])
+        for variable, values in stored.items():
+            before = held.get(variable) if entering else None
+            held[variable] = Merge(before=before, stored=tuple(values))
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -124,6 +133,31 @@ class Implications:
             if found == len(self.values):
                 self.values.append(content if isinstance(content, Value) else value)
         return found
+
+    def start_of(self, value: Value) -> tuple[Value, list[Value]] | None:
+        """Return the initial value of a loop variable to which a loop only adds, and the values that it adds.
+
+        `value` is that of the variable at the start of an iteration. Return None for other values.
+        """
+        content = self.content(value)
+        steps: dict[Value, None] = {}
+        while isinstance(content, Merge) and content.before is not None:
+            for stored in content.stored:
+                maker = self.makers.get(stored)
+                operands = maker.operands if maker is not None and maker.opcode == "add" else ()
+                others = [y for x, y in zip(operands, operands[::-1], strict=True) if self._begins_with(x, content)]
+                if not others:
+                    return None
+                steps[others[0]] = None
+            content = content.before
+        return (content, list(steps)) if isinstance(content, Value) and steps else None
+
+    def _begins_with(self, value: Value, start: Merge) -> bool:
+        """Return whether a value is that of a variable at the start of an iteration of a loop, or of one in the loop."""
+        content = self.content(value)
+        while isinstance(content, Merge) and content is not start and content.before is not None:
+            content = content.before
+        return content is start
 
     # -- conditions -----------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ _INSIDE = frozenset(
     | {"thread_index", "block_index", "block_size", "grid_size", "shared", "dynamic_shared"}
 )
 _BESIDE = frozenset({"atomic", "atomic_cas", "repeat", "for"})  # also allowed in loops that threads run in step
-SHORT = 16  # loops with at most this many iterations are unrolled as they are
 
 
 def find_common_loops(kernel: Kernel, uniform: Uniformity, axis: int) -> list[Operation]:
@@ -51,17 +50,8 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
     if "symbolic" in strides and "contiguous" not in strides:  # for example rows, which each thread reads faster alone
         return False
     arrays = [root for root, count in steps.counts.items() if count > 1]
-    if not steps.have_simple_strides(inside, arrays) or _is_short(loop, inside, steps):
+    if not steps.have_simple_strides(inside, arrays):
         return False
     # the loop computes values that differ between threads
     computed = [v for o in inside if o.opcode not in STRUCTURAL for v in o.results if uniform.differs([v])]
     return any(isinstance(v.type, np.dtype) and v.type.kind == "f" for v in computed)
-
-
-def _is_short(loop: Operation, inside: list[Operation], steps: ThreadSteps) -> bool:
-    """Return whether the number of iterations is known at compile time and small."""
-    if loop.opcode == "for":
-        bounds = [steps.constants.get(v) for v in loop.operands[:2]]
-        return bounds[0] is not None and bounds[1] is not None and bounds[1] - bounds[0] <= SHORT
-    tests = [o for o in inside if o.opcode in ("greater_equal", "less_equal", "greater", "less")]
-    return bool(tests) and 0 <= steps.constants.get(tests[0].operands[1], SHORT + 1) <= SHORT

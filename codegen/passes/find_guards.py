@@ -1,22 +1,24 @@
 """Find the threads of a block that have work in a run, from guards such as ``if i < n``.
 
 In: a kernel that is split into runs. Out: for each run, bounds of the thread indices outside which a thread has no
-effect, and the comparisons that are constant within these bounds. Invariant: a thread outside the bounds of a run
-stores nothing that another thread or another run can read.
+effect, or the bounds of two parts of the run, and the comparisons that are constant within these bounds. Invariant: a
+thread outside the bounds of a run stores nothing that another thread or another run can read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
-from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
+from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Pointer, Value
 from weft.codegen.passes.conditions import INEQUALITIES, NOTHING, Fact, Facts, FactWalk, Implications
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.linear_index import LinearIndex
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, is_pure
 
 _LARGEST_STEP = 1 << 20
+_DIVIDED = 200  # operations of a run that is emitted twice
 
 
 @dataclass(frozen=True)
@@ -81,23 +83,21 @@ class GuardFinder:
                 for region in o.regions:
                     self.makers.update(dict.fromkeys(region.parameters, o))
         self._indices: dict[int | None, LinearIndex] = {}
-        self._places: dict[Value, tuple[Block, int]] = {}  # value of no run -> its block, and its place in the kernel
+        self._places: dict[Value, tuple[Block, int]] = {}  # value of no run -> its block, and its place among the steps
         self._homes: dict[Run, tuple[set[Block], int]] = {}  # run -> the blocks around it, and its place
-        self._starts = {o: k for k, o in enumerate(program_order(kernel.body.operations))}
+        self._steps = count()
         self._enter(kernel.body, ())
 
     def _enter(self, block: Block, around: tuple[Block, ...]) -> None:
         around = (*around, block)
-        for step in self.split.steps.get(block, ()):
+        for step in self.split.steps[block]:
+            place = next(self._steps)
             if isinstance(step, Run):
-                first = step.operations or step.sends
-                self._homes[step] = set(around), self._starts[first[0]] if first else 0
-        for o in block.operations:
-            for value in o.results:
-                self._places[value] = block, self._starts[o]
-            for region in o.regions:
-                for value in region.parameters:
-                    self._places[value] = region, self._starts[o]
+                self._homes[step] = set(around), place
+                continue
+            self._places.update(dict.fromkeys(step.results, (block, place)))
+            for region in (r for r in step.regions if r in self.split.steps):
+                self._places.update(dict.fromkeys(region.parameters, (region, place)))
                 self._enter(region, around)
 
     @property
@@ -124,12 +124,48 @@ class GuardFinder:
                     exact |= {fact, (False, *fact[1:])}
         facts = frozenset(exact)
         found.entered = all(self.conditions.is_certain(condition, taken, facts) for condition, taken in around)
-        for o in run.everything() if exact else ():
-            if o.opcode in INEQUALITIES:
-                for truth in (True, False):
-                    if self.conditions.is_certain(o.results[0], truth, facts):
-                        found.settled[o.results[0]] = truth
+        found.settled = self.settled(run, facts) if facts else {}
         return found
+
+    def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
+        """Return the comparisons of a run whose results are known from inequalities."""
+        comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
+        return {
+            value: truth
+            for value in comparisons
+            for truth in (True, False)
+            if self.conditions.is_certain(value, truth, facts)
+        }
+
+    def divide(self, run: Run) -> list[RunGuards]:
+        """Return the guards of two parts of a run: of the threads for which a condition holds, and of the others.
+
+        In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty list
+        if there is no such condition.
+        """
+        if len(list(run.everything())) > _DIVIDED:
+            return []
+        for o in run.operations:
+            if o.opcode == "if" and any(map(_is_global, program_order(r for g in o.regions for r in g.operations))):
+                parts = [self.part(run, o.operands[0], truth) for truth in (True, False)]
+                found = [part for part in parts if part is not None]
+                if len(found) == len(parts):
+                    return sorted(found, key=lambda part: -part.bounds[0].step)
+        return []
+
+    def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
+        """Return the guards of the threads for which a comparison has this result, or None for other conditions."""
+        facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
+        if len(facts) != 1 or len(others) != 1:
+            return None
+        ((strict, smaller, larger),) = facts
+        bound = self.bound((strict, smaller, larger), (2, 1 - self.split.axis, self.split.axis))
+        if others != {(not strict, larger, smaller)} or bound is None or not bound.exact or bound.step == 0:
+            return None
+        if not all(self.is_available(v, run) for v in (bound.smaller, bound.larger)):
+            return None
+        settled = self.settled(run, facts | {(False, smaller, larger)})
+        return RunGuards([bound], {**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
         """Yield the conditions of the branches around a run that only some threads take, and whether each must hold."""
@@ -164,6 +200,12 @@ class GuardFinder:
         if found is None or not 0 < found[0] <= _LARGEST_STEP:
             return None
         return Bound(axis, smaller, larger, strict, found[0] if axis in first else -found[0], found[1])
+
+
+def _is_global(o: Operation) -> bool:
+    """Return whether an operation is a load or store of global memory."""
+    kind = o.operands[0].type if o.opcode in ("load", "store") else None
+    return isinstance(kind, Pointer) and kind.space == "global"
 
 
 class _Effects(FactWalk):

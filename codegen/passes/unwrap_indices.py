@@ -1,12 +1,14 @@
 """Remove the wrap-around of negative indices where a guard rules them out.
 
 In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the attribute `index`:
-the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch implies that it is not negative, as in ``if i > 0: x[i - 1]``. LLVM can
+the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch or a
+loop implies that it is not negative, as in ``if i > 0: x[i - 1]`` or ``for i in range(1, n): x[i - 1]``. LLVM can
 then access memory by vectors instead of by gathers. Invariant: an index outside its axis may denote any element.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
@@ -17,6 +19,9 @@ from weft.codegen.passes.rewrite import Rewriter
 
 # A sum of multiples of values (by their numbers) and a constant.
 Sum = tuple[dict[int, int], int]
+
+_LARGEST_STEP = 1 << 32
+_NESTED = 5  # sums that are tried, with the variables of fewer loops in each
 
 # A sum of int64 with a smaller absolute value, and a valid index, did not overflow: axes have fewer than 2**62 elements.
 _SAFE = 2**63 + 2**62
@@ -59,11 +64,43 @@ class _Signs(FactWalk):
 
     def is_natural(self, value: Value, facts: Facts, wide: bool) -> bool:
         """Return whether a valid index is not negative. `wide`: whether it is an int64."""
-        found = self.terms(value, exact=not wide)
+        sums = [self.terms(value, exact=True)]
         values = self.conditions.values
-        if sum(abs(k) * self.index.largest(values[n]) for n, k in found[0].items()) + abs(found[1]) > _SAFE:
-            return False
-        return any(self.is_at_least(found, least) for least in (({}, 0), *map(self.difference, facts)))
+        if wide:
+            found = self.terms(value, exact=False)
+            if sum(abs(k) * self.index.largest(values[n]) for n, k in found[0].items()) + abs(found[1]) <= _SAFE:
+                sums.append(found)
+        bounds = [({}, 0), *map(self.difference, facts)]
+        return any(self.is_at_least(form, least) for found in sums for form in self.forms(found) for least in bounds)
+
+    def forms(self, found: Sum) -> Iterator[Sum]:
+        """Yield a sum, and smaller sums in which the start of a loop replaces each loop variable."""
+        for _ in range(_NESTED):
+            yield found
+            lower: Sum = {}, found[1]
+            for number, k in found[0].items():
+                start = self.start(self.conditions.values[number]) if k > 0 else None
+                lower = _combined(lower, ({number: 1}, 0) if start is None else start, k)
+            if lower == found:
+                return
+            found = lower
+
+    def start(self, value: Value) -> Sum | None:
+        """Return the initial value of a loop variable that only grows. Return None for other values."""
+        found = self.conditions.start_of(value)
+        if found is None or not is_signed(value):
+            return None
+        start, steps = found
+        # an int64 that overflows is no valid index
+        grows = all(self.is_positive(step, value.type.itemsize == 8) for step in steps)  # type: ignore[union-attr]
+        return self.terms(start, exact=True) if grows else None
+
+    def is_positive(self, step: Value, wide: bool) -> bool:
+        """Return whether a step is 1, or for an int64 any number that is known to be positive and small."""
+        maker = self.conditions.makers.get(step)
+        if maker is not None and maker.opcode == "constant":
+            return 0 < int(maker.attributes["value"]) <= (_LARGEST_STEP if wide else 1)
+        return wide and self.index.is_position(step)
 
     def difference(self, fact: Fact) -> Sum:
         """Return a sum that is not negative if an inequality holds."""

@@ -184,6 +184,8 @@ def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
     def launch(grid: Any, block: Any, arguments: list[Any]) -> list[Any]:
         with pytest.MonkeyPatch.context() as patch, override(cache=False):
             patch.setattr(GuardFinder, "find", counted)
+            if not bounds:
+                patch.setattr(GuardFinder, "divide", lambda self, run: [])
             copies = [np.copy(x) if isinstance(x, np.ndarray) else x for x in arguments]
             kernel[grid, block](*copies)
         return copies
@@ -349,7 +351,14 @@ def gone(i, n, x, o):
     o[i] = np.float32(cuda.syncthreads_count(True))
 
 
-UNBOUNDED = (counted, otherwise, either, kept, gone)
+def padded(i, n, x, o):
+    part = cuda.shared.array(1024, np.float32)
+    part[cuda.threadIdx.x] = x[i] if i < n else np.float32(7)
+    cuda.syncthreads()
+    cuda.atomic.add(o, i % n, part[cuda.blockDim.x - 1 - cuda.threadIdx.x])
+
+
+UNBOUNDED = (counted, otherwise, either, kept, gone, padded)
 
 
 @pytest.mark.parametrize("function", [*FORMS, *UNBOUNDED], ids=lambda f: f.__name__)
@@ -363,6 +372,22 @@ def test_forms_of_guards(function: Any) -> None:
         np.testing.assert_array_equal(found[1], expected[1])
         assert found[1].any()
     assert set(counts) == {FORMS.get(function, 0)}
+
+
+def test_a_loop_over_threads_is_divided_at_a_guard() -> None:
+    launch, _ = compiled(guarded_kernel(padded).replace("(7)", "(8)"), True)
+    divide, sizes = GuardFinder.divide, []
+
+    def counted(self: GuardFinder, run: Run) -> list[RunGuards]:
+        found = divide(self, run)
+        sizes.append(len(found))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GuardFinder, "divide", counted)
+        x = np.arange(100, dtype=np.float32)
+        launch(8, 32, [x, np.zeros_like(x)])
+    assert 2 in sizes
 
 
 def test_the_loop_over_threads_ends_at_the_guard() -> None:

@@ -68,7 +68,33 @@ def named(x, o, d):
         o[i] = x[before]
 
 
-NATURAL = [previous, returned, distant, selected, doubled, tree, named]
+def inner(x, o, d):
+    i = cuda.grid(1)
+    if 2 <= i < x.size - 2:
+        for k in range(-2, 3):
+            o[i] += x[i + k]
+
+
+def inner_guard(x, o, d):
+    i = cuda.grid(1)
+    if i < x.size:
+        for k in range(d):
+            if i - k >= 0:
+                o[i] += x[i - k]
+
+
+def strided(x, o, d):
+    for i in range(cuda.grid(1) + 1, x.size - 1, cuda.gridsize(1)):
+        o[i] = x[i - 1] + x[i + 1]
+
+
+def nested(x, o, d):
+    for k in range(1, 9):
+        for j in range(k, 20, 2):
+            o[j] = x[j - 1]
+
+
+NATURAL = [previous, returned, distant, selected, doubled, tree, named, inner, inner_guard, strided, nested]
 
 
 # -- indices that may be negative ------------------------------------------------------------------------
@@ -136,7 +162,29 @@ def difference(x, o, d):
         o[i] = x[high - low]
 
 
+def started_below(x, o, d):
+    for k in range(d - 5, 20):
+        o[k] = x[k - 1]
+
+
+def stepping_back(x, o, d):
+    k = 1
+    for turn in range(30):
+        o[turn] = x[k - 1]
+        k += 1
+        if k > 10:
+            k -= 15
+
+
+def own_steps(x, o, d):
+    k = 1
+    while -20 < k < x.size:
+        o[k] = x[k - 1]
+        k += d - 10
+
+
 NEGATIVE = [unguarded, too_far, either, behind, changed, looped, wrapped, difference]
+NEGATIVE += [started_below, stepping_back, own_steps]
 
 
 @pytest.mark.parametrize("function", NATURAL + NEGATIVE, ids=lambda f: f.__name__)
