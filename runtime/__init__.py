@@ -41,7 +41,14 @@ from weft.runtime.settings import BETWEEN, IMMEDIATE, LEAST, override, set_varia
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
-    from weft.runtime.allocation_report import counted, largest_buffers, show_cell, show_file, show_place, source_line
+    from weft.runtime.allocation_report import (
+        counted,
+        largest_buffers,
+        show_cell,
+        show_file,
+        show_location,
+        source_line,
+    )
     from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
@@ -85,7 +92,7 @@ __getattr__ = lazy_names(
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
-        "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_place source_line",
+        "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_location source_line",
         "weft.runtime.background": "Request prepare submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER TUPLE_ITEMS TUPLE_LENGTH TYPE Builtin Text python_function",
@@ -214,7 +221,7 @@ __all__ = [
     "setting",
     "show_cell",
     "show_file",
-    "show_place",
+    "show_location",
     "source_digest",
     "source_line",
     "slots_of",

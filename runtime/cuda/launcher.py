@@ -113,7 +113,7 @@ class CudaLauncher:
         for k in launches:
             schedule = k.function.schedule
             grid, block = (schedule.blocks(k.parallel, k.work), 1, 1), (schedule.threads, 1, 1)
-            starts.append(Start(k.function, grid, block, 0, k.slots, k.patches, k.scalars, k.nbytes, k.origin))
+            starts.append(Start(k.function, grid, block, 0, k.arguments, k.patches, k.scalars, k.nbytes, k.origin))
         return CudaLaunches(self, starts)
 
     def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
@@ -136,15 +136,15 @@ class CudaLauncher:
     def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
         """Launch kernels one by one with driver functions from the bindings, without native code."""
         for start in starts:
-            slots = start.slots[:]
-            for slot, place, offset in start.patches:
-                slots[slot] = table[place].address + offset
-            for slot, place in start.numbers:
-                slots[slot] = table[place]
-            base = slots.buffer_info()[0]
-            pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
-            for slot in start.function.by_value:
-                pointers[slot] = slots[slot]
+            arguments = start.arguments[:]
+            for argument, slot, offset in start.patches:
+                arguments[argument] = table[slot].address + offset
+            for argument, slot in start.numbers:
+                arguments[argument] = table[slot]
+            base = arguments.buffer_info()[0]
+            pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(base + 8 * k for k in range(len(arguments))))
+            for argument in start.function.by_value:
+                pointers[argument] = arguments[argument]
             self.driver.doing = start.doing()
             with self.order.lock:
                 queue = self.order.enter(stream)
