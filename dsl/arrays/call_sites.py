@@ -71,8 +71,9 @@ LEFT = 5
 # there.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
-# Counts memo hits in Python.
-_hits = count(1)
+# Memo hits after which native recorders on disk are loaded: native code saves the time of loading in twice as many.
+ENOUGH = 3_000
+_hits = count(1)  # memo hits in Python
 _native_installer: list[Callable[[int], None]] = []
 
 
@@ -142,8 +143,7 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
 
 def count_hit() -> None:
     """Count a memo hit in Python. After every `BETWEEN` hits, call the function that installs the native recorders."""
-    number = next(_hits)
-    if not number % BETWEEN:
+    if not (number := next(_hits)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
 

@@ -25,7 +25,7 @@ from weft.dsl.arrays.methods import AT_ONCE
 from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.dsl.functions.own_names import OWN, OWN_IN, OwnNames
-from weft.dsl.immediate.at_call import BASIC, COMMON, ENOUGH, Implementation, implementation_of, numpy_implementation
+from weft.dsl.immediate.at_call import BASIC, COMMON, Implementation, implementation_of, numpy_implementation
 from weft.dsl.immediate.callers import CALLERS
 from weft.dsl.immediate.inner_loops import store_numpy_loops
 from weft.dsl.immediate.native_elements import put_elements_first
@@ -122,7 +122,7 @@ _installing = threading.Lock()
 _failed: list[Exception] = []
 
 
-_replacement = Replacement(f"{__name__}.install_native_code", immediate_text, ENOUGH)
+_replacement = Replacement(f"{__name__}.install_native_code", immediate_text)
 # Seconds that a call may be delayed by the installation, which takes 20 ms: the next calls continue it.
 SLICE = 0.003
 _under_way: list[Iterator[None]] = []
