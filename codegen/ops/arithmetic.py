@@ -29,7 +29,7 @@ def _join_parts(real: Any, imag: Any) -> Any:
 
 
 def _parts_alone(b: KernelBuilder, real: Value, imag: Value) -> Value:
-    raise AssertionError("complex numbers are pairs before rows are expanded")
+    raise AssertionError("complex numbers are pairs before ops are expanded")
 
 
 def zero(b: KernelBuilder, like: Value) -> Value:

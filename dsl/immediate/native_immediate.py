@@ -213,20 +213,20 @@ def _install_reductions() -> None:
 
 def _replaced() -> Iterator[tuple[Any, ...]]:
     """Yield class, name, mode, way and table of each operator, method and call that has native code."""
-    for row in OPS.values():
-        name = row.dunder
+    for definition in OPS.values():
+        name = definition.dunder
         if not name:
             continue
         if name == "pow":  # (Python has a single object for the integer 2)
             yield Array, "__pow__", Mode.SQUARE, implementation_of(find_op("square"))
             continue
-        way = implementation_of(row, getattr(operator, f"__{name}__"))
+        way = implementation_of(definition, getattr(operator, f"__{name}__"))
         if way.op is None:
             continue
         yield Array, f"__{name}__", Mode.CALL, way
         if f"__r{name}__" in vars(Array):
             yield Array, f"__r{name}__", Mode.REFLECTED, way
-            written = implementation_of(row, getattr(operator, f"__i{name}__"))
+            written = implementation_of(definition, getattr(operator, f"__i{name}__"))
             yield (
                 Array,
                 f"__i{name}__",
@@ -261,10 +261,10 @@ def _install_steps() -> Iterator[None]:
                 builtin = put_loops_first(builtin, mode, way.table if way is not None else 0, table)
             made.append((kind, name, builtin))
 
-    for row in OPS.values():
-        ufunc = getattr(np, row.ufunc or "", None)
-        if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
-            store_numpy_loops(row.name, ufunc, implementation_of(row).types)
+    for definition in OPS.values():
+        ufunc = getattr(np, definition.ufunc or "", None)
+        if type(ufunc) is np.ufunc and ufunc.nin == definition.arity:
+            store_numpy_loops(definition.name, ufunc, implementation_of(definition).types)
             yield
     for each in _replaced():
         add(*each)

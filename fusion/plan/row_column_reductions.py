@@ -267,8 +267,8 @@ def _is_plain(placed: Placed) -> bool:
 def _is_straight(instruction: Instruction) -> bool:
     if instruction.kind != "map":
         return instruction.kind not in ("gather", "choose")
-    row = find_op(instruction.node.op) if instruction.node.op != "cast" else None
-    return row is None or row.body is None or row.straight
+    definition = find_op(instruction.node.op) if instruction.node.op != "cast" else None
+    return definition is None or definition.body is None or definition.straight
 
 
 # -- merging of schedules -------------------------------------------------------------------------
