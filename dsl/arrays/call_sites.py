@@ -16,20 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import (
-    Array,
-    Order,
-    ReadOnly,
-    Scalar,
-    as_operand,
-    convert,
-    memory_order,
-    permuted,
-    record,
-    unpermuted,
-    user_location,
-    wrap,
-)
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, as_operand, convert, record, user_location, wrap
+from weft.dsl.arrays.memory_order import Order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.numbers import (
     SLOT_TYPES,
     SlotKey,

@@ -16,7 +16,8 @@ import numpy as np
 
 import weft.codegen as codegen  # (its names are loaded on first use)
 import weft.runtime as runtime
-from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
+from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result
 from weft.dsl.arrays.validation import normalize_axis
