@@ -268,9 +268,6 @@ class Array(ArrayMembers):
     def __format__(self, spec: str) -> str:
         return format(self.numpy()[()], spec)
 
-    def __reduce__(self) -> Any:
-        return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
-
     def __copy__(self, memo: object = None) -> Any:
         made = self.copy("K")
         # (new small arrays of a library are NumPy's)
@@ -329,12 +326,6 @@ class ReadOnly(Array):
 # ``case [a, b]`` matches objects of these classes, as it matches NumPy's arrays since NumPy 2.5.
 _Matched = ABCMeta("_Matched", (), {"__abc_tpflags__": np.ndarray.__flags__ & (1 << 5)})  # (Py_TPFLAGS_SEQUENCE)
 _Matched.register(Array)
-
-
-def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
-    order = _order_of((values.shape, values.strides))
-    found = convert(values) if order is None else unpermuted(convert(values.transpose(order)), order)
-    return scalar(found._storage) if is_scalar else found
 
 
 # -- between arrays and expressions --------------------------------------------------------

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from weft.dsl.arrays.array import Array, View, whole, wrap
+import numpy as np
+
+from weft.dsl.arrays.array import Array, Scalar, View, convert, scalar, whole, wrap
 from weft.fusion import contiguous_strides
 
 Order = tuple[int, ...]
@@ -68,3 +70,14 @@ def _view(array: Array, view: View) -> Array:
     shape, strides, offset = view
     plain = not offset and shape == storage.shape and strides == contiguous_strides(shape)
     return wrap(storage, None if plain else view)
+
+
+def reduce_array(array: Array) -> Any:
+    """Implement `Array.__reduce__`. A copy has the memory order of the array."""
+    return _restore, (np.array(array.numpy()), isinstance(array, Scalar))
+
+
+def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
+    order = _order_of((values.shape, values.strides))
+    found = convert(values) if order is None else unpermuted(convert(values.transpose(order)), order)
+    return scalar(found._storage) if is_scalar else found

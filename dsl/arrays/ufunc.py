@@ -20,10 +20,8 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     expr_of,
-    memory_order,
     record,
     start,
-    unpermuted,
     user_location,
     whole,
     wrap,
@@ -32,6 +30,7 @@ from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device,
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
 from weft.dsl.arrays.indexing import apply_at
+from weft.dsl.arrays.memory_order import memory_order, unpermuted
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.results import as_array, copy_to_out, return_result
@@ -39,7 +38,7 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
 from weft.dsl.functions.creation import in_requested_order
-from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, implementation_of
+from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 
@@ -160,7 +159,7 @@ class UFunc:
             if where is True and dtype is None:
                 if casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
-                found = attempt_here(self.immediate, operands)
+                found = attempt(self.immediate, operands)
                 if found is not MISSED:
                     return found if out is None else copy_to_out(self.definition.name, found, out, casting)
             given = (*operands, out, where)

@@ -113,9 +113,9 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     way : Way
     operands : iterable
     home : Device, optional
-        The device of the result if no operand is a weft array.
+        The device of the result if no operand is a weft array, by default the default device.
     """
-    place: Device | None = None
+    device: Device | None = None
     limit, given, shape, alike = IMMEDIATE[0], [], None, True
     for value in operands:
         kind = type(value)
@@ -128,9 +128,9 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
                 own = value._home or value._storage.device
-                if place is not None and own is not place:
+                if device is not None and own is not device:
                     return MISSED
-                place = own
+                device = own
             if shape is not None and shape != values.shape and not stays_small(shape, values.shape, limit):
                 return MISSED
             shape = values.shape
@@ -139,16 +139,19 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
             given.append(value)
         else:
             return MISSED
-    place = place or home
-    if place is None or (shape is None and not limit):
+    if device is None and (device := home) is None:
+        device = default_device()
+        if not device.small_on_host:
+            return MISSED
+    if shape is None and not limit:
         return MISSED
     if shape is None:  # only scalars
         alike = all((way.types >> np.result_type(value).num) & 1 for value in given)
     LOOKS[0] += 1
     note_call()
     if alike:
-        return from_numpy_result(way.function(*given), place)
-    return MISSED if way.op is None or not place.host_math else _by_loops(way.op, given, place)
+        return from_numpy_result(way.function(*given), device)
+    return MISSED if way.op is None or not device.host_math else _by_loops(way.op, given, device)
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
@@ -192,15 +195,6 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
 
 
 _WEAK = frozenset({bool, int, float, complex})
-
-
-def attempt_here(way: Implementation, operands: Iterable[Any]) -> Any:
-    """Execute an op immediately, as `attempt` does, even if no operand is a weft array.
-
-    The result is on the default device.
-    """
-    home = default_device()
-    return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
 # Calls after which native code on disk is loaded (12 ms). In Python, a call takes 3 to 6 us longer, and a read a quarter
