@@ -331,7 +331,7 @@ class _Verifier:
         self.require(isinstance(lanes, int) and lanes >= 0, o, "lanes are a number")
         self.require(len(o.regions) == times, o, f"it has {times} regions")
         if role == "parallel":
-            self.require(not carried, o, "a parallel loop carries nothing from turn to turn")
+            self.require(not carried, o, "a parallel loop carries nothing between iterations")
             self.require(set(self.roles) <= {"parallel"}, o, "a parallel loop inside a loop that is not")
             self.require(o.operands[0] in self.zeros, o, "a parallel loop starts at the constant 0")
         self.combine(o, carried)

@@ -109,7 +109,7 @@ class CrossedList:
 
     def put(self, address: int, size: int, users: Iterable[CudaStream]) -> None:
         """Add a free block that the streams `users` have used."""
-        self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
+        self._blocks.setdefault(size, []).append((address, {user.number: user.last_work for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
         """Remove and return a block of `size` bytes that `stream` may use, or return None if the list has no such
@@ -119,7 +119,7 @@ class CrossedList:
         """
         found = self._blocks.get(size, [])
         for k, (address, users) in enumerate(found):
-            if all(stream.waits_for(number, turn) for number, turn in users.items()):
+            if all(stream.waits_for(number, last_work) for number, last_work in users.items()):
                 del found[k]
                 return address, size
         return None

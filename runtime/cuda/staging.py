@@ -76,7 +76,7 @@ class Staging:
         self._next = 0
         self._lock = threading.Lock()  # protects the pieces
 
-    def _turn(self) -> Piece | None:
+    def _next_piece(self) -> Piece | None:
         """Return the next block of pinned memory, after waiting for the end of its last use.
 
         Return None if there is no pinned memory.
@@ -99,7 +99,7 @@ class Staging:
         with self._lock:
             for offset in range(0, size, PIECE):
                 length = min(PIECE, size - offset)
-                piece = self._turn()
+                piece = self._next_piece()
                 if piece is None:
                     # the driver may still read pageable memory after its call returns, so this waits
                     self._move("cuMemcpyHtoDAsync", address, start, size, stream)
@@ -117,7 +117,7 @@ class Staging:
             for offset in range(0, size, PIECE):
                 if len(moving) == PIECES:
                     self._arrive(*moving.pop(0), start, size)
-                piece = self._turn()
+                piece = self._next_piece()
                 if piece is None:
                     self._move("cuMemcpyDtoHAsync", start, address, size, stream)
                     stream.synchronize()

@@ -262,7 +262,7 @@ def test_sorts_tell_who_listens_of_their_kernels() -> None:
         a = wf.asarray(sample("u1", (9000,)))
         with wf.profile() as seen:
             wf.evaluate(wf.sort(a))
-    assert [launch.note.name for launch in seen.launches] == ["clear", "count", "find_turns", "sweep"]
+    assert [launch.note.name for launch in seen.launches] == ["clear", "count", "find_moving", "radix_pass"]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
