@@ -17,7 +17,7 @@ SHORT = 8
 # GPU's thread block.
 CHUNK = 1 << 14
 # Rows per block of a column reduction on a CPU: the number of streams that a CPU prefetches.
-BAND = 32
+ROW_BLOCK = 32
 # Number of rows that keeps a machine busy; maximum length of a column for which a second pass does not pay; length of a
 # row that exceeds every cache.
 MANY_ROWS = 64
@@ -92,7 +92,7 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
             return Tree(pieces, (0,), (1,), (n,), CHUNK if cut else 0, first, Level())
         case [True, False]:
             n, columns = pieces
-            length = max(BAND, CHUNK // max(1, columns))
+            length = max(ROW_BLOCK, CHUNK // max(1, columns))
             cut = n > max(SHORT_COLUMN, 2 * length)
             return Tree(pieces, (1,), (0,), (n,), length if cut else 0, Level(), Level())
     return None

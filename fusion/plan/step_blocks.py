@@ -217,8 +217,8 @@ def _set_blocks(blocked: BlockedSteps) -> bool:
     blocked.margin, blocked.width = tuple(margins), tuple(widths)
     if rows:
         tiles = prod(-(-n // w) for n, w in zip(lengths[1:], widths, strict=True))
-        band = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * iteration_range(blocked)[1], 1)
-        blocked.width = (min(lengths[0], band), *widths)
+        row_block = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * iteration_range(blocked)[1], 1)
+        blocked.width = (min(lengths[0], row_block), *widths)
     return True
 
 

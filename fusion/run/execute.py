@@ -223,7 +223,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     program = plan.program
     if program is None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
-    watched = device.streaming or Listening.listeners or "launch" in setting("debug")
+    listening = device.streaming or Listening.listeners or "launch" in setting("debug")
     at, end = 0, len(program)
     donated: set[int] = set()  # slots whose memory has been donated to results
     interrupt: KeyboardInterrupt | None = None
@@ -232,7 +232,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
             while at < end:
                 step = program[at]
                 kind = type(step)
-                if kind is Batch and not watched:
+                if kind is Batch and not listening:
                     step.prepared.run(table)  # type: ignore[union-attr]
                     STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
                     STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
