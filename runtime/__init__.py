@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.random.positions import MOST_REJECTED, Position, position_tables, take_integers, take_position
     from weft.runtime.cpu.random.random_streams import (
         MOST_AT_ONCE,
-        Reader,
+        StreamOperand,
         fill_from_stream,
         launch_with_streams,
         take_stream,
@@ -99,7 +99,7 @@ __getattr__ = lazy_names(
         "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.random.generators": "DRAWN Draw draw_bytes draw_into draw_many read_draw",
         "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
-        "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE Reader fill_from_stream launch_with_streams take_stream",
+        "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE StreamOperand fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_reduction_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
@@ -160,7 +160,7 @@ __all__ = [
     "Position",
     "PreparedLaunches",
     "REGISTER_AIMS",
-    "Reader",
+    "StreamOperand",
     "Request",
     "Requests",
     "SEVERAL_DEVICES",

@@ -71,7 +71,7 @@ def class_for(value: object, depth: int) -> type:
 
 
 # Counts reads of array values, because work recorded after a read may depend on the value. Native code counts here too.
-LOOKS = array("q", [0])
+VALUE_READS = array("q", [0])
 
 
 class Array(ArrayMembers):
@@ -191,7 +191,7 @@ class Array(ArrayMembers):
 
         Evaluates the array.
         """
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         if self._home is not None or self._storage.host is not None:
             values = values_of(self).copy("K")  # type: ignore[union-attr]
             values.flags.writeable = False
@@ -211,7 +211,7 @@ class Array(ArrayMembers):
 
     def _number(self) -> np.ndarray:
         """Evaluate the array and return its elements, for conversion to Python scalars."""
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         values = values_of(self)
         if values is None:
             realise(self._storage)

@@ -85,7 +85,7 @@ def look_up(
     if len(epoch.pending) >= epoch.limit:
         epoch = cut(epoch, (code, at))
     # (Native code does not know the caller, and does not find keys with one.)
-    whose = (id(caller[0]), caller[1]) if caller else ()
+    caller_key = (id(caller[0]), caller[1]) if caller else ()
     storage = first._storage
     # (Read these once: another thread may make the storage a leaf of its own epoch between any two calls.)
     left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
@@ -97,19 +97,19 @@ def look_up(
         right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
         if right is None:
             return None, None
-        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view, *whose)
+        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view, *caller_key)
         return key, _look_up(key, epoch)
     if second is ...:
-        key = (op, way, id(code), at, type(first), left, first._view, *whose)
+        key = (op, way, id(code), at, type(first), left, first._view, *caller_key)
         return key, _look_up(key, epoch)
     if kind is float or kind is int:
-        key = (op, way, id(code), at, type(first), left, first._view, kind, second or zero_key(second), *whose)
+        key = (op, way, id(code), at, type(first), left, first._view, kind, second or zero_key(second), *caller_key)
         node = _look_up(key, epoch)
         if node is not None or not is_argument(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
-    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *whose))
+    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *caller_key))
     node = look_up_slotted(slotted, second, epoch)
     if node is not None:
         epoch.taken.add(node)

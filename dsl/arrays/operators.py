@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.codegen import OPS, find_op
 from weft.dsl.arrays.array import (
-    LOOKS,
+    VALUE_READS,
     Array,
     ReadOnly,
     Scalar,
@@ -83,7 +83,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
             given = given if given.shape == values.shape else None
         if given is not None and (way.types >> values.dtype.num) & 1:
             if kind in _WEAK or (way.types >> given.dtype.num) & 1:
-                LOOKS[0] += 1
+                VALUE_READS[0] += 1
                 note_call()
                 result = way.function(given, values) if reflected else way.function(values, given)
                 if type(result) is np.ndarray and result.base is None and result.flags.c_contiguous:
@@ -299,7 +299,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
     values = values_of(scalar) if IMMEDIATE[0] else None
     if values is None:
         return None
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     return values[()]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, find_op
-from weft.dsl.arrays.array import LOOKS, Array
+from weft.dsl.arrays.array import VALUE_READS, Array
 from weft.dsl.arrays.methods import AT_ONCE
 from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
@@ -69,11 +69,13 @@ def make_immediate(
     """
     function, types, loops = way[:3] if way is not None else (None, 0, {})
     objects = (*SHARED.values(), function, loops, table or {}, slow)
-    addresses = [each.buffer_info()[0] for each in (IMMEDIATE, LOOKS, CALLERS)]
+    addresses = [each.buffer_info()[0] for each in (IMMEDIATE, VALUE_READS, CALLERS)]
     name = getattr(slow, "__name__", "method")
     exact = EXACT_BYTES if name in EXACT else 0
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
-    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS, CALLERS), name, builtin_docstring(slow))
+    return Builtin(
+        NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow)
+    )
 
 
 _LITERALS = (NoneType, bool, int, float, str, tuple)
@@ -282,7 +284,7 @@ def _install_steps() -> Iterator[None]:
     yield
     if operators:
         put_operators(Array, operators, vars(Array)["__delitem__"])
-    put_buffer(Array, slots_of(Array), get_device("cpu"), LOOKS.buffer_info()[0])
+    put_buffer(Array, slots_of(Array), get_device("cpu"), VALUE_READS.buffer_info()[0])
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
         native = make_immediate(Mode.VIEW, numpy_implementation(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]

@@ -51,7 +51,7 @@ def launch_with_draws(
     for (argument, _, count), own in zip(streams, words, strict=True):
         each, read = (arguments[int(n[1:])] if type(n) is str else n for n in function.spans[argument])
         if read <= each:
-            readers.append(runtime.Reader(argument, own, each, count))
+            readers.append(runtime.StreamOperand(argument, own, each, count))
     if len(readers) == len(streams) and runtime.launch_with_streams(device, function, parallel, arguments, readers):
         return
     held = []

@@ -30,7 +30,7 @@ ENTERING, REPLAYING = -1, -2
 Triple = tuple[int, int, int]
 
 
-class Doing(NamedTuple):
+class LaunchedKernel(NamedTuple):
     """The name and source location of a launched kernel, for messages."""
 
     name: str
@@ -42,7 +42,7 @@ class Doing(NamedTuple):
 
 
 @dataclass(slots=True)
-class Start:
+class RecordedLaunch:
     """One kernel launch of a launch record.
 
     Attributes
@@ -74,9 +74,9 @@ class Start:
     nbytes: int = 0
     origin: Any = None
 
-    def doing(self) -> Doing:
+    def doing(self) -> LaunchedKernel:
         """Return the kernel's name and source location, for messages."""
-        return Doing(self.function.name, self.origin or self.function.origin)
+        return LaunchedKernel(self.function.name, self.origin or self.function.origin)
 
 
 class LaunchRecord:
@@ -95,7 +95,7 @@ class LaunchRecord:
 
     __slots__ = ("_first", "address", "graph", "runs", "words")
 
-    def __init__(self, starts: Sequence[Start]) -> None:
+    def __init__(self, starts: Sequence[RecordedLaunch]) -> None:
         self.runs = 0
         self.graph: Any = None
         slots = list(dict.fromkeys(slot for s in starts for _, slot, _ in s.patches))
@@ -134,7 +134,7 @@ class LaunchRecord:
                 changes += PATCH
             arguments += size
 
-    def _write(self, k: int, start: Start, arguments: int, attribute: int) -> None:
+    def _write(self, k: int, start: RecordedLaunch, arguments: int, attribute: int) -> None:
         """Write the words of launch number `k`."""
         words, at = self.words, self._first + LAUNCH * k
         halves = (*start.grid, *start.block, start.shared_bytes, 0)

@@ -183,7 +183,7 @@ class CudaStream:
             self._order.driver.quietly("cuStreamDestroy", self.queue)
 
 
-class Entered(threading.local):
+class StreamStack(threading.local):
     """The stack of streams that a thread has entered. The innermost stream is the last."""
 
     def __init__(self) -> None:
@@ -211,7 +211,7 @@ class StreamOrder:
         self._count = itertools.count(1)
         self._open: dict[CudaStream, None] = {}
         self.lock = threading.RLock()
-        self._entered = Entered()
+        self._entered = StreamStack()
         self.all: WeakSet[CudaStream] = WeakSet()
         self.inherit: Callable[[Any], None] = lambda free: None
         self.own = CudaStream(self, main, 0, owned=False)
