@@ -20,7 +20,7 @@ from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_store
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.plan_records import PlanRecord, record_plan
-from weft.fusion.plan.steps import Plan, Specialization
+from weft.fusion.plan.steps import Plan, SizeSpecialization
 from weft.runtime import Device
 
 FORMS_LIMIT = 1024
@@ -211,13 +211,13 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
     return known
 
 
-def may_be_special(form: Form, *, back: bool = False) -> Specialization:
+def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
     """Return which kernels of a form may be specialized for the graph's sizes.
 
     `back` states that these sizes have recurred.
     """
     known = _known.get(form.key)
-    return Specialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
+    return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
 
 def note_kernels(form: Form, count: int) -> None:

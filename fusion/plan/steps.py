@@ -26,7 +26,7 @@ LARGE = 16 << 20
 
 
 @dataclass(slots=True)
-class Specialization:
+class SizeSpecialization:
     """Permission to specialize kernels of a GPU plan for the plan's sizes.
 
     `first` allows it for the first plan of a form, and `back` for large kernels of a plan that recurs. `made` counts

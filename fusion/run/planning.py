@@ -29,7 +29,7 @@ from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule, find_donors
-from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Specialization, Step, pack_scalar
+from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, SizeSpecialization, Step, pack_scalar
 from weft.fusion.plan.stream_operands import read_streams
 from weft.fusion.plan.task import Task
 from weft.fusion.run.background import restore
@@ -107,7 +107,7 @@ def _note_new(plan: Plan, device: Device) -> None:
 
 
 def make_plan(
-    device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: Specialization
+    device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: SizeSpecialization
 ) -> Plan:
     """Return a plan for `device` that evaluates the requested versions of `graph`.
 
@@ -132,7 +132,7 @@ def make_plan(
 class PlanWriter:
     """Writer of a plan, which converts a schedule to steps over a table of buffers."""
 
-    def __init__(self, device: Device, epoch_slots: int, schedule: Schedule, may: Specialization) -> None:
+    def __init__(self, device: Device, epoch_slots: int, schedule: Schedule, may: SizeSpecialization) -> None:
         self.device = device
         self.may = may
         self.schedule = schedule
