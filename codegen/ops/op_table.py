@@ -35,12 +35,8 @@ def add_op(definition: OpDef) -> OpDef:
     for name in (definition.name, *definition.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
-    if bool(definition.ufunc) == bool(definition.loops):
-        raise ValueError(
-            f"op {definition.name!r} needs the name of a NumPy ufunc (`ufunc`) or type signatures (`loops`), not both"
-        )
-    if not definition.ufunc and definition.reference is None:
-        raise ValueError(f"op {definition.name!r} has no NumPy ufunc: give its `reference`, a function of NumPy arrays")
+    if definition.loops and definition.reference is None:
+        raise ValueError(f"op {definition.name!r} has `loops`: give its `reference`, a function of NumPy arrays")
     OPS[definition.name] = definition
     for name in (definition.name, *definition.aliases):
         _ALIASES[name] = definition
