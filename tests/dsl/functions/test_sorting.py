@@ -250,7 +250,7 @@ def test_sorts_are_recorded_and_explained() -> None:
         y = wf.sort(a * 2) + 1
         told = str(wf.explain(y))
         assert "call sort" in told
-        assert "at most 4 turns of 8 bits, 2 tiles a row: 7 kernels" in told
+        assert "at most 4 passes of 8 bits, 2 tiles a row: 7 kernels" in told
         same(y, ordered(x * 2, -1) + 1)
         assert "rows within blocks: 1 kernel that moves 0.0048 MB" in str(wf.explain(wf.argsort(a[:, :200])))
         for _ in range(3):  # cached at the call site
