@@ -44,6 +44,8 @@ class OpDef:
     dunder : str
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str
+    ufunc : str
+        Name of the NumPy ufunc that is the op's reference and dtype rule: the op's name, or empty if the op has `loops`.
     body : Function or None
         Operations of a user function, or None for other ops. `straight` is whether it has no branches and no loops.
     """
@@ -63,8 +65,7 @@ class OpDef:
     aliases: tuple[str, ...] = ()
     body: Any = None
     straight: bool = True
+    ufunc: str = field(init=False)
 
-    @property
-    def ufunc(self) -> str:
-        """Name of the NumPy ufunc that is the op's reference and dtype rule. Empty if the op has `loops` instead."""
-        return "" if self.loops else self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ufunc", "" if self.loops else self.name)
