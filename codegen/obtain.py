@@ -66,8 +66,8 @@ class CodeCache:
             if key in self._found:
                 self._found.move_to_end(key)
                 return self._found[key]
-            turn = self._building.setdefault(key, threading.RLock())
-        with turn:  # (Python releases it wherever Ctrl-C arrives; a ``finally`` block guarantees less)
+            lock = self._building.setdefault(key, threading.RLock())
+        with lock:  # (Python releases it wherever Ctrl-C arrives; a ``finally`` block guarantees less)
             made = self.get(key)
             try:
                 if made is None:

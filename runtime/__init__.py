@@ -41,7 +41,14 @@ from weft.runtime.settings import BETWEEN, IMMEDIATE, LEAST, override, set_varia
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:
-    from weft.runtime.allocation_report import counted, largest_buffers, show_cell, show_file, show_place, source_line
+    from weft.runtime.allocation_report import (
+        counted,
+        largest_buffers,
+        show_cell,
+        show_file,
+        show_location,
+        source_line,
+    )
     from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
     from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
@@ -55,7 +62,7 @@ if TYPE_CHECKING:
     from weft.runtime.cpu.random.positions import MOST_REJECTED, Position, position_tables, take_integers, take_position
     from weft.runtime.cpu.random.random_streams import (
         MOST_AT_ONCE,
-        Reader,
+        StreamOperand,
         fill_from_stream,
         launch_with_streams,
         take_stream,
@@ -85,14 +92,14 @@ __getattr__ = lazy_names(
         "weft.runtime.host_fallback": "is_gpu report_fallback",
         "weft.runtime.launches": "Launch PreparedLaunches",
         "weft.runtime.llvm_files": "read_llvm",
-        "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_place source_line",
+        "weft.runtime.allocation_report": "counted largest_buffers show_cell show_file show_location source_line",
         "weft.runtime.background": "Request prepare submit waiting",
         "weft.runtime.cpu.llvm_library": "load_llvm",
         "weft.runtime.cpu.native": "HEADER TUPLE_ITEMS TUPLE_LENGTH TYPE Builtin Text python_function",
         "weft.runtime.cpu.host_device": "CpuDevice",
         "weft.runtime.cpu.random.generators": "DRAWN Draw draw_bytes draw_into draw_many read_draw",
         "weft.runtime.cpu.random.positions": "MOST_REJECTED Position position_tables take_integers take_position",
-        "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE Reader fill_from_stream launch_with_streams take_stream",
+        "weft.runtime.cpu.random.random_streams": "MOST_AT_ONCE StreamOperand fill_from_stream launch_with_streams take_stream",
         "weft.runtime.cpu.python_threads": "BLOCK_BYTES divide_axis run_calls",
         "weft.runtime.cpu.ufuncs": "find_inner_loop make_reduction_ufunc make_map_ufunc numpy_function",
         "weft.runtime.cpu.simt": "SimtDevice",
@@ -153,7 +160,7 @@ __all__ = [
     "Position",
     "PreparedLaunches",
     "REGISTER_AIMS",
-    "Reader",
+    "StreamOperand",
     "Request",
     "Requests",
     "SEVERAL_DEVICES",
@@ -214,7 +221,7 @@ __all__ = [
     "setting",
     "show_cell",
     "show_file",
-    "show_place",
+    "show_location",
     "source_digest",
     "source_line",
     "slots_of",

@@ -21,20 +21,20 @@ def counted(count: int, thing: str, things: str = "") -> str:
     return f"{count:,} {thing if count == 1 else things or thing + 's'}"
 
 
-def show_place(place: object) -> str:
+def show_location(location: object) -> str:
     """Return a source location as text such as ``file.py:12``. Return "" for None.
 
     A location is a code object and an instruction offset. If the code is weft's, those of the user's call follow.
     """
-    if place is None:
+    if location is None:
         return ""
-    path, line = source_line(place)
+    path, line = source_line(location)
     return f"{show_file(path)}:{line}"
 
 
-def source_line(place: Any) -> tuple[str, int]:
+def source_line(location: Any) -> tuple[str, int]:
     """Return the file and line of a source location. For a location in weft's code, return those of the user's call."""
-    code, offset = place[-2:]
+    code, offset = location[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno
 
@@ -59,7 +59,7 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
         if isinstance(thing, Buffer) and thing.nbytes and getattr(thing.device, "name", None) == device
     ]
     found.sort(key=lambda pair: -pair[0])
-    return tuple((nbytes, show_place(origin) or "made inside an evaluation") for nbytes, origin in found[:count])
+    return tuple((nbytes, show_location(origin) or "made inside an evaluation") for nbytes, origin in found[:count])
 
 
 def out_of_memory(

@@ -225,9 +225,9 @@ class DiskCache:
             self._remove(path)
             total -= size
         self._room = min(share, self.limit - total)
-        self._sweep(time.time() - ABANDONED)
+        self._remove_temporaries(time.time() - ABANDONED)
 
-    def _sweep(self, before: float) -> None:
+    def _remove_temporaries(self, before: float) -> None:
         """Remove temporary files of unfinished writes that were last modified before the time `before`."""
         for modified, _, path in self._files("new-", ""):
             if modified < before:
@@ -249,7 +249,7 @@ class DiskCache:
         for _, _, path in entries:
             self._remove(path)
         if self.usable:
-            self._sweep(time.time())
+            self._remove_temporaries(time.time())
         return len(entries)
 
 

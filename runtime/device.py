@@ -84,7 +84,7 @@ class Requests:
 
     Attributes
     ----------
-    places : list of int
+    slots : list of int
         The indices of the buffers in a table.
     sizes : list of int
         The size of each buffer in bytes.
@@ -95,10 +95,10 @@ class Requests:
         could not fill.
     """
 
-    __slots__ = ("address", "call", "places", "runs", "sizes", "words")
+    __slots__ = ("address", "call", "runs", "sizes", "slots", "words")
 
-    def __init__(self, places: list[int], sizes: list[int]) -> None:
-        self.places, self.sizes = places, sizes
+    def __init__(self, slots: list[int], sizes: list[int]) -> None:
+        self.slots, self.sizes = slots, sizes
         self.runs = 0
         self.call: Callable[[int, list[Any]], int] | None = None
         self.address = 0
@@ -177,7 +177,7 @@ class Named(OptionalServices):
 class Device(Services, OptionalServices, Protocol):
     """The protocol of devices, which the layers above the runtime use.
 
-    `slots` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an integer,
+    `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an integer,
     or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares it once
     and then changes only addresses.
     """
@@ -250,11 +250,11 @@ class Device(Services, OptionalServices, Protocol):
         """Load object code, and return the kernel in the form that `launch` accepts. All symbols are checked first."""
         ...
 
-    def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+    def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Start a fused kernel.
 
         `parallel` are the extents of the kernel's parallel loops, outermost first. If it is empty, the body runs once.
-        `work` is the total number of elements that the kernel processes, and `slots` are its arguments.
+        `work` is the total number of elements that the kernel processes, and `arguments` are its arguments.
         """
         ...
 
@@ -264,7 +264,7 @@ class Device(Services, OptionalServices, Protocol):
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        slots: array[int],
+        arguments: array[int],
         stream: Any = None,
     ) -> None:
         """Start an explicit kernel with a grid, a block, and a number of bytes of dynamic shared memory."""

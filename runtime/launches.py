@@ -23,10 +23,10 @@ class Launch:
         As for `Device.launch`.
     slots : array of int64
         The arguments, except those in `patches` and `scalars`.
-    patches : list of (slot, place, byte offset)
-        Arguments that are the address of the buffer at index `place` of the table, plus an offset.
-    scalars : list of (slot, place)
-        Arguments that are the integer at index `place` of the table: the bits of a scalar.
+    patches : list of (argument, slot, byte offset)
+        Arguments that are the address of the buffer at index `slot` of the table, plus an offset.
+    scalars : list of (argument, slot)
+        Arguments that are the integer at index `slot` of the table: the bits of a scalar.
     nbytes : int
         Bytes that the kernel reads and writes.
     origin : (code, int) or None
@@ -36,7 +36,7 @@ class Launch:
     function: Any
     parallel: tuple[int, ...]
     work: int
-    slots: array[int]
+    arguments: array[int]
     patches: list[tuple[int, int, int]]
     scalars: list[tuple[int, int]]
     nbytes: int

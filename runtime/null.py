@@ -76,7 +76,7 @@ class NullDevice(SynchronousDevice):
         """Return the object code unchanged."""
         return code
 
-    def launch(self, function: Any, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+    def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Count a launch, without running the kernel."""
         self.launched += 1
 
@@ -86,7 +86,7 @@ class NullDevice(SynchronousDevice):
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        slots: array[int],
+        arguments: array[int],
         stream: Stream | None = None,
     ) -> None:
         """Count a launch, without running the kernel."""

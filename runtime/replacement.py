@@ -13,10 +13,10 @@ from weft.runtime.cpu.native import is_kept
 from weft.runtime.errors import CompileError
 from weft.runtime.failures import report_failure
 
-# Number of calls after which a second process compiles code that is not on disk, after which this process compiles it if
-# there is no other, and after which this process no longer waits for the second one. A call takes 3 us longer in Python,
-# and the compilation takes 100 ms. Functions ask once in `BETWEEN` calls.
-REQUESTED, COMPILED, PATIENCE = 1_000, 30_000, 600_000
+# Number of calls after which this process compiles code that is not on disk if there is no second process, and after
+# which this process no longer waits for the second one. A call takes 3 us longer in Python, and the compilation takes
+# 100 ms. Functions ask once in `BETWEEN` calls.
+COMPILED, PATIENCE = 30_000, 600_000
 
 
 class Replacement:
@@ -29,27 +29,28 @@ class Replacement:
         A second process calls it so that the code is on disk.
     text : callable
         Returns the LLVM text whose compilation takes the longest.
-    enough : int
-        Number of calls after which code on disk is loaded, and after which the second process starts at once if there is
-        none on disk. Native code saves the time of loading in twice as many calls.
     """
 
-    def __init__(self, install: str, text: Callable[[], str], enough: int) -> None:
-        self._install, self._text, self._enough = install, text, enough
+    def __init__(self, install: str, text: Callable[[], str]) -> None:
+        self._install, self._text = install, text
         self._kept: bool | None = None
         self._request: Request | None = None
-        self._hurried = False  # whether the second process was asked to start at once
         self._over = False  # whether it was due before
 
     def is_due(self, calls: int) -> bool:
-        """Return whether native code should replace Python after `calls` calls. The answer is True at most once."""
-        if self._over or calls < REQUESTED:
+        """Return whether native code should replace Python after `calls` calls. The answer is True at most once.
+
+        Callers ask from the number of calls on that pays for loading code from disk. If the code is not on disk, the
+        second process starts at once.
+        """
+        if self._over:
             return False
         if self._kept is None:
             self._kept = is_kept(self._text())
         if not self._kept:
             if self._request is None:
                 self._request = submit(self._install, ())
+                prepare()
             elif self._request.is_over():
                 if self._request.state == "crashed":  # (LLVM would end this process, too)
                     self._over = True
@@ -58,8 +59,5 @@ class Replacement:
                     return False
                 self._kept = self._request.state != "lost"
         waits = self._request is not None and self._request.state == "waiting"
-        if waits and calls >= self._enough and not self._hurried:
-            self._hurried = True
-            prepare()
-        self._over = calls >= (self._enough if self._kept else PATIENCE if waits else COMPILED)
+        self._over = bool(self._kept) or calls >= (PATIENCE if waits else COMPILED)
         return self._over

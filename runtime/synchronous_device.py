@@ -124,8 +124,8 @@ class SynchronousDevice(Named):
 
     def allocate_into(self, table: list[Any], requests: Requests) -> None:
         """Allocate the buffers of `requests`, and store them in `table`."""
-        for place, nbytes in zip(requests.places, requests.sizes, strict=True):
-            table[place] = self.allocate(nbytes)  # type: ignore[attr-defined]
+        for slot, nbytes in zip(requests.slots, requests.sizes, strict=True):
+            table[slot] = self.allocate(nbytes)  # type: ignore[attr-defined]
 
     @contextmanager
     def working_in(self, stream: Stream | None) -> Iterator[None]:

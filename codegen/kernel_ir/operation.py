@@ -173,7 +173,7 @@ STRUCTURAL: dict[str, str] = {
         "(start, stop, *initial) {role, step=1, combine=()} region(index, *carried) -> *results; "
         "runs index = start, start+step, ... < stop; the region ends in `yield` of the next carried values. "
         "with `step_from` the last operand is the step. "
-        "With `rolled` nobody unrolls it; with `opaque` a GPU finds addresses from its index anew in each turn. With `lanes` "
+        "With `rolled` nobody unrolls it; with `opaque` a GPU finds addresses from its index anew in each iteration. With `lanes` "
         "the body may run for so many consecutive indices at once. "
         "role reduce: carried values are combined with the ops named in `combine`, in any order"
     ),
@@ -184,7 +184,7 @@ STRUCTURAL: dict[str, str] = {
         "where element r * size + c is that at index + r + c * stride; for so many rows and columns, `size` at most, of "
         "the `all` columns that there are from there on"
     ),
-    "fetch": "(pointer, index) asks for an element that a later turn reads; where there is none, for nothing",
+    "fetch": "(pointer, index) asks for an element that a later iteration reads; where there is none, for nothing",
     # threaded level
     "thread_index": "() {axis} -> index of the thread in its block",
     "block_index": "() {axis} -> index of the block in the grid",
@@ -207,7 +207,7 @@ STRUCTURAL: dict[str, str] = {
     # threaded level, control flow written by the user
     "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
     "repeat": (
-        "() region, again and again until a `leave` goes out of it. With `in_step` the threads of a block take each turn "
+        "() region, again and again until a `leave` goes out of it. With `in_step` the threads of a block run each iteration "
         "together where that is possible"
     ),
     "leave": (

@@ -331,7 +331,7 @@ class _Verifier:
         self.require(isinstance(lanes, int) and lanes >= 0, o, "lanes are a number")
         self.require(len(o.regions) == times, o, f"it has {times} regions")
         if role == "parallel":
-            self.require(not carried, o, "a parallel loop carries nothing from turn to turn")
+            self.require(not carried, o, "a parallel loop carries nothing between iterations")
             self.require(set(self.roles) <= {"parallel"}, o, "a parallel loop inside a loop that is not")
             self.require(o.operands[0] in self.zeros, o, "a parallel loop starts at the constant 0")
         self.combine(o, carried)
@@ -423,20 +423,20 @@ class _Verifier:
 
     def table_op(self, o: Operation) -> None:
         try:
-            row = find_op(o.opcode)
+            definition = find_op(o.opcode)
         except KeyError:
             self.fail(o, "no such operation")
-        if len(o.operands) != row.arity or len(o.results) != 1:
-            self.fail(o, f"{row.name} takes {row.arity} operands and gives one result")
+        if len(o.operands) != definition.arity or len(o.results) != 1:
+            self.fail(o, f"{definition.name} takes {definition.arity} operands and gives one result")
         kinds = tuple(v.type for v in o.operands)
         result = o.results[0].type
         if not all(isinstance(k, np.dtype) for k in (*kinds, result)):
             self.fail(o, "operands and results of a row are scalars")
         try:
-            loop, given = resolve_dtypes(row, kinds)  # type: ignore[arg-type]
+            loop, given = resolve_dtypes(definition, kinds)  # type: ignore[arg-type]
         except TypeError as error:
             self.fail(o, str(error))
-        if (*loop, given) != (*kinds, result) and not _is_own_loop(row.name, kinds, result):
+        if (*loop, given) != (*kinds, result) and not _is_own_loop(definition.name, kinds, result):
             self.fail(o, f"the loop for these operands is ({', '.join(d.name for d in loop)}) -> {given.name}")
 
 

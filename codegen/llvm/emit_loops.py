@@ -104,14 +104,14 @@ class LoopEmitter(StreamEmitter):
         self.start_label(after)
         return phis
 
-    def body_of_one_lane(self, body: Block, turn: str, phis: list[str], apart: int) -> list[str]:
+    def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
         """Emit a scalar loop body whose carried values are one lane of the vectors `phis`. Return the updated vectors.
 
-        The lane is the loop index `turn` modulo the number of lanes, `apart`.
+        The lane is the loop index `index` modulo the number of lanes, `apart`.
         """
         kind = scalar_type(self.kernel.index_dtype)
         types = [scalar_type(v.type) for v in body.parameters[1:]]  # type: ignore[arg-type]
-        lane = self.line(f"and {kind} {turn}, {apart - 1}")
+        lane = self.line(f"and {kind} {index}, {apart - 1}")
         for value, of, phi in zip(body.parameters[1:], types, phis, strict=True):
             self.environment[value] = Item(self.line(f"extractelement {wide(of, apart)} {phi}, {kind} {lane}"))
         return [

@@ -106,7 +106,7 @@ class NoPolls:
     def end_iteration(self, body: Block) -> None:
         """Emit nothing at the end of an iteration of a `for` loop."""
 
-    def count(self, turns: int) -> None:
+    def count(self, iterations: int) -> None:
         """Emit nothing after a number of iterations."""
 
 

@@ -22,13 +22,13 @@ class ValueEmitter(Writer):
         """Emit an op of the op table according to its lowering."""
         if self._linear(operation):
             return
-        row = find_op(operation.opcode)
+        definition = find_op(operation.opcode)
         first, result = operation.operands[0].type, operation.results[0].type
         assert isinstance(first, np.dtype)
         assert isinstance(result, np.dtype)
-        how = row.lowering.get(first.kind)
+        how = definition.lowering.get(first.kind)
         if how is None:
-            raise CompileError(f"{row.name} has neither a lowering nor an expansion for {first}")
+            raise CompileError(f"{definition.name} has neither a lowering nor an expansion for {first}")
         lanes = self.lanes if self.varying(operation.operands) else 0
         if how == "same":
             self.set(operation, self.environment[operation.operands[0]])
@@ -61,7 +61,7 @@ class ValueEmitter(Writer):
             case "math":
                 text = self.dialect.math(self, word, first, texts, lanes)
             case _:
-                raise CompileError(f"{row.name}: unknown lowering {how!r}")
+                raise CompileError(f"{definition.name}: unknown lowering {how!r}")
         self.set(operation, Item(text, lanes))
 
     def _linear(self, operation: Operation) -> bool:

@@ -45,11 +45,11 @@ class InterruptPolls(NoPolls):
         if self._may_last(body):
             self.count(1)
 
-    def count(self, turns: int) -> None:
-        """Emit code that counts `turns` iterations at once, and polls for an interrupt when the counter runs out."""
+    def count(self, iterations: int) -> None:
+        """Emit code that counts `iterations` iterations at once, and polls for an interrupt when the counter runs out."""
         emitter = self._emitter
         number = emitter.fresh_number()
-        left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {turns}")
+        left = emitter.line(f"sub i32 {emitter.line(f'load i32, ptr {self._left}, align 4')}, {iterations}")
         emitter.do(f"store i32 {left}, ptr {self._left}, align 4")
         emitter.do(
             f"br i1 {emitter.line(f'icmp slt i32 {left}, 0')}, label %ask{number}, label %on{number}, !prof {_WEIGHTS}"

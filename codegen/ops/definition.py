@@ -22,12 +22,10 @@ class OpDef:
     arity : int
     doc : str
         One sentence, shown in the reference and as the function's docstring.
-    ufunc : str
-        Name of the NumPy ufunc that is its reference and dtype rule; empty where NumPy has none.
     loops : tuple of str
-        Without a ufunc: its loops as NumPy writes them, ``"ff->f"``, in order of preference.
+        If NumPy has no ufunc of this name: the op's loops as NumPy writes them, ``"ff->f"``, in order of preference.
     reference : callable or None
-        Without a ufunc: the reference on NumPy arrays.
+        If NumPy has no ufunc of this name: the reference on NumPy arrays.
     expand : callable or None
         ``expand(builder, *operands) -> Value`` in simpler ops, or None for dtypes that have a lowering.
     on_pairs : callable or None
@@ -46,6 +44,8 @@ class OpDef:
     dunder : str
         ``"add"`` gives ``__add__``, ``__radd__`` and ``__iadd__``; empty where there is no operator.
     aliases : tuple of str
+    ufunc : str
+        Name of the NumPy ufunc that is the op's reference and dtype rule: the op's name, or empty if the op has `loops`.
     body : Function or None
         Operations of a user function, or None for other ops. `straight` is whether it has no branches and no loops.
     """
@@ -53,7 +53,6 @@ class OpDef:
     name: str
     arity: int
     doc: str
-    ufunc: str = ""
     loops: tuple[str, ...] = ()
     reference: Callable[..., Any] | None = None
     expand: Callable[..., Any] | None = None
@@ -66,3 +65,7 @@ class OpDef:
     aliases: tuple[str, ...] = ()
     body: Any = None
     straight: bool = True
+    ufunc: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ufunc", "" if self.loops else self.name)

@@ -31,7 +31,6 @@ def _math(
         name,
         arity,
         doc,
-        name,
         lowering={"f": f"math {c_name}"},
         on_pairs=getattr(pair_functions, name, None),
         cost=cost,
@@ -56,7 +55,7 @@ def _special(name: str, c_name: str, doc: str, reference: Any) -> OpDef:
 
 def _round(name: str, doc: str) -> OpDef:
     lowering = {**dict.fromkeys("biu", "same"), "f": f"intrinsic llvm.{name}"}
-    return OpDef(name, 1, doc, name, lowering=lowering, on_pairs=pairs.rint if name == "rint" else None)
+    return OpDef(name, 1, doc, lowering=lowering, on_pairs=pairs.rint if name == "rint" else None)
 
 
 def _scale(factor: float) -> Any:
@@ -124,15 +123,7 @@ ROWS = (
     _round("floor", "Largest integer not above."),
     _round("ceil", "Smallest integer not below."),
     _round("trunc", "Towards zero."),
-    OpDef(
-        "sqrt",
-        1,
-        "Square root.",
-        "sqrt",
-        lowering={"f": "intrinsic llvm.sqrt"},
-        on_pairs=pair_functions.sqrt,
-        cost=8,
-    ),
+    OpDef("sqrt", 1, "Square root.", lowering={"f": "intrinsic llvm.sqrt"}, on_pairs=pair_functions.sqrt, cost=8),
     _math("cbrt", "cbrt", "Cube root.", ulp=4),
     _math("exp", "exp", "e to the power of the number."),
     _math("exp2", "exp2", "2 to the power of the number."),
@@ -156,21 +147,18 @@ ROWS = (
     _math("arctanh", "atanh", "Inverse hyperbolic tangent.", aliases=("atanh",)),
     _math("hypot", "hypot", "Length of the hypotenuse."),
     _math("nextafter", "nextafter", "Next float from the first towards the second.", ulp=0),
-    OpDef("deg2rad", 1, "Degrees in radians.", "deg2rad", expand=_scale(math.pi / 180), ulp=1, aliases=("radians",)),
-    OpDef("rad2deg", 1, "Radians in degrees.", "rad2deg", expand=_scale(180 / math.pi), ulp=1, aliases=("degrees",)),
+    OpDef("deg2rad", 1, "Degrees in radians.", expand=_scale(math.pi / 180), ulp=1, aliases=("radians",)),
+    OpDef("rad2deg", 1, "Radians in degrees.", expand=_scale(180 / math.pi), ulp=1, aliases=("degrees",)),
     OpDef(
         "logaddexp",
         2,
         "log(exp(x) + exp(y)).",
-        "logaddexp",
         expand=_logaddexp("exp", lambda b, v: b.op("log1p", v), math.log(2)),
         cost=50,
         ulp=8,
     ),
-    OpDef(
-        "logaddexp2", 2, "log2(2**x + 2**y).", "logaddexp2", expand=_logaddexp("exp2", _log2_1p, 1.0), cost=50, ulp=8
-    ),
-    OpDef("ldexp", 2, "The first times 2 to the power of the second.", "ldexp", expand=_ldexp, cost=60),
+    OpDef("logaddexp2", 2, "log2(2**x + 2**y).", expand=_logaddexp("exp2", _log2_1p, 1.0), cost=50, ulp=8),
+    OpDef("ldexp", 2, "The first times 2 to the power of the second.", expand=_ldexp, cost=60),
     OpDef(
         "sinc",
         1,

@@ -30,26 +30,22 @@ class NoLoopError(TypeError):
     """Raised if an op does not support the dtypes of its operands."""
 
 
-def add_op(row: OpDef) -> OpDef:
+def add_op(definition: OpDef) -> OpDef:
     """Add an op to the table. Raises ValueError for a name that is taken, or for inconsistent fields."""
-    for name in (row.name, *row.aliases):
+    for name in (definition.name, *definition.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
-    if bool(row.ufunc) == bool(row.loops):
-        raise ValueError(
-            f"op {row.name!r} needs the name of a NumPy ufunc (`ufunc`) or type signatures (`loops`), not both"
-        )
-    if not row.ufunc and row.reference is None:
-        raise ValueError(f"op {row.name!r} has no NumPy ufunc: give its `reference`, a function of NumPy arrays")
-    OPS[row.name] = row
-    for name in (row.name, *row.aliases):
-        _ALIASES[name] = row
-    return row
+    if definition.loops and definition.reference is None:
+        raise ValueError(f"op {definition.name!r} has `loops`: give its `reference`, a function of NumPy arrays")
+    OPS[definition.name] = definition
+    for name in (definition.name, *definition.aliases):
+        _ALIASES[name] = definition
+    return definition
 
 
-def add_user_op(row: OpDef) -> OpDef:
+def add_user_op(definition: OpDef) -> OpDef:
     """Add an op for a user function, unless the table already has an op with its name. Return the op in the table."""
-    return _ALIASES.setdefault(row.name, row)
+    return _ALIASES.setdefault(definition.name, definition)
 
 
 for _family in (arithmetic, logic, elementary, machine, random_bits):
@@ -121,12 +117,12 @@ def _resolve_loops(
 
 def identity_of(op: str | OpDef, dtype: Any) -> Any:
     """Return the identity of a reduction with `op` in `dtype`. Raises TypeError if there is no identity."""
-    row = find_op(op) if isinstance(op, str) else op
+    definition = find_op(op) if isinstance(op, str) else op
     dtype = np.dtype(dtype)
-    start = row.identity
+    start = definition.identity
     if start is None:
-        raise TypeError(f"{row.name} has no identity")
-    if row.name in ("fmin", "fmax") and dtype_kind(dtype) not in "biu":
+        raise TypeError(f"{definition.name} has no identity")
+    if definition.name in ("fmin", "fmax") and dtype_kind(dtype) not in "biu":
         start = np.nan  # the result if there are no numbers
     elif start in ("highest", "lowest"):
         low = start == "lowest"

@@ -97,15 +97,15 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
 
 
 def _row(b: KernelBuilder, name: str, operands: list[Value], kinds: list[Any]) -> Value:
-    row, result = find_op(name), kinds[-1]
-    if row.name == "nextafter":
+    definition, result = find_op(name), kinds[-1]
+    if definition.name == "nextafter":
         raise TypeError("nextafter cannot be computed in bfloat16")
-    if row.body is not None:
+    if definition.body is not None:
         given = [b.cast(v, kind) for v, kind in zip(operands, kinds, strict=False)]
         computed = b.op(name, *given, dtype=result)
         return b.cast(computed, _VALUE) if _is_brain(result) else computed
     computed = b.op(name, *operands, dtype=_VALUE if _is_brain(result) else result)
-    return _round(b, computed) if _is_brain(result) and row.name not in _EXACT else computed
+    return _round(b, computed) if _is_brain(result) and definition.name not in _EXACT else computed
 
 
 def _cast(b: KernelBuilder, value: Value, source: Any, target: Any) -> Value:

@@ -99,17 +99,17 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
             return []
         case "shuffle_xor" | "shuffle" | "warp_reduce":
             k = 0 if operation.opcode == "shuffle_xor" else 1
-            rows = [(*operands[:k], part, *operands[k + 1 :]) for part in operands[k]]
-            return [tuple(b.emit(operation.opcode, row, (row[k].type,), **attributes)[0] for row in rows)]
+            split = [(*operands[:k], part, *operands[k + 1 :]) for part in operands[k]]
+            return [tuple(b.emit(operation.opcode, part, (part[k].type,), **attributes)[0] for part in split)]
         case "print":
             return _print(b, operation, operands)
         case "yield" | "call" | "reinterpret" | "address" | "pointer":
             return None
         case name:
-            row = find_op(name)
-            if row.on_pairs is None:
+            definition = find_op(name)
+            if definition.on_pairs is None:
                 raise TypeError(f"{name} cannot be computed on complex numbers")
-            return [row.on_pairs(b, *operands)]
+            return [definition.on_pairs(b, *operands)]
 
 
 def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -77,17 +77,17 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
         return [b.cast(reduced, np.float16)]
     if operation.opcode in STRUCTURAL:
         return None
-    row = find_op(operation.opcode)
+    definition = find_op(operation.opcode)
     result = operation.results[0].type
     assert isinstance(result, np.dtype)
     halves = [v.type.char == "e" for v in operands]
-    if any(halves) and row.name not in _MOVES:
+    if any(halves) and definition.name not in _MOVES:
         wide = [b.cast(v, np.float32) if h else v for v, h in zip(operands, halves, strict=True)]
-        if row.name == "nextafter":
+        if definition.name == "nextafter":
             return [b.cast(_next_half(b, *wide), result)]
-        computed = b.op(row.name, *wide, dtype=np.float32 if result.char == "e" else result)
+        computed = b.op(definition.name, *wide, dtype=np.float32 if result.char == "e" else result)
         return [b.cast(computed, result)]
-    if row.expand is None:
+    if definition.expand is None:
         return None
-    made = row.expand(b, *operands)
+    made = definition.expand(b, *operands)
     return None if made is None else [made]

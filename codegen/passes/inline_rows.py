@@ -21,8 +21,8 @@ def has_control_flow(operation: Operation) -> bool:
     """
     if operation.opcode in STRUCTURAL:
         return operation.opcode in ("if", "scope", "repeat")
-    row = find_op(operation.opcode)
-    return row.body is not None and not row.straight
+    definition = find_op(operation.opcode)
+    return definition.body is not None and not definition.straight
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
@@ -34,8 +34,8 @@ def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
     def wanted(operation: Operation) -> bool:
         if operation.opcode in STRUCTURAL:
             return False
-        row = find_op(operation.opcode)
-        return row.body is not None and row.straight == straight
+        definition = find_op(operation.opcode)
+        return definition.body is not None and definition.straight == straight
 
     if not any(wanted(operation) for operation in kernel.walk()):
         return kernel

@@ -91,7 +91,7 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
     together = w.compute("right_shift", GPU.wide_block, shift)
     with w.builder.loop(w.parts(items, together), "serial", start=w.block, step_by=w.grid, rolled=True) as opened:
         item = w.compute("add", w.compute("multiply", opened.index, together), slot)
-        team = Team(threads, slot, w.test("less", item, items), length)
+        team = RowTeam(threads, slot, w.test("less", item, items), length)
         w.bind(nest.levels, w.compute("minimum", item, w.compute("subtract", items, 1)))
 
         def write(slots: int, *, alone: bool = False, whole: bool = False) -> None:
@@ -132,7 +132,7 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class RowTeam:
     """The threads that share a row.
 
     `active` is false for threads beyond the last row.
@@ -152,7 +152,9 @@ class AnyRowWriter(RowWriter):
 
     all_reduce = False
 
-    def __init__(self, w: ThreadWriter, row: RowNest, team: Team, part: Value, known: RowFacts, *, alone: bool) -> None:
+    def __init__(
+        self, w: ThreadWriter, row: RowNest, team: RowTeam, part: Value, known: RowFacts, *, alone: bool
+    ) -> None:
         loads = TILE_LOADS if len(row.loops) == 1 else LOADS
         known = replace(known, loads=loads, rest_at_once=False)
         super().__init__(w, row, GPU.wide_block, part, known)

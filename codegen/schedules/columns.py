@@ -227,7 +227,7 @@ class ColumnWriter(RowWriter):
         unroll = max(1, ROWS // max(1, loads))
         apart = w.quotient(w.number(GPU.block), self.side)
 
-        def turn(rows: Sequence[Value], inside: Sequence[Value | None], carried: Sequence[Value]) -> list[Value]:
+        def iterate(rows: Sequence[Value], inside: Sequence[Value | None], carried: Sequence[Value]) -> list[Value]:
             slots = [self._row(loop, *row) for row in zip(rows, inside, strict=True)]
             return flat(self._body(loop, slots, self._nested(carried)))
 
@@ -242,7 +242,7 @@ class ColumnWriter(RowWriter):
         how: dict[str, Any] = {"step_by": stride, "rolled": True, "opaque": True}
         start = [first, *flat(accumulators)]
         with self.writer.inside(), w.builder.loop(whole, "serial", start=first, initial=start, **how) as opened:
-            after = turn(at(opened.index), [None] * unroll, opened.carried[1:])
+            after = iterate(at(opened.index), [None] * unroll, opened.carried[1:])
             opened.yield_(w.compute("add", opened.index, stride), *after)
         if unroll == 1:
             return self._nested(opened.results[1:])
@@ -251,7 +251,7 @@ class ColumnWriter(RowWriter):
         def left() -> list[Value]:
             with self.writer.inside():
                 inside = [w.test("less", row, self.stop) for row in rest]
-                return turn([w.compute("minimum", row, last) for row in rest], inside, opened.results[1:])
+                return iterate([w.compute("minimum", row, last) for row in rest], inside, opened.results[1:])
 
         more = w.test("less", rest[0], self.stop)
         return self._nested(w.select(more, left, lambda: opened.results[1:]))

@@ -177,13 +177,13 @@ def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length:
         return
 
     def whole() -> None:
-        with w.loop(columns) as turn:
-            point(w.compute("add", column, w.compute("multiply", turn, along)))
+        with w.loop(columns) as iteration:
+            point(w.compute("add", column, w.compute("multiply", iteration, along)))
 
     def rest() -> None:
         left = w.parts(w.compute("subtract", length, column), along)
-        with w.loop(w.compute("minimum", left, columns)) as turn:
-            point(w.compute("add", column, w.compute("multiply", turn, along)))
+        with w.loop(w.compute("minimum", left, columns)) as iteration:
+            point(w.compute("add", column, w.compute("multiply", iteration, along)))
 
     last = w.compute("add", column, w.compute("multiply", along, columns - 1))
     _branch_on_whole(w, w.test("less", last, length), whole, rest)

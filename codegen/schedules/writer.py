@@ -212,8 +212,8 @@ class ThreadWriter:
         Yield the number of the tile.
         """
         mine = self.parts(self.compute("subtract", count, self.block), self.grid)
-        with self.loop(mine) as turn:
-            yield self.compute("add", self.block, self.compute("multiply", turn, self.grid))
+        with self.loop(mine) as iteration:
+            yield self.compute("add", self.block, self.compute("multiply", iteration, self.grid))
 
     def shared_array(self, dtype: np.dtype, count: int) -> Value:
         """Return a pointer to an array in shared memory, which is declared at the start of the kernel."""

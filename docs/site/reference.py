@@ -119,7 +119,7 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
         )
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
-    own = [name for name in ufuncs if name.name == f"weft.{name.target.row.name}"]
+    own = [name for name in ufuncs if name.name == f"weft.{name.target.definition.name}"]
     text = "These functions operate on each element, and support broadcasting. They fuse with each other and with\nreductions. Aliases have no separate entries."
     pages["elementwise"] = heading("Elementwise functions", text) + entries(
         [names["weft.UFunc"], *own, *(names[f"weft.{n}"] for n in ELEMENTWISE)], names

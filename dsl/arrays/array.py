@@ -11,8 +11,8 @@ import operator
 import sys
 from abc import ABCMeta
 from array import array
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import prod
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from weft import fusion
 from weft.codegen import is_supported, native_dtype
 from weft.dsl.arrays.foreign_memory import storage_of_interface
 from weft.dsl.arrays.numbers import SLOT_TYPES
@@ -70,7 +71,7 @@ def class_for(value: object, depth: int) -> type:
 
 
 # Counts reads of array values, because work recorded after a read may depend on the value. Native code counts here too.
-LOOKS = array("q", [0])
+VALUE_READS = array("q", [0])
 
 
 class Array(ArrayMembers):
@@ -190,7 +191,7 @@ class Array(ArrayMembers):
 
         Evaluates the array.
         """
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         if self._home is not None or self._storage.host is not None:
             values = values_of(self).copy("K")  # type: ignore[union-attr]
             values.flags.writeable = False
@@ -210,7 +211,7 @@ class Array(ArrayMembers):
 
     def _number(self) -> np.ndarray:
         """Evaluate the array and return its elements, for conversion to Python scalars."""
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         values = values_of(self)
         if values is None:
             realise(self._storage)
@@ -267,9 +268,6 @@ class Array(ArrayMembers):
     def __format__(self, spec: str) -> str:
         return format(self.numpy()[()], spec)
 
-    def __reduce__(self) -> Any:
-        return _restore, (np.array(self.numpy()), isinstance(self, Scalar))
-
     def __copy__(self, memo: object = None) -> Any:
         made = self.copy("K")
         # (new small arrays of a library are NumPy's)
@@ -308,9 +306,7 @@ class Scalar(Array):
         return operator.index(self)
 
     def _sympy_(self) -> Any:  # called by sympy
-        from weft.fusion import as_symbol
-
-        return as_symbol(self.numpy()[()])
+        return fusion.as_symbol(self.numpy()[()])
 
     def __getattr__(self, name: str) -> Any:
         # attributes that only NumPy's scalars have: is_integer, bit_length, hex, ...
@@ -330,12 +326,6 @@ class ReadOnly(Array):
 # ``case [a, b]`` matches objects of these classes, as it matches NumPy's arrays since NumPy 2.5.
 _Matched = ABCMeta("_Matched", (), {"__abc_tpflags__": np.ndarray.__flags__ & (1 << 5)})  # (Py_TPFLAGS_SEQUENCE)
 _Matched.register(Array)
-
-
-def _restore(values: np.ndarray, is_scalar: bool = False) -> Array:
-    order = _order_of((values.shape, values.strides))
-    found = convert(values) if order is None else unpermuted(convert(values.transpose(order)), order)
-    return scalar(found._storage) if is_scalar else found
 
 
 # -- between arrays and expressions --------------------------------------------------------
@@ -535,66 +525,6 @@ def operator_location() -> Location:
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where
-
-
-# -- order of axes in memory, which results of elementwise work have from their operands, as NumPy's have (order="K") --------
-
-Order = tuple[int, ...]
-
-
-def memory_order(arrays: Sequence[Array]) -> Order | None:
-    """Return the axis order that NumPy chooses for the result of an operation on `arrays`, or None for C order.
-
-    An axis is moved inward past another if its stride is smaller in every array that has both. Other axes keep C order.
-    """
-    views = [one._view for one in arrays]
-    if not any(views):
-        return None
-    return _order_of(*[seen or (one._storage.shape,) for one, seen in zip(arrays, views, strict=True)])
-
-
-@lru_cache(maxsize=4096)
-def _order_of(*views: tuple[Any, ...]) -> Order | None:
-    """Return the `memory_order` of views, each given by its shape and optional strides."""
-    rank = max(len(seen[0]) for seen in views)
-    known = []
-    for shape, *strided in views:
-        strides = strided[0] if strided else contiguous_strides(shape)
-        own = [0 if n == 1 else abs(step) for n, step in zip(shape, strides, strict=True)]
-        known.append([0] * (rank - len(own)) + own)
-    order: list[int] = []  # innermost axis first
-    for axis in reversed(range(rank)):
-        at = len(order)
-        for k in reversed(range(len(order))):
-            pairs = [(own[axis], own[order[k]]) for own in known if own[axis] and own[order[k]]]
-            if not all(mine < theirs for mine, theirs in pairs):
-                break
-            at = k if pairs else at
-        order.insert(at, axis)
-    found = tuple(reversed(order))
-    return None if found == tuple(range(rank)) else found
-
-
-def permuted(array: Array, order: Order) -> Array:
-    """Return a view of an array with its axes permuted by `order`. Leading axes of length 1 are added as needed."""
-    shape, strides, offset = array._view or whole(array._storage)
-    more = len(order) - len(shape)
-    shape, strides = (1,) * more + shape, (0,) * more + strides
-    return _seen(array, (tuple([shape[k] for k in order]), tuple([strides[k] for k in order]), offset))
-
-
-def unpermuted(array: Array, order: Order) -> Array:
-    """Return a view of an array with its axes permuted by the inverse of `order`."""
-    shape, strides, offset = array._view or whole(array._storage)
-    places = [order.index(k) for k in range(len(order))]
-    return _seen(array, (tuple([shape[k] for k in places]), tuple([strides[k] for k in places]), offset))
-
-
-def _seen(array: Array, view: View) -> Array:
-    storage = array._storage
-    shape, strides, offset = view
-    plain = not offset and shape == storage.shape and strides == contiguous_strides(shape)
-    return wrap(storage, None if plain else view)
 
 
 __all__ = ["Array", "as_operand", "convert", "evaluate", "expr_of", "record", "wrap", "write"]

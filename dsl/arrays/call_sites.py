@@ -16,20 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import (
-    Array,
-    Order,
-    ReadOnly,
-    Scalar,
-    as_operand,
-    convert,
-    memory_order,
-    permuted,
-    record,
-    unpermuted,
-    user_location,
-    wrap,
-)
+from weft.dsl.arrays.array import Array, ReadOnly, Scalar, as_operand, convert, record, user_location, wrap
+from weft.dsl.arrays.memory_order import Order, memory_order, permuted, unpermuted
 from weft.dsl.arrays.numbers import (
     SLOT_TYPES,
     SlotKey,
@@ -71,8 +59,9 @@ LEFT = 5
 # there.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
-# Counts memo hits in Python.
-_hits = count(1)
+# Memo hits after which native recorders on disk are loaded: native code saves the time of loading in twice as many.
+ENOUGH = 3_000
+_hits = count(1)  # memo hits in Python
 _native_installer: list[Callable[[int], None]] = []
 
 
@@ -96,7 +85,7 @@ def look_up(
     if len(epoch.pending) >= epoch.limit:
         epoch = cut(epoch, (code, at))
     # (Native code does not know the caller, and does not find keys with one.)
-    whose = (id(caller[0]), caller[1]) if caller else ()
+    caller_key = (id(caller[0]), caller[1]) if caller else ()
     storage = first._storage
     # (Read these once: another thread may make the storage a leaf of its own epoch between any two calls.)
     left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
@@ -108,19 +97,19 @@ def look_up(
         right = other.expr if other.epoch is epoch else bind_memory(other, epoch, code, at)
         if right is None:
             return None, None
-        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view, *whose)
+        key: Any = (op, way, id(code), at, type(first), left, first._view, kind, right, second._view, *caller_key)
         return key, _look_up(key, epoch)
     if second is ...:
-        key = (op, way, id(code), at, type(first), left, first._view, *whose)
+        key = (op, way, id(code), at, type(first), left, first._view, *caller_key)
         return key, _look_up(key, epoch)
     if kind is float or kind is int:
-        key = (op, way, id(code), at, type(first), left, first._view, kind, second or zero_key(second), *whose)
+        key = (op, way, id(code), at, type(first), left, first._view, kind, second or zero_key(second), *caller_key)
         node = _look_up(key, epoch)
         if node is not None or not is_argument(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
     elif kind not in SLOT_TYPES:
         return None, None
-    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *whose))
+    slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *caller_key))
     node = look_up_slotted(slotted, second, epoch)
     if node is not None:
         epoch.taken.add(node)
@@ -142,8 +131,7 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
 
 def count_hit() -> None:
     """Count a memo hit in Python. After every `BETWEEN` hits, call the function that installs the native recorders."""
-    number = next(_hits)
-    if not number % BETWEEN:
+    if not (number := next(_hits)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array, Scalar, record, user_location
+from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, record, user_location
 from weft.dsl.arrays.call_sites import CALLED, RECORD, bind_memory, count_hit, keep_code, zero_key
 from weft.dsl.arrays.parts import Part
 from weft.fusion import INTERNED, Epoch, Location, cut, recording, uncut
@@ -50,7 +50,7 @@ def memoized(function: Function) -> Function:
             epoch.taken.add(node)
             count_hit()
             return record(node)
-        slots, pending, looks = len(epoch.slots), len(epoch.pending), LOOKS[0]
+        slots, pending, looks = len(epoch.slots), len(epoch.pending), VALUE_READS[0]
         result = function(*arguments, **options)
         if (
             (kind := type(result)) in (Array, Scalar)
@@ -58,7 +58,7 @@ def memoized(function: Function) -> Function:
             and result._view is None
             and recording.epoch is epoch
             and len(epoch.slots) == slots
-            and LOOKS[0] == looks  # (a value was read, such as an axis or a number of elements: calls may differ)
+            and VALUE_READS[0] == looks  # (a value was read, such as an axis or a number of elements: calls may differ)
             and any(made is result._storage for made in epoch.pending[pending:])
             and keep_code(where[0])
         ):

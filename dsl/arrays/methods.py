@@ -22,13 +22,10 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     expr_of,
-    memory_order,
-    permuted,
     record,
     record_array,
     scalar,
     start,
-    unpermuted,
     wrap,
     write,
 )
@@ -38,6 +35,7 @@ from weft.dsl.arrays.docstrings import describe_members
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.memory_order import memory_order, permuted, reduce_array, unpermuted
 from weft.dsl.arrays.on_host import call_numpy, keep_byte_order, note_fallback, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.results import as_array, return_result, value_operand
@@ -556,6 +554,7 @@ def install() -> None:
         setattr(Array, name, method)
     setattr(Array, "__imatmul__", _imatmul)
     setattr(Array, "__array_function__", array_function)
+    setattr(Array, "__reduce__", reduce_array)
     setattr(Scalar, "__round__", _round_number)
     setattr(ReadOnly, "__setitem__", _refuse_item)
     setattr(Part, "__setitem__", _set_part)

@@ -106,4 +106,4 @@ def make_recorder(op: str | None, way: int, does: int, function: Callable[..., A
     return Builtin(NAME, operator_text(), words, objects, name, builtin_docstring(function))
 
 
-_replacement = Replacement(f"{__name__}.install_native_code", operator_text, 3_000)
+_replacement = Replacement(f"{__name__}.install_native_code", operator_text)

@@ -47,12 +47,12 @@ _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne
 
 def _operators() -> Iterator[tuple[np.ufunc, str]]:
     """Yield NumPy's ufuncs, and the names of the methods of arrays that compute ``ufunc(number, array)``."""
-    for row in OPS.values():
+    for definition in OPS.values():
         # (Powers of Python ints have rules of their own.)
-        if row.arity == 2 and row.dunder and row.ufunc and row.dunder != "pow":
-            name = f"__{_TURNED.get(row.dunder, f'r{row.dunder}')}__"
+        if definition.arity == 2 and definition.dunder and definition.ufunc and definition.dunder != "pow":
+            name = f"__{_TURNED.get(definition.dunder, f'r{definition.dunder}')}__"
             if name in vars(Array):
-                yield getattr(np, row.ufunc), sys.intern(name)
+                yield getattr(np, definition.ufunc), sys.intern(name)
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:

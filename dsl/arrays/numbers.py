@@ -26,10 +26,10 @@ LIMIT = 50_000
 # NumPy scalar types that kernels take as arguments.
 SLOT_TYPES = frozenset(np.dtype(code).type for code in "bBhHiIlLqQefd")
 
-PlaceKey = tuple[int, int, str, int]  # id of a code object, instruction offset, op, operand number
+CallSiteKey = tuple[int, int, str, int]  # id of a code object, instruction offset, op, operand number
 
 
-class _Place:
+class _CallSite:
     """Record of the Python scalars used at one call site."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
@@ -42,7 +42,7 @@ class _Place:
         self.keys: list[Any] = []  # memo keys of its constants
 
 
-_places: dict[PlaceKey, _Place] = {}
+_call_sites: dict[CallSiteKey, _CallSite] = {}
 
 
 class SlotKey(tuple[Any, ...]):
@@ -85,36 +85,36 @@ def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
     """Return whether the scalar at a call site has changed often enough to be a kernel argument, not a constant."""
-    place = _places.get((id(code), at, op, which))
-    return place is not None and place.changes >= CHANGES and place.code is code
+    call_site = _call_sites.get((id(code), at, op, which))
+    return call_site is not None and call_site.changes >= CHANGES and call_site.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
     """Record the scalar used at a call site. Return whether it has changed often enough to be a kernel argument."""
     code, at = location[:2]
     key = (id(code), at, op, which)
-    place = _places.get(key)
-    if place is None or place.code is not code:
-        if len(_places) >= LIMIT:
-            _places.clear()
-        _places[key] = _Place(code, number, epoch.number)
+    call_site = _call_sites.get(key)
+    if call_site is None or call_site.code is not code:
+        if len(_call_sites) >= LIMIT:
+            _call_sites.clear()
+        _call_sites[key] = _CallSite(code, number, epoch.number)
         return CHANGES == 0
-    if place.number != number and place.epoch != epoch.number:
-        place.number, place.epoch = number, epoch.number
-        place.changes += 1
-        if place.changes == CHANGES:
+    if call_site.number != number and call_site.epoch != epoch.number:
+        call_site.number, call_site.epoch = number, epoch.number
+        call_site.changes += 1
+        if call_site.changes == CHANGES:
             # From now on all numbers at this call site are slots, including those seen before.
-            for found in place.keys:
+            for found in call_site.keys:
                 INTERNED.pop(found, None)
-            place.keys.clear()
-    return place.changes >= CHANGES
+            call_site.keys.clear()
+    return call_site.changes >= CHANGES
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
     """Register the memo key of an operation whose scalar is a constant, so that the key can be removed later."""
-    place = _places.get((id(code), at, op, which))
-    if place is not None and len(place.keys) < MOST_KEYS:
-        place.keys.append(key)
+    call_site = _call_sites.get((id(code), at, op, which))
+    if call_site is not None and len(call_site.keys) < MOST_KEYS:
+        call_site.keys.append(key)
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:

@@ -10,7 +10,8 @@ from sys import getrefcount
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, adopt_new, unpermuted, wrap
+from weft.dsl.arrays.array import Array, adopt_new, wrap
+from weft.dsl.arrays.memory_order import unpermuted
 from weft.dsl.immediate.host_values import adopt, view_of
 from weft.fusion import dense_order
 from weft.runtime import Device

@@ -286,7 +286,7 @@ def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> A
     moved = sum(array.nbytes for array in arrays)
     where = user_location()
     sources = ((*runtime.source_line(where), 1.0),)
-    note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, place=runtime.show_place(where), sources=sources)
+    note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, place=runtime.show_location(where), sources=sources)
     launch_heard(arrays[0].device, note, lambda: results.append(call()))
     return results[0]
 

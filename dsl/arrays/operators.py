@@ -11,7 +11,7 @@ import numpy as np
 
 from weft.codegen import OPS, find_op
 from weft.dsl.arrays.array import (
-    LOOKS,
+    VALUE_READS,
     Array,
     ReadOnly,
     Scalar,
@@ -83,7 +83,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
             given = given if given.shape == values.shape else None
         if given is not None and (way.types >> values.dtype.num) & 1:
             if kind in _WEAK or (way.types >> given.dtype.num) & 1:
-                LOOKS[0] += 1
+                VALUE_READS[0] += 1
                 note_call()
                 result = way.function(given, values) if reflected else way.function(values, given)
                 if type(result) is np.ndarray and result.base is None and result.flags.c_contiguous:
@@ -95,8 +95,8 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
     """Return the method of a binary operator. Its attribute `records` describes it to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
-    row = find_op(op)
-    immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
+    definition = find_op(op)
+    immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
 
     def method(self: Array, other: object) -> Any:
         found = _attempt(immediate, self, other, reflected)
@@ -150,8 +150,8 @@ def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
 
 
 def _in_place(op: str) -> Any:
-    row = find_op(op)
-    immediate = implementation_of(row)
+    definition = find_op(op)
+    immediate = implementation_of(definition)
 
     def method(self: Array, other: Any) -> Any:
         if self.size <= IMMEDIATE[0] * immediate.most_bools and attempt_into(self, immediate, (self, other)):
@@ -238,8 +238,8 @@ def _refuse(self: Array, other: object) -> Any:
 
 
 def _unary(op: str) -> Any:
-    row = find_op(op)
-    immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
+    definition = find_op(op)
+    immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
 
     def method(self: Array) -> Array:
         found = attempt(immediate, (self,))
@@ -256,8 +256,8 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
 
     NumPy computes the operation if the operands are evaluated. Otherwise it is recorded.
     """
-    way, row = REFLECTED if reflected else PLAIN, find_op(op)
-    immediate = implementation_of(row, getattr(operator, f"__{row.dunder}__"))
+    way, definition = REFLECTED if reflected else PLAIN, find_op(op)
+    immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
 
     def method(self: Scalar, other: object) -> Any:
         number = number_of_scalar(self)
@@ -299,7 +299,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
     values = values_of(scalar) if IMMEDIATE[0] else None
     if values is None:
         return None
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     return values[()]
 
 
@@ -409,23 +409,23 @@ def _on_host(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dic
 
 def install() -> None:
     """Attach the operators to `Array`."""
-    for row in OPS.values():
-        name = row.dunder
+    for definition in OPS.values():
+        name = definition.dunder
         if not name:
             continue
-        if row.arity == 1:
-            setattr(Array, f"__{name}__", _unary(row.name))
+        if definition.arity == 1:
+            setattr(Array, f"__{name}__", _unary(definition.name))
             continue
-        setattr(Array, f"__{name}__", binary_method(row.name))
-        setattr(Scalar, f"__{name}__", _scalar_operator(row.name))
+        setattr(Array, f"__{name}__", binary_method(definition.name))
+        setattr(Scalar, f"__{name}__", _scalar_operator(definition.name))
         if name not in _COMPARISONS:
-            setattr(Array, f"__r{name}__", binary_method(row.name, True))
-            setattr(Array, f"__i{name}__", _in_place(row.name))
-            setattr(Scalar, f"__r{name}__", _scalar_operator(row.name, True))
+            setattr(Array, f"__r{name}__", binary_method(definition.name, True))
+            setattr(Array, f"__i{name}__", _in_place(definition.name))
+            setattr(Scalar, f"__r{name}__", _scalar_operator(definition.name, True))
             # Python evaluates `s += y` as `s = s + y` if the object has no in-place operator.
-            setattr(Scalar, f"__i{name}__", _scalar_operator(row.name))
+            setattr(Scalar, f"__i{name}__", _scalar_operator(definition.name))
             setattr(ReadOnly, f"__i{name}__", _refuse)
-            setattr(Part, f"__i{name}__", _on_part(_in_place(row.name)))
+            setattr(Part, f"__i{name}__", _on_part(_in_place(definition.name)))
     setattr(Array, "__pow__", _array_power)
     setattr(Scalar, "__pow__", power)
     setattr(Scalar, "__ipow__", power)

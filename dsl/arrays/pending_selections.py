@@ -14,7 +14,7 @@ from weakref import ref
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array, expr_of, record, user_location
+from weft.dsl.arrays.array import VALUE_READS, Array, expr_of, record, user_location
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Expr, end_recording, intern, opaque, recording, site_of, topological
 
@@ -75,7 +75,7 @@ def elements_of(array: Array) -> np.ndarray:
     values = values_of(array)
     if values is None:
         return array.numpy()
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     return values
 
 

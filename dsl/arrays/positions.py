@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array, convert, expr_of, record
+from weft.dsl.arrays.array import VALUE_READS, Array, convert, expr_of, record
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
 
@@ -74,7 +74,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
     if numbers is None:
         low, high = _bounds(values)
     else:
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         low, high = 0, int(numbers.view(f"u{numbers.itemsize}").max())
         # (in an unsigned interpretation, negative numbers have the highest bit set)
         if high >= length or (numbers.dtype.kind == "i" and high >> (8 * numbers.itemsize - 1)):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, is_writable, whole, wrap
+from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writable, whole, wrap
 from weft.dsl.arrays.foreign_memory import storage_at_address
 from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.host_values import address_of, is_free, values_of
@@ -31,7 +31,7 @@ _NO_COPY = "Unable to avoid copy while creating an array as requested."
 def shared_array(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
     if type(array) is Array and (home := array._home) is not None and home.name == "cpu":
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         array._lent = True
         return array._values[...]  # type: ignore[index]
     if type(array) in (Scalar, Part) or _is_busy():
@@ -39,7 +39,7 @@ def shared_array(array: Array) -> np.ndarray | None:
     storage = array._storage
     if storage.device.name != "cpu" or 0 in array.shape:
         return None
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     lender = _share_small(array) if storage.host is None else lender_of(storage)
     if lender is not None:
         return _over(array, lender)
@@ -97,7 +97,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
     if own is None:
         own = self.numpy()
     else:
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
     return own.astype(dtype) if other else own.copy() if copy or own.flags.writeable else own
 
 

@@ -20,10 +20,8 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     expr_of,
-    memory_order,
     record,
     start,
-    unpermuted,
     user_location,
     whole,
     wrap,
@@ -32,6 +30,7 @@ from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device,
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign
 from weft.dsl.arrays.indexing import apply_at
+from weft.dsl.arrays.memory_order import memory_order, unpermuted
 from weft.dsl.arrays.numbers import within_64_bits
 from weft.dsl.arrays.on_host import call_numpy, note_fallback
 from weft.dsl.arrays.results import as_array, copy_to_out, return_result
@@ -39,7 +38,7 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
 from weft.dsl.functions.creation import in_requested_order
-from weft.dsl.immediate.at_call import MISSED, attempt_here, attempt_into, call_small, implementation_of
+from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 
@@ -64,19 +63,19 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
                 return method(self, *arguments, **options)
             except UnsupportedDtypeError:
                 pass
-        return call_numpy(getattr(getattr(np, self.row.ufunc), method.__name__), arguments, options)
+        return call_numpy(getattr(getattr(np, self.definition.ufunc), method.__name__), arguments, options)
 
     return on_operands_device(called, method.__name__)
 
 
-def _describe(row: OpDef) -> str:
+def _describe(definition: OpDef) -> str:
     """Return the docstring of the ufunc of an op."""
-    like = f"As `numpy.{row.ufunc}`. " if row.ufunc else ""
-    text = f"{row.doc}\n\n{like}Works element by element. Operands broadcast."
-    if row.name not in UFUNC_EXAMPLES:
+    like = f"As `numpy.{definition.ufunc}`. " if definition.ufunc else ""
+    text = f"{definition.doc}\n\n{like}Works element by element. Operands broadcast."
+    if definition.name not in UFUNC_EXAMPLES:
         return text
-    operands, result = UFUNC_EXAMPLES[row.name]
-    return add_example(text, f">>> wf.{row.name}({operands})\n{result}")
+    operands, result = UFUNC_EXAMPLES[definition.name]
+    return add_example(text, f">>> wf.{definition.name}({operands})\n{result}")
 
 
 def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,29 +97,29 @@ class UFunc:
 
     __slots__ = ("__dict__", "__weakref__", "immediate")  # (read by native code)
 
-    def __init__(self, row: OpDef) -> None:
-        self.row = row
-        self.immediate = implementation_of(row)
-        self.__name__ = row.name
+    def __init__(self, definition: OpDef) -> None:
+        self.definition = definition
+        self.immediate = implementation_of(definition)
+        self.__name__ = definition.name
         self.__signature__: inspect.Signature
-        self.nin = row.arity
+        self.nin = definition.arity
         self.nout = 1
-        self.nargs = row.arity + 1
-        self.identity = getattr(np, row.ufunc).identity if row.ufunc else None
-        self.__doc__ = _describe(row)
+        self.nargs = definition.arity + 1
+        self.identity = getattr(np, definition.ufunc).identity if definition.ufunc else None
+        self.__doc__ = _describe(definition)
 
     def __repr__(self) -> str:
-        return f"<weft ufunc {self.row.name!r}>"
+        return f"<weft ufunc {self.definition.name!r}>"
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of NumPy's ufunc, such as ``types``, ``signature`` or ``resolve_dtypes``."""
-        theirs = None if name.startswith("_") else getattr(np, self.row.ufunc or "", None)
+        theirs = None if name.startswith("_") else getattr(np, self.definition.ufunc or "", None)
         if not hasattr(theirs, name):
             raise AttributeError(f"a weft ufunc has no attribute {name!r}", name=name, obj=self)
         return getattr(theirs, name)
 
     def __reduce__(self) -> Any:
-        return find_ufunc, (self.row.name,)
+        return find_ufunc, (self.definition.name,)
 
     @_found_by_name
     def __call__(
@@ -140,7 +139,7 @@ class UFunc:
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
             raise TypeError(
-                f"{self.row.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
+                f"{self.definition.name}() takes from {self.nin} to {self.nin + 1} positional arguments but {len(operands)} were given"
             )
         if isinstance(out, tuple):
             if len(out) != 1:
@@ -160,19 +159,19 @@ class UFunc:
             if where is True and dtype is None:
                 if casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
-                found = attempt_here(self.immediate, operands)
+                found = attempt(self.immediate, operands)
                 if found is not MISSED:
-                    return found if out is None else copy_to_out(self.row.name, found, out, casting)
+                    return found if out is None else copy_to_out(self.definition.name, found, out, casting)
             given = (*operands, out, where)
             if not OWN_TYPES.issuperset(map(type, given)) and has_foreign(given):
                 raise ForeignOperandError
-            if self.row.name == "power" and dtype is None:
+            if self.definition.name == "power" and dtype is None:
                 check_power(*operands)
             if out is None and where is True and dtype is None:
-                return apply(self.row.name, *operands, location=user_location(2))
+                return apply(self.definition.name, *operands, location=user_location(2))
             return self._call_recorded(operands, out, where, dtype, casting)
         except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
-            theirs = getattr(np, self.row.ufunc or self.row.name, None)
+            theirs = getattr(np, self.definition.ufunc or self.definition.name, None)
             if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
                 raise  # (without other operands, Python ints beyond 64 bits are NumPy objects)
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
@@ -195,15 +194,15 @@ class UFunc:
                 *operands, where = (transposed(value, order) for value in (*operands, where))
                 return unpermuted(self._call_recorded(operands, out, where, dtype, casting), order)
         loop = None if dtype is None else as_dtype(dtype)
-        pairs = [as_operand(within_64_bits(self.row.name, value, operands)) for value in operands]
-        node = map_(self.row.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
-        return return_result(self.row.name, node, out, where, casting)
+        pairs = [as_operand(within_64_bits(self.definition.name, value, operands)) for value in operands]
+        node = map_(self.definition.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
+        return return_result(self.definition.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
         """Raise NumPy's error for an unknown casting rule, or if the rule forbids to cast the operands."""
         if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
             raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
-        theirs = getattr(np, self.row.ufunc or "", None)
+        theirs = getattr(np, self.definition.ufunc or "", None)
         if theirs is None or has_foreign((*operands, out)):
             return
         # (`resolve_dtypes` of NumPy 2.4 crashes for types of Python numbers.)
@@ -231,12 +230,12 @@ class UFunc:
         where: Any = True,
     ) -> Any:
         """Reduce along axes, like `numpy.ufunc.reduce`."""
-        return reductions.reduce(self.row.name, array, axis, dtype, out, keepdims, initial, where)
+        return reductions.reduce(self.definition.name, array, axis, dtype, out, keepdims, initial, where)
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Compute a scan along an axis, like `numpy.ufunc.accumulate`."""
-        return reductions.accumulate(self.row.name, array, axis, dtype, out)
+        return reductions.accumulate(self.definition.name, array, axis, dtype, out)
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
@@ -245,13 +244,13 @@ class UFunc:
         On a GPU, a kernel computes it if the indices increase.
         """
         if out is None and isinstance(array, Array) and array.ndim:
-            segments = _reduce_segments(self.row.name, array, indices, axis, dtype)
+            segments = _reduce_segments(self.definition.name, array, indices, axis, dtype)
             if segments is not None:
                 return segments
-        note_fallback(f"{self.row.name}.reduceat", array, indices)
+        note_fallback(f"{self.definition.name}.reduceat", array, indices)
         values = [np.asarray(value) for value in (array, indices)]
-        found = convert(getattr(np, self.row.ufunc).reduceat(*values, axis, dtype))
-        return found if out is None else return_result(self.row.name, expr_of(found), out)
+        found = convert(getattr(np, self.definition.ufunc).reduceat(*values, axis, dtype))
+        return found if out is None else return_result(self.definition.name, expr_of(found), out)
 
     @_or_numpys
     def outer(self, first: Any, second: Any, **options: Any) -> Any:
@@ -273,8 +272,8 @@ class UFunc:
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         if not isinstance(array, Array):
             given = (array, indices) if values is None else (array, indices, values)
-            return call_numpy(getattr(np, self.row.ufunc).at, given, {})
-        return apply_at(self.row.name, array, indices, values)
+            return call_numpy(getattr(np, self.definition.ufunc).at, given, {})
+        return apply_at(self.definition.name, array, indices, values)
 
 
 # Ops that combine elements at the same place in any order.

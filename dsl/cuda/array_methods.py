@@ -236,9 +236,9 @@ def install() -> None:
     """
     for name, method in METHODS.items():
         setattr(Array, name, method)
-    for row in OPS.values():
-        for name in (f"__{row.dunder}__", f"__r{row.dunder}__"):
-            if row.dunder and name in vars(Array):
+    for definition in OPS.values():
+        for name in (f"__{definition.dunder}__", f"__r{definition.dunder}__"):
+            if definition.dunder and name in vars(Array):
                 setattr(MemoryArray, name, _operator(name))
     MemoryArray.__getattr__ = _of_values  # type: ignore[attr-defined]
     for name in ("get_ipc_handle", "__cuda_array_interface__"):

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
+from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS

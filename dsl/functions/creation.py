@@ -14,16 +14,15 @@ from weft.dsl.arrays.array import (
     as_operand,
     convert,
     from_protocol,
-    permuted,
     record,
     record_array,
-    unpermuted,
     user_location,
     wrap,
 )
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in
+from weft.dsl.arrays.memory_order import permuted, unpermuted
 from weft.dsl.arrays.shared_arrays import import_memory
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.windows import is_c_ordered

@@ -16,7 +16,8 @@ import numpy as np
 
 import weft.codegen as codegen  # (its names are loaded on first use)
 import weft.runtime as runtime
-from weft.dsl.arrays.array import Array, expr_of, memory_order, permuted, record, start, unpermuted
+from weft.dsl.arrays.array import Array, expr_of, record, start
+from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import return_result
 from weft.dsl.arrays.validation import normalize_axis
@@ -109,16 +110,16 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
     with device(x.device):
         # (the result lies in memory as the operand does)
         order = memory_order([x])
-        turn = (lambda found: found) if order is None else partial(unpermuted, order=order)
+        restore_order = (lambda found: found) if order is None else partial(unpermuted, order=order)
         if order is not None:
             x, along = permuted(x, order), order.index(along)
         half = kind == "irfft" and x.dtype.char == "e"
         if _library_of(x.device) is not None:
-            found = turn(_on_device(kind, x, length, along, rule, made, count, location))
+            found = restore_order(_on_device(kind, x, length, along, rule, made, count, location))
             return found.astype(np.float16) if half else found
         shape = (*x.shape[:along], count, *x.shape[along + 1 :])
         call = HostTransform(kind, length, along, rule)
-        return turn(record(opaque(call, [expr_of(x)], shape, x.dtype if half else made, kind, location)))
+        return restore_order(record(opaque(call, [expr_of(x)], shape, x.dtype if half else made, kind, location)))
 
 
 def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from weft.dsl.arrays.array import Array, convert, evaluate, memory_order, permuted, start, unpermuted
+from weft.dsl.arrays.array import Array, convert, evaluate, start
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.results import to_python
 from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.functions.creation import asarray, empty, set_stack

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from weft.dsl.arrays.array import Array, ReadOnly, expr_of, memory_order, permuted, record, start, wrap
+from weft.dsl.arrays.array import Array, ReadOnly, expr_of, record, start, wrap
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.memory_order import memory_order, permuted
 from weft.dsl.arrays.validation import (
     as_shape,
     check_axes,

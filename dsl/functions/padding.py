@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array, memory_order, permuted, record, start, unpermuted
+from weft.dsl.arrays.array import Array, record, start
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.creation import asarray, empty, eye, zeros

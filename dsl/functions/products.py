@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array, adopt_new, wrap
+from weft.dsl.arrays.array import VALUE_READS, Array, adopt_new, wrap
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.small_work import dot_whole
 from weft.fusion import Storage, evaluate, recording
@@ -54,7 +54,7 @@ def multiply(a: Any, b: Any) -> Array | None:
     if not 0 < len(x) <= 2 or not 0 < len(y) <= 2 or x[-1] != y[0] or a.dtype != b.dtype or not a.size or not b.size:
         return None
     if len(x) == len(y) == 1 and home.host_math and (number := dot_whole(a, b)) is not None:
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         return number  # type: ignore[no-any-return]
     if is_fused(home, a.dtype, a.size // x[-1], b.size // x[-1], x[-1], 1):
         return None
@@ -63,7 +63,7 @@ def multiply(a: Any, b: Any) -> Array | None:
     given = _in_memory((a, b), few)
     if given is None:
         return None
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     if few:
         return adopt_new(np.matmul(*given), home)
     memory = home.allocate(prod(shape) * a.itemsize)

@@ -71,7 +71,7 @@ class BitOrder(NamedTuple):
     descending: bool
 
     @property
-    def turns(self) -> int:
+    def passes(self) -> int:
         """Return the number of passes of the sort: one per byte of an element."""
         return self.word.itemsize
 
@@ -188,14 +188,14 @@ def place_warps(counters: Any, first: Any) -> None:
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
     """Return a kernel in which each block sorts whole adjacent rows, as many as ``THREADS * items`` elements hold.
 
-    The kernel's parameters are ``(source, out, n, per, turns)``: each block sorts `per` rows of `n` elements in `turns`
+    The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in `passes`
     passes, one per digit and, for several rows, a last one by row. With `carries`, indices move with the elements. With
     `numbered`, the kernel returns indices instead of elements.
     """
-    word, digit, own_turns = order.word, digit_of(order), order.turns
+    word, digit, own_passes = order.word, digit_of(order), order.passes
     size, each, moved = THREADS * items, tuple(range(items)), THREADS * items if carries else 1
 
-    def block_sort(source: Any, out: Any, n: Any, per: Any, turns: Any) -> None:
+    def block_sort(source: Any, out: Any, n: Any, per: Any, passes: Any) -> None:
         counters = shared.array(WARPS * DIGITS, np.uint32)
         sums = shared.array(WARPS, np.uint32)
         exchange = shared.array(size, word)
@@ -212,13 +212,13 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
             came[k] = place
             if place < length:
                 bits[k] = source[base + place]
-        for turn in range(turns):
+        for number in range(passes):
             clear_counters(counters)
             syncthreads()
             for k in each:
-                found = digit(bits[k], 8 * turn)
+                found = digit(bits[k], 8 * number)
                 if carries:
-                    if turn == own_turns:
+                    if number == own_passes:
                         found = came[k] // np.uint32(n)
                 # Elements beyond the end stay at the end.
                 own = selp(first + np.uint32(32 * k) < length, found, np.uint32(DIGITS - 1))
@@ -261,27 +261,27 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, chunks)`` that counts digits in ``counts[row, turn * DIGITS + digit]``.
+    """Return a kernel ``(source, counts, chunks)`` that counts digits in ``counts[row, number * DIGITS + digit]``.
 
     A row has `chunks` blocks, each of which counts `SPAN` elements.
     """
-    digit, turns = digit_of(order), order.turns
+    digit, passes = digit_of(order), order.passes
 
     def count(source: Any, counts: Any, chunks: Any) -> None:
-        found = shared.array(turns * DIGITS, np.uint32)
+        found = shared.array(passes * DIGITS, np.uint32)
         t = np.uint32(threadIdx.x)
         row = np.uint32(blockIdx.x) // np.uint32(chunks)
         begin = (np.uint32(blockIdx.x) - row * np.uint32(chunks)) * np.uint32(SPAN)
         end = np.uint32(min(source.shape[1] - begin, SPAN))
-        for k in range(turns):
+        for k in range(passes):
             found[k * DIGITS + t] = np.uint32(0)
         syncthreads()
         for k in range(t, end, THREADS):
             bits = source[row, begin + k]
-            for turn in range(turns):
-                atomic.add(found, turn * DIGITS + digit(bits, 8 * turn), 1)
+            for number in range(passes):
+                atomic.add(found, number * DIGITS + digit(bits, 8 * number), 1)
         syncthreads()
-        for k in range(turns):
+        for k in range(passes):
             if found[k * DIGITS + t] != 0:
                 atomic.add(counts, (row, k * DIGITS + t), found[k * DIGITS + t])
 
@@ -289,25 +289,25 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 
 @cache
-def make_find_turns(order: BitOrder) -> KernelDispatcher:
+def make_find_moving(order: BitOrder) -> KernelDispatcher:
     """Return a kernel ``(counts, moving, n)`` that determines which radix passes move elements.
 
-    It has one block per row, and sets ``moving[turn]`` to 1 if the row's elements differ in digit `turn`.
+    It has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
     """
-    turns = order.turns
+    passes = order.passes
 
-    def find_turns(counts: Any, moving: Any, n: Any) -> None:
+    def find_moving(counts: Any, moving: Any, n: Any) -> None:
         t = np.uint32(threadIdx.x)
-        for turn in range(turns):
-            alike = syncthreads_or(counts[blockIdx.x, turn * DIGITS + t] == np.uint32(n))
+        for number in range(passes):
+            alike = syncthreads_or(counts[blockIdx.x, number * DIGITS + t] == np.uint32(n))
             if t == 0 and not alike:
-                atomic.exch(moving, turn, 1)
+                atomic.exch(moving, number, 1)
 
-    return _kernel(find_turns)
+    return _kernel(find_moving)
 
 
 @device
-def look_back(descriptors: Any, tile: Any, within: Any, turn: Any) -> Any:
+def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
     """Return the number of elements with this thread's digit in the preceding tiles of the same row."""
     seen = np.uint32(0)
     other = tile
@@ -315,9 +315,9 @@ def look_back(descriptors: Any, tile: Any, within: Any, turn: Any) -> Any:
     while looking:
         word = atomic.load(descriptors, (other - np.uint32(1), threadIdx.x))
         state = np.uint32(word >> np.uint64(32))
-        if state > np.uint32(2 * turn):  # the state belongs to this pass
+        if state > np.uint32(2 * number):  # the state belongs to this pass
             seen += np.uint32(word & np.uint64(FULL))
-            looking = state == np.uint32(2 * turn + 1)
+            looking = state == np.uint32(2 * number + 1)
             other -= np.uint32(1)
     return seen
 
@@ -329,19 +329,19 @@ def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
 
 
 @cache
-def parts_of_sweep(order: BitOrder, items: int) -> tuple[Any, ...]:
+def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
     """Return the device functions for the first part of a radix pass over a tile.
 
     They count the passes that move elements, load the tile, and rank its elements within each warp.
     """
-    digit, turns, each = digit_of(order), order.turns, tuple(range(items))
+    digit, passes, each = digit_of(order), order.passes, tuple(range(items))
 
     @device
-    def count_turns(moving: Any, turn: Any) -> Any:
+    def count_moving(moving: Any, number: Any) -> Any:
         earlier, later = np.uint32(0), np.uint32(0)
-        for k in range(turns):
-            earlier += selp(k < turn, moving[k], np.uint32(0))
-            later += selp(k > turn, moving[k], np.uint32(0))
+        for k in range(passes):
+            earlier += selp(k < number, moving[k], np.uint32(0))
+            later += selp(k > number, moving[k], np.uint32(0))
         return earlier, later
 
     @device
@@ -353,16 +353,16 @@ def parts_of_sweep(order: BitOrder, items: int) -> tuple[Any, ...]:
                 found[k] = rows[row, begin + place]
 
     @device
-    def count_tile(bits: Any, ranks: Any, counters: Any, first: Any, length: Any, turn: Any) -> None:
+    def count_tile(bits: Any, ranks: Any, counters: Any, first: Any, length: Any, number: Any) -> None:
         warp = np.uint32(threadIdx.x) // np.uint32(32)
         for k in each:
             # Elements beyond the end stay at the end.
             inside = first + np.uint32(32 * k) < length
-            own = selp(inside, digit(bits[k], 8 * turn), np.uint32(DIGITS - 1))
+            own = selp(inside, digit(bits[k], 8 * number), np.uint32(DIGITS - 1))
             ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
 
     @device
-    def read_turn(
+    def read_tile(
         found: object,
         source: object,
         even: Any,
@@ -381,7 +381,7 @@ def parts_of_sweep(order: BitOrder, items: int) -> tuple[Any, ...]:
         else:
             read(found, even, row, begin, first, length)
 
-    return count_turns, read_turn, count_tile
+    return count_moving, read_tile, count_tile
 
 
 @cache
@@ -400,14 +400,22 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
     @device
     def write_tile(
-        exchange: Any, carried: Any, offsets: Any, into: Any, ends: Any, to_even: Any, row: Any, length: Any, turn: Any
+        exchange: Any,
+        carried: Any,
+        offsets: Any,
+        into: Any,
+        ends: Any,
+        to_even: Any,
+        row: Any,
+        length: Any,
+        number: Any,
     ) -> None:
         even, odd, even_places, odd_places, out = into
         t = np.uint32(threadIdx.x)
         for k in range(items):
             place = t + np.uint32(THREADS * k)
             if place < length:
-                there = offsets[digit(exchange[place], 8 * turn)] + place
+                there = offsets[digit(exchange[place], 8 * number)] + place
                 if numbered and ends:
                     out[row, there] = np.int64(carried[place])
                 elif to_even:
@@ -423,20 +431,20 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
 
 @device
-def take_tile(taken: Any, begun: Any, turn: Any) -> Any:
+def take_tile(taken: Any, begun: Any, number: Any) -> Any:
     """Return the number of the next tile that no block has started in this radix pass.
 
     Tiles are numbered in the order in which blocks start them. Thus a block waits only for tiles that have started.
     """
     if threadIdx.x == 0:
-        begun[0] = atomic.add(taken, turn, 1)
+        begun[0] = atomic.add(taken, number, 1)
     syncthreads()
     return begun[0]
 
 
 @device
 def offset_of_digit(
-    counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, turn: Any
+    counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, number: Any
 ) -> Any:
     """Return the difference between the positions of this thread's digit in the sorted row and in the sorted tile.
 
@@ -444,30 +452,30 @@ def offset_of_digit(
     """
     total = sum_of_warps(counters)
     if within > 0:
-        note(descriptors, tile, 2 * turn + 1, total)
+        note(descriptors, tile, 2 * number + 1, total)
     here = sum_before(sums, total)
     place_warps(counters, here)
-    of_row = selp(within == 0, counts[row, turn * DIGITS + threadIdx.x], np.uint32(0))
-    before = sum_before(sums, of_row) + look_back(descriptors, tile, within, turn)
-    note(descriptors, tile, 2 * turn + 2, before + total)
+    of_row = selp(within == 0, counts[row, number * DIGITS + threadIdx.x], np.uint32(0))
+    before = sum_before(sums, of_row) + look_back(descriptors, tile, within, number)
+    note(descriptors, tile, 2 * number + 2, before + total)
     return before - here
 
 
 @cache
-def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
+def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
     """Return a kernel that sorts rows by one digit. Each block sorts one tile of ``THREADS * items`` elements.
 
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
     to `odd`, and so on. If `numbered`, the indices of elements are moved too (`even_places`, `odd_places`), and the
-    last pass writes only them, as int64, to `out`. `make_count` computes `counts`, `make_find_turns` `moving`. `taken`
+    last pass writes only them, as int64, to `out`. `make_count` computes `counts`, `make_find_moving` `moving`. `taken`
     counts the tiles started in each pass; a row has `tiles` tiles. `descriptors` has the look-back descriptors: for a digit,
-    a tile publishes state ``2 * turn + 1`` with its count, then ``2 * turn + 2`` with the offset of the next tile.
+    a tile publishes state ``2 * number + 1`` with its count, then ``2 * number + 2`` with the offset of the next tile.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
-    count_turns, read_turn, count_tile = parts_of_sweep(order, items)
+    count_moving, read_tile, count_tile = parts_of_pass(order, items)
     exchange_tile, write_tile = parts_that_write(order, items, numbered)
 
-    def sweep(
+    def radix_pass(
         source: Any,
         even: Any,
         odd: Any,
@@ -479,10 +487,10 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
         taken: Any,
         moving: Any,
         tiles: Any,
-        turn: Any,
+        number: Any,
     ) -> None:
-        earlier, later = count_turns(moving, turn)
-        if moving[turn] == 0 and (turn > 0 or later > 0):
+        earlier, later = count_moving(moving, number)
+        if moving[number] == 0 and (number > 0 or later > 0):
             return  # (if no pass moves elements, the first pass copies them)
         begins, ends, to_even = earlier == 0, later == 0, later % 2 == 0
         counters = shared.array(WARPS * DIGITS, np.uint32)
@@ -491,26 +499,26 @@ def make_sweep(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
         exchange, carried = shared.array(size, word), shared.array(kept, np.uint32)
         bits, ranks, came = local.array(items, word), local.array(items, np.uint32), local.array(items, np.uint32)
         clear_counters(counters)
-        tile = take_tile(taken, begun, turn)
+        tile = take_tile(taken, begun, number)
         row = tile // np.uint32(tiles)
         within = tile - row * np.uint32(tiles)
         begin = within * np.uint32(size)
         length = np.uint32(min(source.shape[1] - begin, size))
         t = np.uint32(threadIdx.x)
         first = t // np.uint32(32) * np.uint32(32 * items) + np.uint32(laneid)
-        read_turn(bits, source, even, odd, begins, to_even, row, begin, first, length)
-        count_tile(bits, ranks, counters, first, length, turn)
+        read_tile(bits, source, even, odd, begins, to_even, row, begin, first, length)
+        count_tile(bits, ranks, counters, first, length, number)
         syncthreads()
-        offsets[t] = offset_of_digit(counters, sums, counts, descriptors, tile, row, within, turn)
+        offsets[t] = offset_of_digit(counters, sums, counts, descriptors, tile, row, within, number)
         syncthreads()
         if numbered and begins:
             for k in range(items):
                 came[k] = begin + first + np.uint32(32 * k)
         elif numbered:
-            read_turn(came, even_places, even_places, odd_places, begins, to_even, row, begin, first, length)
+            read_tile(came, even_places, even_places, odd_places, begins, to_even, row, begin, first, length)
         exchange_tile(bits, came, ranks, counters, exchange, carried)
         syncthreads()
         into = (even, odd, even_places, odd_places, out)
-        write_tile(exchange, carried, offsets, into, ends, to_even, row, length, turn)
+        write_tile(exchange, carried, offsets, into, ends, to_even, row, length, number)
 
-    return _kernel(sweep)
+    return _kernel(radix_pass)

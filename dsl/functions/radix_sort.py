@@ -22,8 +22,8 @@ from weft.dsl.functions.radix_kernels import (
     make_block_sort,
     make_clear,
     make_count,
-    make_find_turns,
-    make_sweep,
+    make_find_moving,
+    make_radix_pass,
     order_of,
 )
 from weft.fusion import Storage
@@ -67,8 +67,8 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
     tiles = -(-n // (THREADS * tile_items(order)))
     # Elements are read once for counting, then read and written in each pass, if all passes move elements. Indices are
     # moved too; they are narrow, and the first pass does not read them.
-    along = (order.turns - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.turns
-    return Sizes(tiles, 3 + order.turns, count * (size + along) + 8 * DIGITS * tiles * rows)
+    along = (order.passes - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.passes
+    return Sizes(tiles, 3 + order.passes, count * (size + along) + 8 * DIGITS * tiles * rows)
 
 
 class Rows:
@@ -121,36 +121,36 @@ class Rows:
         shape = (self.rows * self.n,)
         source = self._array(self.source[0], shape, self.order.word, self.source[1])
         out = self._array(self.out, shape, _INT64 if self.numbered else self.order.word)
-        kernel[-(-self.rows // per), THREADS](source, out, self.n, per, self.order.turns + several)
+        kernel[-(-self.rows // per), THREADS](source, out, self.n, per, self.order.passes + several)
 
     def _by_tiles(self, items: int) -> None:
         order, rows, n = self.order, self.rows, self.n
-        word, turns, shape = order.word, order.turns, (rows, n)
+        word, passes, shape = order.word, order.passes, (rows, n)
         tiles = -(-n // (THREADS * items))
-        words = rows * tiles * DIGITS, -(-rows * turns * DIGITS // 2), -(-turns // 2), -(-turns // 2)
+        words = rows * tiles * DIGITS, -(-rows * passes * DIGITS // 2), -(-passes // 2), -(-passes // 2)
         held = self.device.allocate(8 * sum(words))
         descriptors = self._array(held, (rows * tiles, DIGITS), _UINT64)
-        counts = self._array(held, (rows, turns * DIGITS), _UINT32, 8 * words[0])
-        taken, moving = (self._array(held, (turns,), _UINT32, 8 * sum(words[:k])) for k in (2, 3))
+        counts = self._array(held, (rows, passes * DIGITS), _UINT32, 8 * words[0])
+        taken, moving = (self._array(held, (passes,), _UINT32, 8 * sum(words[:k])) for k in (2, 3))
         make_clear()[-(-sum(words) // THREADS), THREADS](self._array(held, (sum(words),), _UINT64))
         source = self._array(self.source[0], shape, word, self.source[1])
         chunks = -(-n // SPAN)
         make_count(order)[rows * chunks, THREADS](source, counts, chunks)
-        make_find_turns(order)[rows, THREADS](counts, moving, n)
-        kernel = make_sweep(order, items, self.numbered)
+        make_find_moving(order)[rows, THREADS](counts, moving, n)
+        kernel = make_radix_pass(order, items, self.numbered)
         stages = self._stages(shape)
-        for turn in range(turns):
-            kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, turn)
+        for number in range(passes):
+            kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, number)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
         """Return the arrays that the radix passes read and write: elements, their indices, and the result.
 
         A buffer that no pass needs is an alias of the result's buffer.
         """
-        turns, size = self.order.turns, self.rows * self.n
+        passes, size = self.order.passes, self.rows * self.n
 
         def between(kind: np.dtype, least: int) -> Any:
-            used = turns >= least
+            used = passes >= least
             return self._array(self.device.allocate(size * kind.itemsize) if used else self.out, shape, kind)
 
         word = self.order.word
@@ -194,7 +194,7 @@ class RadixSort:
         how = (
             "rows within blocks"
             if sizes.tiles == 1
-            else f"at most {dtype.itemsize} turns of 8 bits, {sizes.tiles} tiles a row"
+            else f"at most {dtype.itemsize} passes of 8 bits, {sizes.tiles} tiles a row"
         )
         kernels = "1 kernel that moves" if sizes.kernels == 1 else f"{sizes.kernels} kernels that move up to"
         return f"by radix, {how}: {kernels} {sizes.moved / 1e6:.3g} MB"

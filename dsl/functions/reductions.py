@@ -10,9 +10,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.codegen import find_op, identity_of, is_half, resolve_dtypes, widened
-from weft.dsl.arrays.array import Array, as_operand, expr_of, memory_order, permuted, record, start, unpermuted
+from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.memoized import memoized
+from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, as_mask, check_cast, return_result, to_python
 from weft.dsl.arrays.scatter import is_gpu

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import dtype_kind
-from weft.dsl.arrays.array import Array, as_operand, expr_of, memory_order, permuted, record, start, unpermuted, write
+from weft.dsl.arrays.array import Array, as_operand, expr_of, record, start, write
+from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import normalize_axis

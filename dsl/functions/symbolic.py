@@ -116,8 +116,8 @@ def _function_of(name: str) -> Any:
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
     """Apply a function to Python scalars, and return a Python scalar, which does not affect the dtype of arrays."""
-    row = find_op(function.__name__)
-    theirs = getattr(np, row.ufunc) if row.ufunc else row.reference
+    definition = find_op(function.__name__)
+    theirs = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert theirs is not None
     with np.errstate(all="ignore"):
         return np.asarray(theirs(*operands)).item()

@@ -17,7 +17,7 @@ import numpy as np
 
 from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
-from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar, adopt_new, realise
+from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, adopt_new, realise
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.functions.products import multiply
 from weft.dsl.immediate.host_values import is_free, overlaps, settled_values, values_of, view_of_storage, write_back
@@ -113,9 +113,9 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     way : Way
     operands : iterable
     home : Device, optional
-        The device of the result if no operand is a weft array.
+        The device of the result if no operand is a weft array, by default the default device.
     """
-    place: Device | None = None
+    device: Device | None = None
     limit, given, shape, alike = IMMEDIATE[0], [], None, True
     for value in operands:
         kind = type(value)
@@ -128,9 +128,9 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
                 own = value._home or value._storage.device
-                if place is not None and own is not place:
+                if device is not None and own is not device:
                     return MISSED
-                place = own
+                device = own
             if shape is not None and shape != values.shape and not stays_small(shape, values.shape, limit):
                 return MISSED
             shape = values.shape
@@ -139,16 +139,19 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
             given.append(value)
         else:
             return MISSED
-    place = place or home
-    if place is None or (shape is None and not limit):
+    if device is None and (device := home) is None:
+        device = default_device()
+        if not device.small_on_host:
+            return MISSED
+    if shape is None and not limit:
         return MISSED
     if shape is None:  # only scalars
         alike = all((way.types >> np.result_type(value).num) & 1 for value in given)
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     note_call()
     if alike:
-        return from_numpy_result(way.function(*given), place)
-    return MISSED if way.op is None or not place.host_math else _by_loops(way.op, given, place)
+        return from_numpy_result(way.function(*given), device)
+    return MISSED if way.op is None or not device.host_math else _by_loops(way.op, given, device)
 
 
 def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
@@ -192,15 +195,6 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
 
 
 _WEAK = frozenset({bool, int, float, complex})
-
-
-def attempt_here(way: Implementation, operands: Iterable[Any]) -> Any:
-    """Execute an op immediately, as `attempt` does, even if no operand is a weft array.
-
-    The result is on the default device.
-    """
-    home = default_device()
-    return attempt(way, operands, home) if home.small_on_host else MISSED
 
 
 # Calls after which native code on disk is loaded (12 ms). In Python, a call takes 3 to 6 us longer, and a read a quarter
@@ -248,7 +242,7 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
         if found is None or any(found[1]) or not target.device.host_math:
             return False
         function = found[0]
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     note_call()
     function(*given, out=values)
     write_back(target, values)
@@ -351,7 +345,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     if arguments and type(array := arguments[0]) is Array and _is_usual(arguments, options):
         values = values_of(array)
         if values is not None and 0 < values.size <= limit and (COMMON >> values.dtype.num) & 1:
-            LOOKS[0] += 1
+            VALUE_READS[0] += 1
             note_call()
             return from_numpy_result(function(values, *arguments[1:], **options), array.device, ((values, array),))
         alone = values is not None and len(arguments) == 1 and not options and array.device.host_math
@@ -387,7 +381,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         return MISSED
     if not found or not is_immediate(name, [values.shape for values, _ in found], limit):
         return MISSED
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     note_call()
     result = function(*given, **named)
     if "out" in named and type(options["out"]) is Array:
@@ -403,7 +397,7 @@ def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
         return None
     with np.errstate(all="ignore"):
         number = reduce_whole(name, values)
-    LOOKS[0] += number is not None
+    VALUE_READS[0] += number is not None
     return number
 
 
@@ -459,7 +453,7 @@ def seen(array: Array, result: object) -> Any:
     Results that are not NumPy arrays are returned unchanged.
     """
     if type(result) is not np.ndarray:
-        LOOKS[0] += 1
+        VALUE_READS[0] += 1
         if not next(_reads) % READS:
             note_call()
         return result

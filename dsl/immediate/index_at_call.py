@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import fusion
-from weft.dsl.arrays.array import LOOKS, Array, realise
+from weft.dsl.arrays.array import VALUE_READS, Array, realise
 from weft.dsl.immediate.at_call import (
     COMMON,
     MISSED,
@@ -110,7 +110,7 @@ def pick(array: Array, key: object) -> Any:
         taken = to_host_if_small(key, [(values, array)], limit)
     if taken is MISSED or (values.size > most and _picked(values.shape, taken) > most):
         return MISSED
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     return from_numpy_result(values[taken], array.device, ((values, array),))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array, ReadOnly, Scalar
+from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar
 from weft.dsl.arrays.on_host import WRITERS, index_of_out
 from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.at_call import COMMON, MISSED, PLAIN, from_numpy_result, to_host_if_small
@@ -60,7 +60,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
             return MISSED
     if not found:
         return MISSED
-    LOOKS[0] += 1
+    VALUE_READS[0] += 1
     return _leave(function(*given, **named), found)
 
 

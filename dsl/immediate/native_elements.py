@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array
+from weft.dsl.arrays.array import VALUE_READS, Array
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.immediate.native_objects_text import LENGTHS
 from weft.dsl.immediate.native_operands_text import OperandText
@@ -79,9 +79,9 @@ def put_elements_first(following: Builtin) -> Builtin:
     allocate = {ctypes.c_int64.from_address(id(dtype.type) + _ALLOCATE).value for dtype in _KNOWN}
     if len(allocate) != 1:
         raise CompileError("native code does not know this NumPy's types")
-    objects = (*_OBJECTS.values(), *_KNOWN, _dtypes(), following, following.table, LOOKS, IMMEDIATE)
+    objects = (*_OBJECTS.values(), *_KNOWN, _dtypes(), following, following.table, VALUE_READS, IMMEDIATE)
     words = [*map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values()), *allocate, _dtypes().buffer_info()[0]]
-    words += [following.address, id(following.table), LOOKS.buffer_info()[0], IMMEDIATE.buffer_info()[0]]
+    words += [following.address, id(following.table), VALUE_READS.buffer_info()[0], IMMEDIATE.buffer_info()[0]]
     return Builtin(NAME, element_text(), words, objects)
 
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, find_op
-from weft.dsl.arrays.array import LOOKS, Array
+from weft.dsl.arrays.array import VALUE_READS, Array
 from weft.dsl.arrays.methods import AT_ONCE
 from weft.dsl.arrays.on_host import WrappedFunction
 from weft.dsl.arrays.ufunc import UFUNCS, UFunc, find_ufunc
 from weft.dsl.functions.own_names import OWN, OWN_IN, OwnNames
-from weft.dsl.immediate.at_call import BASIC, COMMON, ENOUGH, Implementation, implementation_of, numpy_implementation
+from weft.dsl.immediate.at_call import BASIC, COMMON, Implementation, implementation_of, numpy_implementation
 from weft.dsl.immediate.callers import CALLERS
 from weft.dsl.immediate.inner_loops import store_numpy_loops
 from weft.dsl.immediate.native_elements import put_elements_first
@@ -69,11 +69,13 @@ def make_immediate(
     """
     function, types, loops = way[:3] if way is not None else (None, 0, {})
     objects = (*SHARED.values(), function, loops, table or {}, slow)
-    addresses = [each.buffer_info()[0] for each in (IMMEDIATE, LOOKS, CALLERS)]
+    addresses = [each.buffer_info()[0] for each in (IMMEDIATE, VALUE_READS, CALLERS)]
     name = getattr(slow, "__name__", "method")
     exact = EXACT_BYTES if name in EXACT else 0
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
-    return Builtin(NAME, immediate_text(), words, (*objects, IMMEDIATE, LOOKS, CALLERS), name, builtin_docstring(slow))
+    return Builtin(
+        NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow)
+    )
 
 
 _LITERALS = (NoneType, bool, int, float, str, tuple)
@@ -122,7 +124,7 @@ _installing = threading.Lock()
 _failed: list[Exception] = []
 
 
-_replacement = Replacement(f"{__name__}.install_native_code", immediate_text, ENOUGH)
+_replacement = Replacement(f"{__name__}.install_native_code", immediate_text)
 # Seconds that a call may be delayed by the installation, which takes 20 ms: the next calls continue it.
 SLICE = 0.003
 _under_way: list[Iterator[None]] = []
@@ -213,20 +215,20 @@ def _install_reductions() -> None:
 
 def _replaced() -> Iterator[tuple[Any, ...]]:
     """Yield class, name, mode, way and table of each operator, method and call that has native code."""
-    for row in OPS.values():
-        name = row.dunder
+    for definition in OPS.values():
+        name = definition.dunder
         if not name:
             continue
         if name == "pow":  # (Python has a single object for the integer 2)
             yield Array, "__pow__", Mode.SQUARE, implementation_of(find_op("square"))
             continue
-        way = implementation_of(row, getattr(operator, f"__{name}__"))
+        way = implementation_of(definition, getattr(operator, f"__{name}__"))
         if way.op is None:
             continue
         yield Array, f"__{name}__", Mode.CALL, way
         if f"__r{name}__" in vars(Array):
             yield Array, f"__r{name}__", Mode.REFLECTED, way
-            written = implementation_of(row, getattr(operator, f"__i{name}__"))
+            written = implementation_of(definition, getattr(operator, f"__i{name}__"))
             yield (
                 Array,
                 f"__i{name}__",
@@ -261,10 +263,10 @@ def _install_steps() -> Iterator[None]:
                 builtin = put_loops_first(builtin, mode, way.table if way is not None else 0, table)
             made.append((kind, name, builtin))
 
-    for row in OPS.values():
-        ufunc = getattr(np, row.ufunc or "", None)
-        if type(ufunc) is np.ufunc and ufunc.nin == row.arity:
-            store_numpy_loops(row.name, ufunc, implementation_of(row).types)
+    for definition in OPS.values():
+        ufunc = getattr(np, definition.ufunc or "", None)
+        if type(ufunc) is np.ufunc and ufunc.nin == definition.arity:
+            store_numpy_loops(definition.name, ufunc, implementation_of(definition).types)
             yield
     for each in _replaced():
         add(*each)
@@ -282,7 +284,7 @@ def _install_steps() -> Iterator[None]:
     yield
     if operators:
         put_operators(Array, operators, vars(Array)["__delitem__"])
-    put_buffer(Array, slots_of(Array), get_device("cpu"), LOOKS.buffer_info()[0])
+    put_buffer(Array, slots_of(Array), get_device("cpu"), VALUE_READS.buffer_info()[0])
     if isinstance(turned := vars(Array)["T"].fget, FunctionType):
         native = make_immediate(Mode.VIEW, numpy_implementation(np.ndarray.transpose), turned).call
         Array.T = property(native)  # type: ignore[assignment, method-assign]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import LOOKS, Array
+from weft.dsl.arrays.array import VALUE_READS, Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.callers import CALLERS, is_library
 from weft.dsl.immediate.host_values import DATA
@@ -109,12 +109,12 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
         for code in "fdFD":
             note_loop("matmul", np.matmul, np.dtype(code))
         loops = loops_of("matmul").buffer_info()[0]
-    objects = (*_OBJECTS.values(), following, following.table, table, LOOKS, IMMEDIATE, CALLERS)
+    objects = (*_OBJECTS.values(), following, following.table, table, VALUE_READS, IMMEDIATE, CALLERS)
     words = [
         *common,
         following.address,
         id(following.table),
-        *(each.buffer_info()[0] for each in (LOOKS, IMMEDIATE, CALLERS)),
+        *(each.buffer_info()[0] for each in (VALUE_READS, IMMEDIATE, CALLERS)),
     ]
     return Builtin(NAME, loop_text(raised), [*words, int(mode), loops, id(table)], objects, *following.named)
 

@@ -34,9 +34,6 @@ def is_computed(name: str, kind: MemoryEffect) -> bool:
     return kind is MemoryEffect.COMPUTE and name not in GROWING
 
 
-# Number of calls after which native code that is on disk is loaded, which takes 8 ms. A call takes 0.6 us longer in Python.
-ENOUGH = 8_000
-
 # Functions that create the same elements as weft's.
 ALIKE = frozenset({"zeros", "ones", "empty", "full", "arange", "linspace"})
 

@@ -17,7 +17,7 @@ from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
 from weft.dsl.script import native_callers as native_callers
-from weft.dsl.script.kinds import ALIKE, ENOUGH, PLAIN, MemoryEffect, is_computed, take
+from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import IMMEDIATE, Builtin, Replacement, Text, python_function, read_llvm
 
 NAME = "weft_script"
@@ -113,4 +113,4 @@ def native_text() -> str:
     return read_llvm(__file__, "native_script", NAME=NAME, RANGE=_RANGE, **_LAYOUT, **effects, **words)
 
 
-replacement = Replacement("weft.dsl.script.script_function.install_native_code", native_text, ENOUGH)
+replacement = Replacement("weft.dsl.script.script_function.install_native_code", native_text)

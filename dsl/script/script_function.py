@@ -26,7 +26,7 @@ from weft.dsl.arrays.foreign import has_foreign, types_in
 from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.immediate.at_call import MISSED, from_numpy_result, to_host_if_small
 from weft.dsl.immediate.small_work import einsum_products, is_few
-from weft.dsl.script.kinds import ALIKE, ENOUGH, NUMBERS, PLAIN, MemoryEffect, is_computed, take
+from weft.dsl.script.kinds import ALIKE, NUMBERS, PLAIN, MemoryEffect, is_computed, take
 from weft.runtime import BETWEEN, IMMEDIATE, try_compiling
 
 _KINDS = {
@@ -235,6 +235,8 @@ _made: list[ScriptFunction] = []
 _native: list[Any] = []
 # Functions that install further native code. They take the module `native_callers`.
 when_native: list[Callable[[types.ModuleType], None]] = []
+# Number of calls after which native code that is on disk is loaded, which takes 8 ms. A call takes 0.6 us longer in Python.
+ENOUGH = 8_000
 _calls = count(1)
 
 

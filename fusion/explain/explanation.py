@@ -37,7 +37,7 @@ from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
 from weft.fusion.plan.traffic import copied_bytes, least_bytes, taken_by_value, traffic
 from weft.fusion.record.storage import Epoch, Storage
-from weft.runtime import Device, copy_bandwidth, counted, setting, show_place, source_line
+from weft.runtime import Device, copy_bandwidth, counted, setting, show_location, source_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,4 +503,4 @@ def facts_of(group: Group) -> KernelFacts:
 
 
 def _line(location: Location | None) -> str:
-    return "" if location is None else f" ({show_place(location)})"
+    return "" if location is None else f" ({show_location(location)})"

@@ -67,7 +67,7 @@ class Names:
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
     """Return the formulas of a task: one per value that is used several times, and finally one for the result."""
     task = placed.task
-    speller = Speller(placed, group, names)
+    speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])
     value = _without_parentheses(made[task.result])
     target = names(task.node)
@@ -105,7 +105,7 @@ def _loop_names(placed: Placed, group: Group) -> str:
     return f" along {', '.join(LOOPS[k] for k in sorted(own))}"
 
 
-class Speller:
+class FormulaWriter:
     """Writer of the formulas of a task's instructions.
 
     `lines` are the formulas of values that are used several times.

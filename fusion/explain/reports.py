@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft.fusion.graph.expr import Expr, constant_value, topological
-from weft.runtime import show_place
+from weft.runtime import show_location
 
 # Maximum number of program lines in a report.
 MOST_LINES = 4000
@@ -13,7 +13,7 @@ MOST_LINES = 4000
 
 def describe_location(node: Expr) -> str:
     """Return the source line that created a value, in parentheses, or "" if it is unknown."""
-    return f" ({show_place(node.location)})" if node.location is not None else ""
+    return f" ({show_location(node.location)})" if node.location is not None else ""
 
 
 def describe(versions: Sequence[Expr]) -> str:

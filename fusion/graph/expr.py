@@ -216,20 +216,20 @@ def map_(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
     )
     shape = broadcast_shapes(*(operand.shape for operand in operands))
-    row = find_op(op)
-    if weak is not None and int in weak and row.name in COMPARISONS:
+    definition = find_op(op)
+    if weak is not None and int in weak and definition.name in COMPARISONS:
         # a Python int that the dtype of the other operand cannot represent is still compared by value
         kinds = tuple(_fitting(k, operand, kinds) for k, operand in zip(kinds, operands, strict=True))
-    if row.name in _OF_FLOATS and dtype is None and operands[0].dtype.kind in "biu":
-        return constant(_OF_FLOATS[row.name], np.bool_, shape)
-    loop, result = resolve_dtypes(row, kinds, dtype)
+    if definition.name in _OF_FLOATS and dtype is None and operands[0].dtype.kind in "biu":
+        return constant(_OF_FLOATS[definition.name], np.bool_, shape)
+    loop, result = resolve_dtypes(definition, kinds, dtype)
     typed = tuple(
         constant(constant_value(operand).item(), loop[k])
         if operand.kind == "constant" and weak is not None and weak[k] is not None and not operand.shape
         else operand
         for k, operand in enumerate(operands)
     )
-    return intern("map", row.name, typed, loop, shape, result, location)
+    return intern("map", definition.name, typed, loop, shape, result, location)
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:

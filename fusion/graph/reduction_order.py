@@ -17,7 +17,7 @@ SHORT = 8
 # GPU's thread block.
 CHUNK = 1 << 14
 # Rows per block of a column reduction on a CPU: the number of streams that a CPU prefetches.
-BAND = 32
+ROW_BLOCK = 32
 # Number of rows that keeps a machine busy; maximum length of a column for which a second pass does not pay; length of a
 # row that exceeds every cache.
 MANY_ROWS = 64
@@ -25,7 +25,7 @@ SHORT_COLUMN = 512
 LONG_ROW = 1 << 18
 
 
-class Level(NamedTuple):
+class LaneLoop(NamedTuple):
     """The loop of a reduction kernel that runs in vector lanes, which determines the order within the kernel.
 
     `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of that loop also runs in vector
@@ -59,8 +59,8 @@ class Tree(NamedTuple):
     inner: tuple[int, ...]
     extents: tuple[int, ...]
     chunk: int
-    first: Level
-    last: Level
+    first: LaneLoop
+    last: LaneLoop
 
 
 @lru_cache(maxsize=4096)
@@ -77,10 +77,10 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
         else:
             merged.append((n, reduced))
     pieces = tuple(n for n, _ in merged)
-    lanes = Level(0, masks)
+    lanes = LaneLoop(0, masks)
     match [reduced for _, reduced in merged]:
         case []:
-            return Tree((), (), (), (), 0, Level(), Level())
+            return Tree((), (), (), (), 0, LaneLoop(), LaneLoop())
         case [True]:
             n = pieces[0]
             chunk = CHUNK if n > 2 * CHUNK else 0
@@ -88,11 +88,11 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
         case [False, True]:
             rows, n = pieces
             cut = n > 2 * CHUNK and (rows < MANY_ROWS or n > LONG_ROW)
-            first = lanes if n > SHORT else Level()
-            return Tree(pieces, (0,), (1,), (n,), CHUNK if cut else 0, first, Level())
+            first = lanes if n > SHORT else LaneLoop()
+            return Tree(pieces, (0,), (1,), (n,), CHUNK if cut else 0, first, LaneLoop())
         case [True, False]:
             n, columns = pieces
-            length = max(BAND, CHUNK // max(1, columns))
+            length = max(ROW_BLOCK, CHUNK // max(1, columns))
             cut = n > max(SHORT_COLUMN, 2 * length)
-            return Tree(pieces, (1,), (0,), (n,), length if cut else 0, Level(), Level())
+            return Tree(pieces, (1,), (0,), (n,), length if cut else 0, LaneLoop(), LaneLoop())
     return None

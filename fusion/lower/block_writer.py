@@ -60,9 +60,9 @@ class BlockWriter(BlockedStepsWriter):
                 first, more = iteration_range(blocked)
                 self.first_row = b.op("add", self.starts[0], b.constant(first))
                 length = b.op("subtract", self.stops[0], self.starts[0])
-                with b.loop(b.op("add", length, b.constant(more)), "serial") as turn:
-                    self.turn = turn.index
-                    self.indices.append(turn.index)
+                with b.loop(b.op("add", length, b.constant(more)), "serial") as iteration:
+                    self.iteration = iteration.index
+                    self.indices.append(iteration.index)
                     self._tile([*blocked.outside], [*range(len(blocked.steps))])
             else:
                 if blocked.outside:
@@ -127,7 +127,9 @@ class BlockWriter(BlockedStepsWriter):
         """
         b, rows = self.builder, self.blocked.rows
         if axis < rows:
-            return self._memoized(("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.turn, -lag)))
+            return self._memoized(
+                ("row", lag), 2, lambda: b.op("add", self.first_row, self._shifted(self.iteration, -lag))
+            )
         margin = self.blocked.margin[axis - rows]
 
         def make() -> Value:
@@ -354,12 +356,12 @@ class BlockWriter(BlockedStepsWriter):
     def _ring_row(self, rows: int, behind: int) -> Value:
         """Return the ring index of the first element of the row that was stored `behind` iterations ago."""
         b = self.builder
-        turn = self._shifted(self.turn, (rows - behind) % rows)
+        iteration = self._shifted(self.iteration, (rows - behind) % rows)
         if rows & (rows - 1) == 0:
-            slot = b.op("bitwise_and", turn, b.constant(rows - 1))
+            slot = b.op("bitwise_and", iteration, b.constant(rows - 1))
         else:
-            whole = b.op("_truncate_divide", turn, b.constant(rows))
-            slot = b.op("subtract", turn, b.op("multiply", whole, b.constant(rows)))
+            whole = b.op("_truncate_divide", iteration, b.constant(rows))
+            slot = b.op("subtract", iteration, b.op("multiply", whole, b.constant(rows)))
         return b.op("multiply", slot, b.constant(prod(self.plane)))
 
 

@@ -52,8 +52,8 @@ class BlockedStepsWriter(KernelWriter):
             self._set_block_bounds(part.index)
             if self.blocked.rows:
                 first, last = self._row_bounds()
-                with self.builder.loop(last, "serial", start=first) as turn:
-                    self.indices.append(turn.index)
+                with self.builder.loop(last, "serial", start=first) as iteration:
+                    self.indices.append(iteration.index)
                     self._steps()
                     self.indices.pop()
             else:
@@ -68,7 +68,7 @@ class BlockedStepsWriter(KernelWriter):
         arrays: dict[object, dict[Expr, int]] = {}
         for node in blocked.rings:
             number, _ = blocked.homes[node]
-            if rolled is not None and number < rolled.first + rolled.turns * rolled.period:
+            if rolled is not None and number < rolled.first + rolled.iterations * rolled.period:
                 here = [s.task.node for s in blocked.steps[number].statements]
                 key: object = (number % rolled.period, here.index(node), node.dtype, blocked.rings[node])
                 arrays.setdefault(key, {})[node] = number // rolled.period
@@ -167,12 +167,12 @@ class BlockedStepsWriter(KernelWriter):
             for number in numbers:
                 self._step(number)
             return
-        behind = rolled.first + rolled.turns * rolled.period
+        behind = rolled.first + rolled.iterations * rolled.period
         for number in numbers[: rolled.first]:
             self._step(number)
         depth = len(self.indices)
-        turns = self.integer(rolled.turns, "turns")
-        with self.builder.loop(turns, "serial", rolled=True) as again:
+        iterations = self.integer(rolled.iterations, "iterations")
+        with self.builder.loop(iterations, "serial", rolled=True) as again:
             self.indices.append(again.index)
             self.again = again.index
             self._map_axes_to_loops()

@@ -33,7 +33,7 @@ from weft.fusion.lower.lowering import FINISH, lower_group
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
-from weft.fusion.plan.steps import LARGE, Special
+from weft.fusion.plan.steps import LARGE, SizeSpecialization
 from weft.runtime import Device
 
 # Parametric kernels that were needed once, with any constants. The set is bounded.
@@ -43,7 +43,7 @@ _MET_LIMIT = 50_000
 LONG_ROW = 1 << 10
 
 
-def obtain_kernels(device: Device, group: Group, may: Special) -> list[tuple[Any, Lowered]]:
+def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> list[tuple[Any, Lowered]]:
     """Return the loaded functions of `group`, with their launch parameters.
 
     The first kernel has its constants compiled in, and also its sizes if that makes a GPU's schedule faster. If the

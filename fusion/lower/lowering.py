@@ -32,7 +32,7 @@ SCAN_CHUNK = 1 << 15
 # block.
 SIDE_BY_SIDE = 64
 SCANNING = 1 << 17
-LEAST_BAND = 16
+LEAST_ROWS = 16
 # Ops that a GPU performs on integers in memory atomically.
 ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
@@ -116,10 +116,10 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     if _is_scan_group(group, nest):
         extent = nest.inner[0].extent
         columns = prod(loop.extent for loop in nest.outer)
-        if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_BAND or not goes_across(group, nest):
+        if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_ROWS or not goes_across(group, nest):
             return 0
-        bands = min(SCANNING // columns, square_root(extent))
-        return max(LEAST_BAND, -(-extent // bands)) if bands > 1 else 0
+        row_blocks = min(SCANNING // columns, square_root(extent))
+        return max(LEAST_ROWS, -(-extent // row_blocks)) if row_blocks > 1 else 0
     return 0
 
 

@@ -34,7 +34,7 @@ def lower_row_columns(group: RowsAndColumns, base: int, parametric: bool) -> lis
     """Return the kernels of a row-and-column reduction. Scratch buffers are numbered from `base`."""
     batch = tuple(loop.extent for loop in group.batch)
     count = sum(accumulators(p.task.node.op) for p in _reductions(group.columns))
-    across = _split(group.down, group.band, (*batch, group.along.extent), base)
+    across = _split(group.down, group.row_block, (*batch, group.along.extent), base)
     along = _split(group.along, group.length, (*batch, group.down.extent), base + count)
     parts = replace(across, chunks=across.chunks * group.apart)
     found = [RowColumnWriter(group, along, parts, parametric).write()]
@@ -158,9 +158,9 @@ class RowColumnWriter(SplitWriter):
         if apart == 1:
             start = first = b.op("multiply", self.indices[cut], size)
         else:
-            band = b.op("floor_divide", self.indices[cut], b.constant(apart))
-            number = b.op("subtract", self.indices[cut], b.op("multiply", band, b.constant(apart)))
-            start = b.op("multiply", band, size)
+            row_block = b.op("floor_divide", self.indices[cut], b.constant(apart))
+            number = b.op("subtract", self.indices[cut], b.op("multiply", row_block, b.constant(apart)))
+            start = b.op("multiply", row_block, size)
             first = b.op("add", start, number)
         return first, b.op("minimum", b.op("add", start, size), extent)
 

@@ -29,7 +29,7 @@ class Donation:
     of bytes `except_for`. `request` is the request for new memory, once there was one.
     """
 
-    place: int
+    slot: int
     source: int
     how: Literal["donate", "donate-if-unshared", "donate-or-new", "fill"]
     nbytes: int
@@ -83,7 +83,7 @@ class ArenaFreeList:
         self._free[k] = (offset, size)
 
 
-def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int]) -> tuple[list[Any], int]:
+def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs: set[int]) -> tuple[list[Any], int]:
     """Return the steps with all allocations first, and the number of slots that they use.
 
     Parameters
@@ -93,26 +93,26 @@ def arrange_memory(steps: list[Any], slots: int, places: int, outputs: set[int])
         whose memory is released.
     slots : int
         Slots below this number have memory before the plan runs.
-    places : int
+    table_size : int
         Number of slots.
     outputs : set of int
         Slots whose values are the plan's results.
     """
-    owner = list(range(places))  # slot -> the slot that owns its memory
+    owner = list(range(table_size))  # slot -> the slot that owns its memory
     size: dict[int, int] = {}
     for step in steps:
         if isinstance(step, tuple):
             size[step[0]] = step[1]
         elif isinstance(step, Donation) and step.how == "donate":
-            owner[step.place] = owner[step.source]
-    kept = {owner[place] for place in outputs}
-    inside = {place for place in size if place not in kept}
+            owner[step.slot] = owner[step.source]
+    kept = {owner[slot] for slot in outputs}
+    inside = {slot for slot in size if slot not in kept}
     first: list[Any] = []
     if len(inside) > 1:
-        steps, found = _into_arena(steps, owner, {place: size[place] for place in inside}, places)
+        steps, found = _into_arena(steps, owner, {slot: size[slot] for slot in inside}, table_size)
         first += found
-        places += 1
-    return _allocations_first(first + steps, slots), places
+        table_size += 1
+    return _allocations_first(first + steps, epoch_slots), table_size
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
@@ -122,15 +122,15 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
     rest: list[Any] = []
     sliced: dict[int, None] = {}
     for step in steps:
-        place = step[0] if isinstance(step, tuple) else step if isinstance(step, int) else None
-        if place is not None and owner[place] in offsets:
+        slot = step[0] if isinstance(step, tuple) else step if isinstance(step, int) else None
+        if slot is not None and owner[slot] in offsets:
             continue
-        if isinstance(step, Donation) and step.how == "donate" and owner[step.place] in offsets:
+        if isinstance(step, Donation) and step.how == "donate" and owner[step.slot] in offsets:
             continue
         if hasattr(step, "patches"):
             step.patches = [
-                (slot, arena, offset + offsets[owner[p]]) if owner[p] in offsets else (slot, p, offset)
-                for slot, p, offset in step.patches
+                (k, arena, offset + offsets[owner[p]]) if owner[p] in offsets else (k, p, offset)
+                for k, p, offset in step.patches
             ]
         elif not isinstance(step, (tuple, int)):
             sliced.update(dict.fromkeys(p for p in _slots_of(step) if owner[p] in offsets))
@@ -143,9 +143,9 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
     """Return the offset in the arena of each slot that owns memory. The value of key -1 is the size of the arena."""
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
-    for place in owner:
-        if place in pending:
-            pending[place] += 1
+    for slot in owner:
+        if slot in pending:
+            pending[slot] += 1
     gaps = ArenaFreeList()
     offsets: dict[int, int] = {}
     for step in steps:
@@ -162,16 +162,16 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 def _slots_of(step: Any) -> list[int]:
     """Return the slots whose memory a library call or a copy uses."""
     if isinstance(step, Donation):
-        return [step.place, step.source]
-    return [step.out, *(place for place, _, _ in step.operands)]
+        return [step.slot, step.source]
+    return [step.out, *(slot for slot, _, _ in step.operands)]
 
 
-def _allocations_first(steps: list[Any], slots: int) -> list[Any]:
+def _allocations_first(steps: list[Any], epoch_slots: int) -> list[Any]:
     """Sort the steps: first allocations and reuse of earlier memory, then divisions of buffers, then the others."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Donation):
-            return 0 if step.how in IF_UNSHARED and step.source < slots else 2
+            return 0 if step.how in IF_UNSHARED and step.source < epoch_slots else 2
         return 0 if isinstance(step, tuple) else 1 if isinstance(step, ArenaSlices) else 2
 
     return sorted(steps, key=rank)

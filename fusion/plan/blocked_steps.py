@@ -73,7 +73,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """Periodic steps that the kernel executes in a loop of `turns` iterations.
+    """Periodic steps that the kernel executes in a loop of `iterations` iterations.
 
     Each iteration has `period` steps, beginning with step `first`.
 
@@ -82,7 +82,7 @@ class Rolled:
 
     first: int
     period: int
-    turns: int
+    iterations: int
     low: Place
     high: Place
     lag: int

@@ -44,9 +44,7 @@ class NumpyLoop(NamedTuple):
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
     """Return the NumPy function for a group, and its operands. Return None if there is none."""
-    from weft.fusion.plan.group import Group  # (running a plan from disk needs only the table)
-
-    if type(group) is not Group or group.opaque is not None or len(group.placed) != 1 or group.over:
+    if group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task
     row = TABLE.get((task.node.kind, task.node.op))

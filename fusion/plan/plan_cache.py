@@ -20,7 +20,7 @@ from weft.fusion.graph.statistics import STATISTICS
 from weft.fusion.plan import plan_store
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.plan_records import PlanRecord, record_plan
-from weft.fusion.plan.steps import Plan, Special
+from weft.fusion.plan.steps import Plan, SizeSpecialization
 from weft.runtime import Device
 
 FORMS_LIMIT = 1024
@@ -38,13 +38,13 @@ NODES = 4096
 class Form:
     """A graph whose sizes are separated from its other properties.
 
-    `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `spelling`
+    `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `encoder`
     holds the sizes.
     """
 
     key: Any
     nodes: list[Expr]
-    spelling: SizeEncoder
+    encoder: SizeEncoder
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ _lock = threading.RLock()  # (reentrant: a finalizer may run in between, and eva
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
     """Return the form of a graph on a device: its properties without sizes, strides and offsets."""
     nodes = topological([*graph.versions, *graph.origins.values()])
-    spell = SizeEncoder()
+    encode = SizeEncoder()
     numbers: dict[Expr, int] = {}
     parts: list[Any] = []
     for node in nodes:
@@ -73,13 +73,13 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
         operands = tuple([numbers[child] for child in node.operands])
         attrs = node.attrs
         if kind in _SIZED:
-            attrs = _SIZED[kind](attrs, spell)
+            attrs = _SIZED[kind](attrs, encode)
         elif kind == "constant" and node.dtype.kind in "iuf":
-            attrs = (spell.constant(attrs[0]),)
+            attrs = (encode.constant(attrs[0]),)
         numbers[node] = len(numbers)
-        parts.append((kind, node.op, operands, attrs, spell(node.shape), node.dtype))
+        parts.append((kind, node.op, operands, attrs, encode(node.shape), node.dtype))
     origins = tuple([(numbers[leaf], numbers[origin]) for leaf, origin in graph.origins.items()])
-    return Form((device, tuple(parts), tuple([numbers[v] for v in graph.versions]), origins, wanted), nodes, spell)
+    return Form((device, tuple(parts), tuple([numbers[v] for v in graph.versions]), origins, wanted), nodes, encode)
 
 
 class SizeEncoder:
@@ -131,30 +131,30 @@ class SizeEncoder:
         return found
 
 
-def _terms(attrs: tuple[Any, ...], spell: Any) -> tuple[Any, ...]:
+def _terms(attrs: tuple[Any, ...], encode: Any) -> tuple[Any, ...]:
     return tuple(
-        (spell.offset(first, steps), tuple((axis, spell.number(step)) for axis, step in steps), which)
+        (encode.offset(first, steps), tuple((axis, encode.number(step)) for axis, step in steps), which)
         for first, steps, which in attrs
     )
 
 
 # Encoding of the attributes of expressions that contain sizes.
 _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
-    "view": lambda attrs, spell: (spell(attrs[0]), spell.offset(attrs[1], attrs[0])),
-    "update": lambda attrs, spell: (spell(attrs[0]), spell(attrs[1]), spell.offset(attrs[2], attrs[1])),
-    "gather": lambda attrs, spell: (_terms(attrs[0], spell),),
-    "scatter": lambda attrs, spell: (_terms(attrs[0], spell), spell(attrs[1])),
+    "view": lambda attrs, encode: (encode(attrs[0]), encode.offset(attrs[1], attrs[0])),
+    "update": lambda attrs, encode: (encode(attrs[0]), encode(attrs[1]), encode.offset(attrs[2], attrs[1])),
+    "gather": lambda attrs, encode: (_terms(attrs[0], encode),),
+    "scatter": lambda attrs, encode: (_terms(attrs[0], encode), encode(attrs[1])),
 }
 
 
 class SizeTracer:
     """The counterpart of `SizeEncoder` that returns traced sizes instead of codes."""
 
-    def __init__(self, spelling: SizeEncoder, trace: Trace) -> None:
-        codes = ((value, abs(code) - 2) for value, code in spelling.codes.items())
+    def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
+        codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
         self.sizes: dict[int, Any] = {value: trace.sizes[k] for value, k in codes if k >= 0}
-        self.offsets = {key: trace.sizes[abs(code) - 2] for key, code in spelling.offsets.items()}
-        self.constants = {bits: trace.sizes[k] for bits, k in spelling.constants.items()}
+        self.offsets = {key: trace.sizes[abs(code) - 2] for key, code in encoder.offsets.items()}
+        self.constants = {bits: trace.sizes[k] for bits, k in encoder.constants.items()}
 
     def number(self, value: int) -> Any:
         """Return the traced size with this value, or the value itself if it is not traced."""
@@ -183,7 +183,7 @@ def find(form: Form, device: Device) -> Plan | None:
             return None
         known = _note_form(form, FormPlans(stored))
     for template in known.templates:
-        plan = template.find(form.spelling.values, form.nodes)
+        plan = template.find(form.encoder.values, form.nodes)
         if plan is not None:
             STATISTICS.plans_read += template.read
             template.read = False
@@ -211,13 +211,13 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
     return known
 
 
-def may_be_special(form: Form, *, back: bool = False) -> Special:
+def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
     """Return which kernels of a form may be specialized for the graph's sizes.
 
     `back` states that these sizes have recurred.
     """
     known = _known.get(form.key)
-    return Special(known is None, back and known is not None and known.kernels < MOST_KERNELS)
+    return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
 
 def note_kernels(form: Form, count: int) -> None:
@@ -246,8 +246,8 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
 
     Return None if planning uses a size in a way that cannot be traced.
     """
-    trace = Trace(form.spelling.values)
-    sizes = SizeTracer(form.spelling, trace)
+    trace = Trace(form.encoder.values)
+    sizes = SizeTracer(form.encoder, trace)
     copies: dict[Expr, Expr] = {}
     for node in form.nodes:
         operands = tuple([copies[child] for child in node.operands])
@@ -267,11 +267,11 @@ def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[Liv
         return None
     template = record_plan(plan, [copies[node] for node in form.nodes], trace)
     assert template is not None, "every step is of a node of the graph"
-    found = template.find(form.spelling.values, form.nodes)
+    found = template.find(form.encoder.values, form.nodes)
     assert found is not None, "conditions hold for the sizes that they were found with"
     found.schedule = plan.schedule
     if trace.alone:
-        template.exact = form.spelling.values
+        template.exact = form.encoder.values
     _keep(form, device, template)
     return found
 
@@ -280,7 +280,7 @@ def keep_exact(form: Form, device: Device, plan: Plan) -> None:
     """Cache a plan for the graphs of a form that have the same sizes as the plan's graph."""
     record = record_plan(plan, form.nodes, None)
     if record is not None:
-        record.exact = form.spelling.values
+        record.exact = form.encoder.values
         _keep(form, device, record)
 
 

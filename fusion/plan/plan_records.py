@@ -68,29 +68,27 @@ class PlanRecord:
                 case "drop":
                     steps.append(step[1])
                 case "call":
-                    operands = [(place, nodes[k], window) for place, k, window in step[3]]
+                    operands = [(slot, nodes[k], window) for slot, k, window in step[3]]
                     node = nodes[step[1]]
                     loop = import_module("weft.fusion.plan.numpy_loops").TABLE[node.kind, node.op] if step[4] else None
                     steps.append(HostCall(node, step[2], operands, loop))
                 case "donation":
-                    _, place, source, how, n, begin, end, *others = step
-                    steps.append(
-                        Donation(place, source, how, numbers[n], (numbers[begin], numbers[end]), tuple(others))
-                    )
+                    _, slot, source, how, n, begin, end, *others = step
+                    steps.append(Donation(slot, source, how, numbers[n], (numbers[begin], numbers[end]), tuple(others)))
                 case "slices":
-                    parts = [(place, numbers[offset], numbers[n]) for place, offset, n in step[2]]
+                    parts = [(slot, numbers[offset], numbers[n]) for slot, offset, n in step[2]]
                     steps.append(ArenaSlices(step[1], parts))
         descriptors = data["descriptors"]
         return Plan(
             steps,
-            data["places"],
-            [(nodes[k], place) for k, place in data["outputs"]],
+            data["table_size"],
+            [(nodes[k], slot) for k, slot in data["outputs"]],
             None,
             data["slots"],
             data["scalars"],
             data["counter"],
             None if descriptors is None else (descriptors[0], numbers[descriptors[1]]),
-            [(place, slot) for place, slot in data["values"]],
+            [(slot, source) for slot, source in data["values"]],
             data["moved"],
         )
 
@@ -103,8 +101,8 @@ class PlanRecord:
         for _, name, digest, exact, facts, _ in self._kernels:
             known = facts(nodes)
             members = [(op, numbers.get(_identity(where), -1)) for op, where in known.members]
-            place = numbers.get(_identity(known.place), -1)
-            kernels.append([name, digest, exact, members, known.instructions, place])
+            location = numbers.get(_identity(known.location), -1)
+            kernels.append([name, digest, exact, members, known.instructions, location])
         return json.dumps([self.computation.as_data(), self._data, kernels], separators=(",", ":"))
 
     @classmethod
@@ -116,11 +114,11 @@ class PlanRecord:
         """
         computation, data, kernels = json.loads(text)
         sources: list[Source] = []
-        for name, digest, special, members, instructions, place in kernels:
+        for name, digest, special, members, instructions, location in kernels:
             function = find(digest)
             if function is None:
                 return None
-            sources.append((function, name, digest, special, partial(_facts, members, instructions, place), str))
+            sources.append((function, name, digest, special, partial(_facts, members, instructions, location), str))
         found = cls(Computation.from_data(computation), data, sources, exact)
         found.read = True
         return found
@@ -134,8 +132,8 @@ def _launch(step: list[Any], source: Source, numbers: Sequence[int], nodes: list
         tuple([numbers[k] for k in parallel]),
         numbers[work],
         array("q", [numbers[k] for k in slots]),
-        [(slot, place, numbers[k]) for slot, place, k in patches],
-        [(slot, place) for slot, place in scalars],
+        [(argument, slot, numbers[k]) for argument, slot, k in patches],
+        [(argument, slot) for argument, slot in scalars],
         numbers[nbytes],
         nodes[origin].location if origin >= 0 else None,
         name,
@@ -143,15 +141,15 @@ def _launch(step: list[Any], source: Source, numbers: Sequence[int], nodes: list
         exact,
         partial(facts, nodes),
         text,
-        streams=[(slot, place, numbers[k]) for slot, place, k in streams],
+        streams=[(argument, slot, numbers[k]) for argument, slot, k in streams],
     )
 
 
-def _facts(members: Sequence[Any], instructions: int, place: int, nodes: Sequence[Expr]) -> KernelFacts:
+def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequence[Expr]) -> KernelFacts:
     def at(number: int) -> Location | None:
         return nodes[number].location if number >= 0 else None
 
-    return KernelFacts(tuple((op, at(k)) for op, k in members), instructions, at(place))
+    return KernelFacts(tuple((op, at(k)) for op, k in members), instructions, at(location))
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
@@ -194,26 +192,26 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
                     facts = partial(_known_facts, step.facts)
                     kernels.append((step.function, step.name, step.digest, step.exact, facts, step.text))
                 case HostCall(node, out, given, loop):
-                    operands = [[place, where[child], window] for place, child, window in given]
+                    operands = [[slot, where[child], window] for slot, child, window in given]
                     steps.append(["call", where[node], out, operands, loop is not None])
-                case Donation(place, source, how, nbytes, except_for, others):
-                    steps.append(["donation", place, source, how, at(nbytes), *map(at, except_for), *others])
+                case Donation(slot, source, how, nbytes, except_for, others):
+                    steps.append(["donation", slot, source, how, at(nbytes), *map(at, except_for), *others])
                 case ArenaSlices(whole, parts):
-                    steps.append(["slices", whole, [[place, at(offset), at(n)] for place, offset, n in parts]])
-                case (place, nbytes):
-                    steps.append(["new", place, at(nbytes)])
+                    steps.append(["slices", whole, [[slot, at(offset), at(n)] for slot, offset, n in parts]])
+                case (slot, nbytes):
+                    steps.append(["new", slot, at(nbytes)])
                 case int():
                     steps.append(["drop", step])
                 case Batch() | Requests():
                     raise AssertionError("a plan is recorded before its steps are merged")
                 case _:
                     assert_never(step)
-        outputs = [[where[node], place] for node, place in plan.outputs]
+        outputs = [[where[node], slot] for node, slot in plan.outputs]
     except KeyError:
         return None
     data = {
         "steps": steps,
-        "places": plan.places,
+        "table_size": plan.table_size,
         "outputs": outputs,
         "slots": plan.slots,
         "scalars": plan.scalars,
@@ -236,10 +234,10 @@ def _describe_launch(step: KernelLaunch, kernel: int, origin: int, at: Callable[
         kernel,
         [at(n) for n in step.parallel],
         at(step.work),
-        [at(n) for n in step.slots],
-        [[slot, place, at(offset)] for slot, place, offset in step.patches],
+        [at(n) for n in step.arguments],
+        [[argument, slot, at(offset)] for argument, slot, offset in step.patches],
         [list(pair) for pair in step.scalars],
         at(step.nbytes),
         origin,
-        [[slot, place, at(count)] for slot, place, count in step.streams],
+        [[argument, slot, at(count)] for argument, slot, count in step.streams],
     ]

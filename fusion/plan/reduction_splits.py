@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from weft.codegen import Machine
-from weft.fusion.graph.reduction_order import BAND, CHUNK, LONG_ROW, MANY_ROWS, SHORT_COLUMN
+from weft.fusion.graph.reduction_order import CHUNK, LONG_ROW, MANY_ROWS, ROW_BLOCK, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
 from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
 from weft.fusion.plan.task import ReductionOrder, Task
@@ -70,7 +70,7 @@ def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
     Return 0 if the reduction is not split.
     """
     if not machine.is_gpu:
-        length = max(BAND, CHUNK // columns)
+        length = max(ROW_BLOCK, CHUNK // columns)
         return length if extent > max(SHORT_COLUMN, 2 * length) else 0
     blocks = -(-columns // COLUMNS)
     length = max(LEAST_ROWS, extent * blocks // (2 * machine.blocks))

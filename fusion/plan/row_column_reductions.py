@@ -50,7 +50,7 @@ class RowsAndColumns(Group):
         The loop that `columns` reduces, and the loop that `rows` reduces.
     position : dict
         Maps each loop of the group to its position in ``[*batch, down, along]``.
-    length, band : int
+    length, row_block : int
         Elements per block of a row, and rows per block of a column. 0 if rows or columns are not split.
     apart : int
         Number of parts that share the rows of a block. Each part processes every `apart`-th row.
@@ -63,7 +63,7 @@ class RowsAndColumns(Group):
     along: Loop = field(default_factory=lambda: Loop(1, "reduce"))
     position: dict[int, int] = field(default_factory=dict)
     length: int = 0
-    band: int = 0
+    row_block: int = 0
     apart: int = 1
 
 
@@ -201,12 +201,12 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
         if p.task.kind == "reduce" and p.task.rounds()
     ):
         return False
-    found.length, found.band = (
+    found.length, found.row_block = (
         chunk_length(group, nest, machine) for group, nest in zip((found.rows, found.columns), nests, strict=True)
     )
     chunks = -(-found.along.extent // found.length) if found.length else 1
-    bands = -(-found.down.extent // found.band) if found.band else 1
-    parts = chunks * bands * prod(loop.extent for loop in found.batch)
+    row_blocks = -(-found.down.extent // found.row_block) if found.row_block else 1
+    parts = chunks * row_blocks * prod(loop.extent for loop in found.batch)
     kept = (found.length or found.along.extent) * sum(_itemsizes(found.columns))
     return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
 
@@ -222,19 +222,19 @@ def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
     rows, columns = nests
     if chunk_length(found.rows, rows, machine) or any(p.task.node.dtype.kind == "c" for p in found.placed):
         return False
-    found.band = chunk_length(found.columns, columns, machine)
+    found.row_block = chunk_length(found.columns, columns, machine)
     length = found.along.extent
-    if not found.band or length < GPU_ROW or len(columns.outer) != 1:
+    if not found.row_block or length < GPU_ROW or len(columns.outer) != 1:
         return False
-    bands = -(-found.down.extent // found.band)
-    found.apart = threads_below(length, bands * length)
+    row_blocks = -(-found.down.extent // found.row_block)
+    found.apart = threads_below(length, row_blocks * length)
     threads = threads_of(length)
     vectors = 1
     while vectors * threads * VECTOR < length:
         vectors *= 2
     read = {node: node.dtype.itemsize for node, form in _forms(found, made=True) if len(form[1]) == len(found.loops)}
     kept = sum(max(1, size // 4) for size in (*read.values(), *_itemsizes(found.columns)))
-    enough = bands * found.apart * threads >= machine.threads
+    enough = row_blocks * found.apart * threads >= machine.threads
     return enough and kept * vectors * VECTOR <= machine.kept_registers and sum(_itemsizes(found.columns)) <= GPU_COLUMN
 
 
@@ -267,8 +267,8 @@ def _is_plain(placed: Placed) -> bool:
 def _is_straight(instruction: Instruction) -> bool:
     if instruction.kind != "map":
         return instruction.kind not in ("gather", "choose")
-    row = find_op(instruction.node.op) if instruction.node.op != "cast" else None
-    return row is None or row.body is None or row.straight
+    definition = find_op(instruction.node.op) if instruction.node.op != "cast" else None
+    return definition is None or definition.body is None or definition.straight
 
 
 # -- merging of schedules -------------------------------------------------------------------------

@@ -43,7 +43,7 @@ BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6
 OVER_COST = 3  # of a step that overwrites values of another step
-TURN_COST = 30
+ITERATION_COST = 30
 LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
 
 
@@ -217,8 +217,8 @@ def _set_blocks(blocked: BlockedSteps) -> bool:
     blocked.margin, blocked.width = tuple(margins), tuple(widths)
     if rows:
         tiles = prod(-(-n // w) for n, w in zip(lengths[1:], widths, strict=True))
-        band = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * iteration_range(blocked)[1], 1)
-        blocked.width = (min(lengths[0], band), *widths)
+        row_block = max(-(-lengths[0] // max(1, -(-MANY_PARTS // tiles))), LEAST_FILLS * iteration_range(blocked)[1], 1)
+        blocked.width = (min(lengths[0], row_block), *widths)
     return True
 
 
@@ -254,13 +254,13 @@ def merged_cost(blocked: BlockedSteps) -> int:
     )
     shared = sum(_reads(task) for task in tasks) + writes
     more = iteration_range(blocked)[1] if blocked.rows else 0
-    turns = prod(blocked.counts) * ((blocked.width[0] if blocked.rows else 1) + more)
-    done = turns * (prod(blocked.tile) * _overlapped_cost(arithmetic, shared) + GPU.block * TURN_COST)
+    iterations = prod(blocked.counts) * ((blocked.width[0] if blocked.rows else 1) + more)
+    done = iterations * (prod(blocked.tile) * _overlapped_cost(arithmetic, shared) + GPU.block * ITERATION_COST)
     blocks = min(MOST_BLOCKS, GPU.all_shared_bytes // max(1, ring_bytes(blocked)))
     if blocks < FEW_BLOCKS:
         done = done * FEW_BLOCKS // max(1, blocks)
     read, written = traffic(blocked)
-    covered = turns * prod(blocked.tile)
+    covered = iterations * prod(blocked.tile)
     moved = read * covered // max(1, prod(blocked.steps[-1].last)) + written
     return _overlapped_cost(done, moved * BYTE_COST) + LAUNCH_COST
 

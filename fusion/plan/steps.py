@@ -15,7 +15,7 @@ import numpy as np
 from weft.codegen import find_op
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.plan.arena import ArenaSlices, Donation
-from weft.runtime import Launch, LaunchNote, PreparedLaunches, Requests, kernel_number, show_place, source_line
+from weft.runtime import Launch, LaunchNote, PreparedLaunches, Requests, kernel_number, show_location, source_line
 
 if TYPE_CHECKING:
     from weft.fusion.plan.numpy_loops import NumpyLoop
@@ -26,7 +26,7 @@ LARGE = 16 << 20
 
 
 @dataclass(slots=True)
-class Special:
+class SizeSpecialization:
     """Permission to specialize kernels of a GPU plan for the plan's sizes.
 
     `first` allows it for the first plan of a form, and `back` for large kernels of a plan that recurs. `made` counts
@@ -49,7 +49,7 @@ class KernelFacts(NamedTuple):
 
     members: tuple[tuple[str, Location | None], ...]
     instructions: int
-    place: Location | None
+    location: Location | None
 
     def sources(self) -> tuple[tuple[str, int, float], ...]:
         """Return the user's lines with their shares of the kernel's instructions."""
@@ -85,8 +85,8 @@ class KernelLaunch(Launch):
         Returns the `KernelFacts`, which are seldom needed.
     text : callable
         Returns the kernel's text, which is empty if the plan was read from disk.
-    streams : list of (slot, place, count)
-        Arguments that are streams of random numbers: their words are in the buffer at index `place` of the table.
+    streams : list of (argument, slot, count)
+        Arguments that are streams of random numbers: their words are in the buffer at index `slot` of the table.
     """
 
     name: str
@@ -100,8 +100,8 @@ class KernelLaunch(Launch):
     def describe(self) -> LaunchNote:
         """Return the description of the launch that launch listeners receive."""
         facts = self.facts()
-        members = [op + (f" ({show_place(where)})" if where is not None else "") for op, where in facts.members]
-        place = show_place(facts.place) if facts.place is not None else ""
+        members = [op + (f" ({show_location(where)})" if where is not None else "") for op, where in facts.members]
+        place = show_location(facts.location) if facts.location is not None else ""
         work = facts.instructions * self.work
         key = kernel_number(self.digest)
         return LaunchNote(self.name, tuple(dict.fromkeys(members)), self.nbytes, work, place, key, facts.sources())
@@ -139,7 +139,7 @@ class Plan:
     """
 
     steps: list[Step]
-    places: int
+    table_size: int
     outputs: list[tuple[Expr, int]]
     schedule: Schedule | None  # None if the plan was read from disk
     slots: int  # number of slots of the epoch when the plan was created

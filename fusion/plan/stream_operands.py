@@ -25,18 +25,18 @@ def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
     for call in [step for step in steps if isinstance(step, HostCall) and is_stream(step.node)]:
         ((words, operand, _),) = call.operands
         readers = _readers(steps, call) if call.out not in kept and operand.kind == "leaf" else []
-        for reader, slot in readers:
-            reader.patches = [patch for patch in reader.patches if patch[0] != slot]
-            reader.streams.append((slot, words, call.node.size))
+        for reader, argument in readers:
+            reader.patches = [patch for patch in reader.patches if patch[0] != argument]
+            reader.streams.append((argument, words, call.node.size))
             reader.nbytes -= call.node.nbytes
         if readers:
             steps = [step for step in steps if step is not call and not _is_memory(step, call.out)]
     return steps
 
 
-def _is_memory(step: Any, place: int) -> bool:
-    """Return whether a step allocates or releases the buffer at index `place` of the table."""
-    return step[0] == place if isinstance(step, tuple) else isinstance(step, int) and step == place
+def _is_memory(step: Any, slot: int) -> bool:
+    """Return whether a step allocates or releases the buffer at index `slot` of the table."""
+    return step[0] == slot if isinstance(step, tuple) else isinstance(step, int) and step == slot
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
@@ -44,19 +44,19 @@ def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]
     found: list[tuple[KernelLaunch, int]] = []
     for step in steps:
         if isinstance(step, KernelLaunch):
-            own = [(slot, offset) for slot, place, offset in step.patches if place == call.out]
+            own = [(argument, offset) for argument, slot, offset in step.patches if slot == call.out]
             if not own:
                 continue
-            ((slot, offset), *others) = own
-            if others or offset or slot not in step.function.spans:
+            ((argument, offset), *others) = own
+            if others or offset or argument not in step.function.spans:
                 return []
-            found.append((step, slot))
-        elif step is not call and isinstance(step, (HostCall, Donation)) and call.out in _places(step):
+            found.append((step, argument))
+        elif step is not call and isinstance(step, (HostCall, Donation)) and call.out in _slots(step):
             return []
     return found if len(found) <= MOST_READERS else []
 
 
-def _places(step: HostCall | Donation) -> list[int]:
+def _slots(step: HostCall | Donation) -> list[int]:
     if isinstance(step, Donation):
-        return [step.place, step.source, *step.others]
-    return [step.out, *(place for place, _, _ in step.operands)]
+        return [step.slot, step.source, *step.others]
+    return [step.out, *(slot for slot, _, _ in step.operands)]

@@ -224,17 +224,17 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
             stop = first
             while stop < len(alike) and alike[stop]:
                 stop += 1
-            turns = (stop - first) // period + 1
-            if turns < 2:
+            iterations = (stop - first) // period + 1
+            if iterations < 2:
                 continue
-            rolled = _slopes(blocked, first, period, turns)
+            rolled = _slopes(blocked, first, period, iterations)
             if rolled is not None:
                 return rolled
     return None
 
 
-def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolled | None:
-    """Return the loop of `turns` iterations, each with `period` steps, that replaces the steps from step `first`.
+def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
+    """Return the loop of `iterations` iterations, each with `period` steps, that replaces the steps from step `first`.
 
     Return None unless all iterations have equal rings, and halos and lags that change by constants from one to the
     next.
@@ -244,7 +244,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolle
     for node, readers in blocked.readers.items():
         if any(first <= k < first + period for k, _ in readers):
             begin = min(begin, blocked.homes[node][0])
-    pairs = [(steps[k], steps[k + period]) for k in range(begin, first + (turns - 1) * period)]
+    pairs = [(steps[k], steps[k + period]) for k in range(begin, first + (iterations - 1) * period)]
     if any(_rings(blocked, a) != _rings(blocked, b) for a, b in pairs):
         return None
     found = {
@@ -255,7 +255,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, turns: int) -> Rolle
         )
         for a, b in pairs
     }
-    return Rolled(first, period, turns, *found.pop()) if len(found) == 1 else None
+    return Rolled(first, period, iterations, *found.pop()) if len(found) == 1 else None
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:

@@ -149,8 +149,8 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 begun = len(left)
                 if rest:
                     # storages that stay pending must find these results instead of computing them again
-                    for version, place in plan.outputs:
-                        epoch.results[version] = epoch.bind(table[place], version.shape, version.dtype)
+                    for version, slot in plan.outputs:
+                        epoch.results[version] = epoch.bind(table[slot], version.shape, version.dtype)
                 if stays:
                     # a computed version keeps its name in expressions that are still pending
                     epoch.asides += 1
@@ -204,9 +204,9 @@ def _assign(
     With `stays`, the storages remain in their epoch. Streams without a result do so only with `streams`.
     """
     left = []
-    for storage, version, place in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
-        if place >= 0 and storage.expr is version:
-            buffer: Buffer = table[place]
+    for storage, version, slot in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
+        if slot >= 0 and storage.expr is version:
+            buffer: Buffer = table[slot]
             buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
             storage.buffer = buffer
             if not stays:

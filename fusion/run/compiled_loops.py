@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.codegen import KernelBuilder, Target, find_reduction_lanes, kernel_digest, obtain_function, order_target
 from weft.fusion.graph.expr import Expr, leaf, reduce_, view
-from weft.fusion.graph.reduction_order import Level, Tree
+from weft.fusion.graph.reduction_order import LaneLoop, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
 from weft.fusion.plan.nest import all_forms, make_nest, order_loops
@@ -90,7 +90,7 @@ def tree_of(task: Task, target: Target) -> Tree:
     lowered = lower_for(target, group, special=False)
     for kernel in lowered:
         found = find_reduction_lanes(kernel.kernel, target)
-        levels.append(Level() if found is None else Level(*found))
+        levels.append(LaneLoop() if found is None else LaneLoop(*found))
     extents = tuple(loop.extent for loop in nest.inner)
     chunk = chunk_length(group, nest, target.machine)
     pieces = tuple(loop.extent for loop in task.loops)

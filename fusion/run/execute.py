@@ -34,7 +34,7 @@ from weft.runtime import (
     Requests,
     launch_heard,
     setting,
-    show_place,
+    show_location,
     source_line,
 )
 
@@ -134,14 +134,14 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
     """Set the fields of a graph's plan that its runs need, and cache it with the recorded versions as its outputs."""
-    plan.blank = [None] * (plan.places - plan.slots) + [0]
+    plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     place_of = dict(plan.outputs)
     plan.handed = [place_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed
     sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
     plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
-    plan.outputs = [(version, place) for version, place in zip(versions, plan.handed, strict=True) if place >= 0]
+    plan.outputs = [(version, slot) for version, slot in zip(versions, plan.handed, strict=True) if slot >= 0]
     with _plans_lock:
         _plans[key] = plan
         if len(_plans) > PLANS_LIMIT:
@@ -166,7 +166,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
             continue
         if not found or not isinstance(found[-1], Requests):
             found.append(Requests([], []))
-        found[-1].places.append(step[0])  # type: ignore[union-attr]
+        found[-1].slots.append(step[0])  # type: ignore[union-attr]
         found[-1].sizes.append(step[1])  # type: ignore[union-attr]
     return found
 
@@ -223,7 +223,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     program = plan.program
     if program is None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
-    watched = device.streaming or Listening.listeners or "launch" in setting("debug")
+    listening = device.streaming or Listening.listeners or "launch" in setting("debug")
     at, end = 0, len(program)
     donated: set[int] = set()  # slots whose memory has been donated to results
     interrupt: KeyboardInterrupt | None = None
@@ -232,7 +232,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
             while at < end:
                 step = program[at]
                 kind = type(step)
-                if kind is Batch and not watched:
+                if kind is Batch and not listening:
                     step.prepared.run(table)  # type: ignore[union-attr]
                     STATISTICS.launches += len(step.launches)  # type: ignore[union-attr]
                     STATISTICS.bytes += step.nbytes  # type: ignore[union-attr]
@@ -288,13 +288,13 @@ def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
     if plan.descriptors is not None:
-        place, nbytes = plan.descriptors
-        table[place] = device.lookback_descriptors(nbytes)
-    for place, slot in plan.values:
-        table[place] = epoch.slots[slot].address
+        slot, nbytes = plan.descriptors
+        table[slot] = device.lookback_descriptors(nbytes)
+    for slot, source in plan.values:
+        table[slot] = epoch.slots[source].address
     STATISTICS.by_value += len(plan.values)
-    for place in plan.scalars:
-        table[place] = pack_scalar(table[place])
+    for slot in plan.scalars:
+        table[slot] = pack_scalar(table[slot])
 
 
 def _run_step(step: Step, table: list[Any], device: Device) -> None:
@@ -317,7 +317,7 @@ def _run_step(step: Step, table: list[Any], device: Device) -> None:
             moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
             where = step.node.location
             sources = ((*source_line(where), 1.0),) if where is not None else ()
-            note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_place(where), sources=sources)
+            note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_location(where), sources=sources)
             launch_heard(device, note, partial(call_host, step, table, device))
         else:
             call_host(step, table, device)
@@ -326,8 +326,8 @@ def _run_step(step: Step, table: list[Any], device: Device) -> None:
 def _slice_arena(step: ArenaSlices, table: list[Any], device: Device) -> None:
     whole = table[step.whole]
     start = whole.address
-    for place, offset, nbytes in step.parts:
-        table[place] = Buffer(device, start + offset, nbytes, whole)
+    for slot, offset, nbytes in step.parts:
+        table[slot] = Buffer(device, start + offset, nbytes, whole)
 
 
 def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
@@ -351,18 +351,18 @@ def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
     """Launch a kernel of a plan."""
     if "launch" in setting("debug"):
         print(f"launch {step.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
-    slots = step.slots[:]
-    for slot, place, offset in step.patches:
-        slots[slot] = table[place].address + offset
-    for slot, place in step.scalars:
-        slots[slot] = table[place]
+    arguments = step.arguments[:]
+    for argument, slot, offset in step.patches:
+        arguments[argument] = table[slot].address + offset
+    for argument, slot in step.scalars:
+        arguments[argument] = table[slot]
     run = device.launch if not step.streams else partial(launch_with_draws, step.streams, table, device)
     if Listening.listeners:
         if step.note is None:
             step.note = step.describe()
-        launch_heard(device, step.note, partial(run, step.function, step.parallel, step.work, slots))
+        launch_heard(device, step.note, partial(run, step.function, step.parallel, step.work, arguments))
     else:
-        run(step.function, step.parallel, step.work, slots)
+        run(step.function, step.parallel, step.work, arguments)
     STATISTICS.launches += 1
     STATISTICS.bytes += step.nbytes
 
@@ -374,8 +374,8 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
             device.claim(value)
 
 
-def _references(table: list[Any], place: int) -> int:
-    return getrefcount(table[place])
+def _references(table: list[Any], slot: int) -> int:
+    return getrefcount(table[slot])
 
 
 def _count_unshared() -> int:
@@ -393,26 +393,26 @@ def _donate(step: Donation, table: list[Any], device: Device) -> int:
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """
     if step.how == "fill":
-        source, place = table[step.source], table[step.place]
+        source, target = table[step.source], table[step.slot]
         first, behind = step.except_for
         if first == behind:
-            device.copy(source, place, step.nbytes)
+            device.copy(source, target, step.nbytes)
             return -1
         for start, stop in ((0, first), (behind, step.nbytes)):
             if start < stop:
-                part, copy = (Buffer(device, b.address + start, stop - start, b) for b in (source, place))
+                part, copy = (Buffer(device, b.address + start, stop - start, b) for b in (source, target))
                 device.copy(part, copy, stop - start)
         return -1
     for donor in (step.source, *step.others):
         alone = step.how == "donate" or _references(table, donor) <= _UNSHARED
         if alone and (step.how != "donate-or-new" or table[donor].pooled):
-            table[step.place] = table[donor]
+            table[step.slot] = table[donor]
             if device.streaming:
-                device.claim(table[step.place], written=True)
+                device.claim(table[step.slot], written=True)
             return -1 if step.how == "donate" else donor
     if step.request is None:
-        step.request = Requests([step.place], [step.nbytes])
+        step.request = Requests([step.slot], [step.nbytes])
     device.allocate_into(table, step.request)
     if step.how == "donate-if-unshared":
-        device.copy(table[step.source], table[step.place], step.nbytes)
+        device.copy(table[step.source], table[step.slot], step.nbytes)
     return -1

@@ -88,12 +88,12 @@ class _OnArrays:
         return self._expand(name, operands, kind)
 
     def _expand(self, name: str, operands: tuple[_Value, ...], kind: np.dtype) -> _Value:
-        row = find_op(name)
+        definition = find_op(name)
         made: Any
         if any(each.kind == "c" for each in (kind, *(value.type for value in operands))):
-            made = row.on_pairs and row.on_pairs(self, *[_parts(value) for value in operands])
+            made = definition.on_pairs and definition.on_pairs(self, *[_parts(value) for value in operands])
         else:
-            made = row.expand and row.expand(self, *operands)
+            made = definition.expand and definition.expand(self, *operands)
         if not made:
             raise NeedsCodeError(name)
         if isinstance(made, _Value):

@@ -20,17 +20,17 @@ _WORD, _FLOAT = np.dtype(np.uint64), np.dtype(np.float64)
 
 def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
     """Call the function of a host call that launches its own kernels."""
-    ((place, node, window),) = step.operands
+    ((slot, node, window),) = step.operands
     start = node.attrs[1] * node.dtype.itemsize if window else 0
-    step.node.attrs[0].enqueue(device, table[step.out], (table[place], start), node.shape, node.dtype)
+    step.node.attrs[0].enqueue(device, table[step.out], (table[slot], start), node.shape, node.dtype)
 
 
 def _multiply_on_device(step: HostCall, table: list[Any], device: Device) -> bool:
     """Multiply matrices by the device's library. Return False if the device has no such library."""
     operands = []
-    for place, node, window in step.operands:
+    for slot, node, window in step.operands:
         strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)
-        operands.append((table[place].address + offset * node.dtype.itemsize, node.shape, strides))
+        operands.append((table[slot].address + offset * node.dtype.itemsize, node.shape, strides))
     left, right = operands
     return device.multiply(table[step.out], left, right, step.node.dtype)
 
@@ -42,24 +42,24 @@ def launch_with_draws(
     function: Any,
     parallel: tuple[int, ...],
     work: int,
-    slots: array[int],
+    arguments: array[int],
 ) -> None:
     """Launch a kernel that reads streams of random numbers. The numbers are written to memory only if necessary."""
-    places = [place for _, place, _ in streams]
-    words = [device.lend(table[place], _WORD, (table[place].nbytes // _WORD.itemsize,)) for place in places]
+    slots = [slot for _, slot, _ in streams]
+    words = [device.lend(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
     readers = []
-    for (slot, _, count), own in zip(streams, words, strict=True):
-        each, read = (slots[int(n[1:])] if type(n) is str else n for n in function.spans[slot])
+    for (argument, _, count), own in zip(streams, words, strict=True):
+        each, read = (arguments[int(n[1:])] if type(n) is str else n for n in function.spans[argument])
         if read <= each:
-            readers.append(runtime.Reader(slot, own, each, count))
-    if len(readers) == len(streams) and runtime.launch_with_streams(device, function, parallel, slots, readers):
+            readers.append(runtime.StreamOperand(argument, own, each, count))
+    if len(readers) == len(streams) and runtime.launch_with_streams(device, function, parallel, arguments, readers):
         return
     held = []
-    for (slot, _, count), own in zip(streams, words, strict=True):
+    for (argument, _, count), own in zip(streams, words, strict=True):
         held.append(memory := device.allocate(count * _FLOAT.itemsize))
         runtime.fill_from_stream(device.lend(memory, _FLOAT, (count,)), own)
-        slots[slot] = memory.address
-    device.launch(function, parallel, work, slots)
+        arguments[argument] = memory.address
+    device.launch(function, parallel, work, arguments)
 
 
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
@@ -73,16 +73,16 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
     # (many NumPy functions copy read-only operands)
     show = device.lend if device.memory_on_host else device.download
     arrays = []
-    for place, child, window in step.operands:
+    for slot, child, window in step.operands:
         if window and child.size:
             base = child.operands[0]
-            whole = show(table[place], base.dtype, (base.size,))
+            whole = show(table[slot], base.dtype, (base.size,))
             strides, offset = child.attrs
             size = base.dtype.itemsize
             in_bytes = tuple(s * size for s in strides)
             arrays.append(np.ndarray(child.shape, base.dtype, whole, offset * size, in_bytes))
         else:
-            arrays.append(show(table[place], child.dtype, child.shape))
+            arrays.append(show(table[slot], child.dtype, child.shape))
     if device.memory_on_host and node.size:
         # written directly to the output
         out = device.lend(table[step.out], node.dtype, node.shape)

@@ -29,7 +29,7 @@ from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.numpy_loops import NumpyLoop, find_numpy_loop
 from weft.fusion.plan.schedule import Schedule, find_donors
-from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Special, Step, pack_scalar
+from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, SizeSpecialization, Step, pack_scalar
 from weft.fusion.plan.stream_operands import read_streams
 from weft.fusion.plan.task import Task
 from weft.fusion.run.background import restore
@@ -37,11 +37,11 @@ from weft.runtime import Device, DeviceMismatchError, get_device, override
 
 
 def make_new(
-    device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
+    device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan:
     """Return a new plan for a graph, and cache the plan for other graphs of the same form.
 
-    `slots` is the number of slots of the epoch. `wanted` is the argument of `make_plan`.
+    `epoch_slots` is the number of slots of the epoch. `wanted` is the argument of `make_plan`.
     """
     may = plan_cache.may_be_special(form)
     plan = None
@@ -49,11 +49,11 @@ def make_new(
     if plan_cache.is_worth_keeping(form, at_once=device.name == "cpu"):
 
         def make(copy: LiveGraph) -> Plan:
-            return make_plan(device, slots, copy, wanted, may)
+            return make_plan(device, epoch_slots, copy, wanted, may)
 
         plan = plan_cache.trace_plan(form, device, graph, make)
     if plan is None:
-        plan = make_plan(device, slots, graph, wanted, may)
+        plan = make_plan(device, epoch_slots, graph, wanted, may)
         plan_cache.keep_exact(form, device, plan)
     _note_new(plan, device)
     plan_cache.note_kernels(form, may.made)
@@ -61,7 +61,7 @@ def make_new(
 
 
 def make_specialized(
-    device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
+    device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
     """Return a plan that is specialized for the sizes of `graph`.
 
@@ -70,14 +70,14 @@ def make_specialized(
     may = plan_cache.may_be_special(form, back=True)
     if not may.back:
         return None
-    plan = make_plan(device, slots, graph, wanted, may)
+    plan = make_plan(device, epoch_slots, graph, wanted, may)
     _note_new(plan, device)
     plan_cache.note_kernels(form, may.made)
     return plan
 
 
 def compile_plan(
-    name: str, slots: int, wanted: tuple[int, ...] | None, key: bytes, rows: Any, versions: Any, origins: Any
+    name: str, epoch_slots: int, wanted: tuple[int, ...] | None, key: bytes, rows: Any, versions: Any, origins: Any
 ) -> float:
     """Compile the plan of a graph that another process has sent, and store the plan on disk.
 
@@ -92,7 +92,7 @@ def compile_plan(
     begin = process_time()
     with override(interpret="never", strict=True):
         if plan_cache.find(form, device) is None:
-            make_new(device, slots, graph, wanted, form)
+            make_new(device, epoch_slots, graph, wanted, form)
     seconds = process_time() - begin
     plan_cache.forget(form.key)
     if plan_cache.find(form, device) is None:
@@ -106,7 +106,9 @@ def _note_new(plan: Plan, device: Device) -> None:
         announce(plan.schedule, device)
 
 
-def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: Special) -> Plan:
+def make_plan(
+    device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: SizeSpecialization
+) -> Plan:
     """Return a plan for `device` that evaluates the requested versions of `graph`.
 
     `wanted` contains the positions of these versions in ``graph.versions``. None means all versions.
@@ -124,21 +126,21 @@ def make_plan(device: Device, slots: int, graph: LiveGraph, wanted: tuple[int, .
         # read)
         outputs = set(schedule.outputs)
         find_donors(schedule, [version for version in versions if version not in outputs])
-    return PlanWriter(device, slots, schedule, may).write()
+    return PlanWriter(device, epoch_slots, schedule, may).write()
 
 
 class PlanWriter:
     """Writer of a plan, which converts a schedule to steps over a table of buffers."""
 
-    def __init__(self, device: Device, slots: int, schedule: Schedule, may: Special) -> None:
+    def __init__(self, device: Device, epoch_slots: int, schedule: Schedule, may: SizeSpecialization) -> None:
         self.device = device
         self.may = may
         self.schedule = schedule
-        self.slots = slots
-        self.places = slots
-        self.place_of: dict[Expr, int] = {}
+        self.epoch_slots = epoch_slots
+        self.table_size = epoch_slots
+        self.slots_of: dict[Expr, int] = {}
         self.steps: list[Step] = []
-        self.partial_places: dict[int, int] = {}
+        self.partial_slots: dict[int, int] = {}
         self.scalars: dict[int, None] = {}
         self.values: dict[int, int] = {}
         self.moved: dict[int, None] = {}
@@ -165,114 +167,114 @@ class PlanWriter:
                     self._launch(function, lowered, group)
                 self._release_partials()
                 for taken in group.over.values():
-                    del self.place_of[taken]
+                    del self.slots_of[taken]
             for node in ending.get(position, ()):
                 # (an empty base that its only update replaced never got a slot)
-                if node not in outputs and node in self.place_of:
-                    self.steps.append(self.place_of[node])
-        listed = [(node, self.place(node)) for node in self.schedule.outputs]
-        kept = {place for _, place in listed}
+                if node not in outputs and node in self.slots_of:
+                    self.steps.append(self.slots_of[node])
+        listed = [(node, self.slot_of(node)) for node in self.schedule.outputs]
+        kept = {slot for _, slot in listed}
         steps = read_streams(self.steps, kept) if self.device.name == "cpu" else self.steps
-        steps, places = arrange_memory(steps, self.slots, self.places, kept)
+        steps, table_size = arrange_memory(steps, self.epoch_slots, self.table_size, kept)
         return Plan(
             steps,
-            places,
+            table_size,
             listed,
             self.schedule,
-            self.slots,
+            self.epoch_slots,
             [*self.scalars],
             self.counter,
             self.descriptors,
-            [(place, slot) for slot, place in self.values.items()],
+            [(slot, source) for source, slot in self.values.items()],
             [*self.moved],
         )
 
-    def place(self, node: Expr) -> int:
+    def slot_of(self, node: Expr) -> int:
         """Return the index of a materialized value in the table of buffers."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None
             return node.attrs[0]
-        found = self.place_of.get(node)
+        found = self.slots_of.get(node)
         if found is None:
             found = self._new(node.nbytes)
-            self.place_of[node] = found
+            self.slots_of[node] = found
         return found
 
     def _new(self, nbytes: int) -> int:
-        number = self.places
-        self.places += 1
+        number = self.table_size
+        self.table_size += 1
         self.steps.append((number, nbytes))
         return number
 
     def _memory(self, task: Task, group: Group) -> None:
         node, previous = task.node, task.previous
         if node in group.over:
-            self.place_of[node] = self.place(group.over[node])
+            self.slots_of[node] = self.slot_of(group.over[node])
             return
         if node in group.donors:
-            self._donate(node, "donate-or-new", *map(self.place, group.donors[node]))
+            self._donate(node, "donate-or-new", *map(self.slot_of, group.donors[node]))
             return
         if previous is None or previous.kind == "empty" or isinstance(group, BlockedSteps):
-            self.place(node)
+            self.slot_of(node)
             return
-        source = self.place(previous)
+        source = self.slot_of(previous)
         owned = previous.kind != "leaf"
         if node not in self.schedule.in_place:
             size = node.dtype.itemsize
             first, behind = (size * k for k in task.written_range())
-            self.steps.append(Donation(self.place(node), source, "fill", node.nbytes, (first, behind)))
+            self.steps.append(Donation(self.slot_of(node), source, "fill", node.nbytes, (first, behind)))
             return
         self._donate(node, "donate" if owned else "donate-if-unshared", source)
 
     def _donate(
         self, node: Expr, how: Literal["donate", "donate-if-unshared", "donate-or-new"], source: int, *others: int
     ) -> None:
-        place = self.place_of[node] = self.places
-        self.places += 1
-        self.steps.append(Donation(place, source, how, node.nbytes, others=others))
+        slot = self.slots_of[node] = self.table_size
+        self.table_size += 1
+        self.steps.append(Donation(slot, source, how, node.nbytes, others=others))
 
     def _call(self, node: Expr, values: Sequence[Expr], loop: NumpyLoop | None = None) -> None:
         operands = []
         for child in values:
-            window = is_window(child) and child not in self.place_of
-            operands.append((self.place(child.operands[0] if window else child), child, window))
-        self.steps.append(HostCall(node, self.place(node), operands, loop))
+            window = is_window(child) and child not in self.slots_of
+            operands.append((self.slot_of(child.operands[0] if window else child), child, window))
+        self.steps.append(HostCall(node, self.slot_of(node), operands, loop))
 
     def _launch(self, function: Any, lowered: Lowered, group: Group) -> None:
         for number, nbytes in lowered.partials:
-            if number not in self.partial_places:
-                self.partial_places[number] = self._new(nbytes)
-        slots: list[Any] = [0] * len(lowered.bindings)
+            if number not in self.partial_slots:
+                self.partial_slots[number] = self._new(nbytes)
+        arguments: list[Any] = [0] * len(lowered.bindings)
         patches, scalars = [], []
         for k, (kind, value, offset) in enumerate(lowered.bindings):
             match kind:
                 case "int":
-                    slots[k] = value
+                    arguments[k] = value
                 case "number":
-                    slots[k] = value if type(value) is Size else pack_scalar(value)
+                    arguments[k] = value if type(value) is Size else pack_scalar(value)
                 case "buffer":
-                    patches.append((k, self.place(value), offset))
+                    patches.append((k, self.slot_of(value), offset))
                 case "value":
                     if value.attrs[0] not in self.values:
-                        self.values[value.attrs[0]] = self.places
-                        self.places += 1
+                        self.values[value.attrs[0]] = self.table_size
+                        self.table_size += 1
                     scalars.append((k, self.values[value.attrs[0]]))
                 case "partial":
-                    patches.append((k, self.partial_places[value], 0))
+                    patches.append((k, self.partial_slots[value], 0))
                 case "counter":
                     if self.counter is None:
-                        self.counter = self.places
-                        self.places += 1
+                        self.counter = self.table_size
+                        self.table_size += 1
                     patches.append((k, self.counter, 0))
                 case "descriptors":
                     # kernels of a plan run one after another, and share the descriptors
                     if self.descriptors is None:
-                        self.descriptors = self.places, 0
-                        self.places += 1
-                    place, nbytes = self.descriptors
-                    self.descriptors = place, greatest(nbytes, value)
-                    patches.append((k, place, 0))
+                        self.descriptors = self.table_size, 0
+                        self.table_size += 1
+                    slot, nbytes = self.descriptors
+                    self.descriptors = slot, greatest(nbytes, value)
+                    patches.append((k, slot, 0))
                 case "scalar":
                     scalars.append((k, value))
                     self.scalars[value] = None
@@ -281,13 +283,13 @@ class PlanWriter:
         if all(lowered.parallel):
             nbytes, origin = lowered.bytes_read + lowered.bytes_written, group.placed[-1].task.node.location
             # (traced sizes are not ints: `plan_cache.py` packs their values)
-            arguments: Any = array("q", slots) if all(type(value) is int for value in slots) else slots
-            packed = (function, lowered.parallel, lowered.work, arguments, patches, scalars, nbytes, origin)
+            words: Any = array("q", arguments) if all(type(value) is int for value in arguments) else arguments
+            packed = (function, lowered.parallel, lowered.work, words, patches, scalars, nbytes, origin)
             exact = "exact" in lowered.kernel.attributes
             facts, text = partial(facts_of, group), partial(print_kernel, lowered.kernel)
             digest = lowered.digest or kernel_digest(self.device.target, lowered.kernel)
             self.steps.append(KernelLaunch(*packed, lowered.kernel.name, digest, exact, facts, text))
 
     def _release_partials(self) -> None:
-        self.steps.extend(self.partial_places.values())
-        self.partial_places.clear()
+        self.steps.extend(self.partial_slots.values())
+        self.partial_slots.clear()

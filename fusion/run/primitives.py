@@ -95,13 +95,13 @@ def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
     """Return an op's reference function, for programs that cannot be compiled. Its bits may differ from a kernel's."""
-    row = None if op == "cast" else find_op(op)
-    if row is not None and row.reference is None and not row.ufunc:
+    definition = None if op == "cast" else find_op(op)
+    if definition is not None and definition.reference is None and not definition.ufunc:
         raise NeedsKernelError
 
     def call(*operands: Any, out: Any = None) -> Any:
-        if row is not None:
-            found = (row.reference or getattr(np, row.ufunc))(*operands)
+        if definition is not None:
+            found = (definition.reference or getattr(np, definition.ufunc))(*operands)
         elif dtype.kind in "iu" and loop[0].kind == "f":
             limits = np.iinfo(dtype)
             number = np.nan_to_num(operands[0].astype(np.longdouble), nan=0, posinf=limits.max, neginf=limits.min)

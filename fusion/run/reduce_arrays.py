@@ -26,7 +26,7 @@ from weft.codegen import (
     is_bfloat16,
     widened,
 )
-from weft.fusion.graph.reduction_order import CHUNK, SHORT, Level, Tree, plain_tree
+from weft.fusion.graph.reduction_order import CHUNK, SHORT, LaneLoop, Tree, plain_tree
 from weft.fusion.run.expanded_ops import BY_NUMPY
 
 # Number of sums of packed rows after which a compiled loop pays.
@@ -183,7 +183,7 @@ def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
     return found
 
 
-def reduce_rows(row: np.ufunc, values: np.ndarray, level: Level) -> Any:
+def reduce_rows(row: np.ufunc, values: np.ndarray, level: LaneLoop) -> Any:
     """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
@@ -204,7 +204,7 @@ def _in_order(row: np.ufunc, values: np.ndarray) -> Any:
     return row.reduce(np.ascontiguousarray(values.T), axis=0)
 
 
-def _in_lanes(row: Any, values: Any, level: Level) -> Any:
+def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
     rows, *extents = values.shape
     before, extent = prod(extents[: level.lanes]), extents[level.lanes]
     inside = prod(extents[level.lanes + 1 :])

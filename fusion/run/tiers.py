@@ -162,7 +162,7 @@ def try_interpreting(
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
     begin = thread_time()  # (time that other programs of a busy machine take is not lost by interpretation)
-    alike = kind.key, tuple(kind.spelling.codes)  # (with all lengths)
+    alike = kind.key, tuple(kind.encoder.codes)  # (with all lengths)
     found = _programs.get(alike)
     if found is not None and found[0] is not None and _keeps_interpreting(found[1]):
         moved = found[0].moved(kind.nodes)
@@ -209,8 +209,8 @@ def _should_interpret(
     if asked is not None and asked.state == "crashed":
         _give_up(form, graph, CompileError("the process that compiled it ended unexpectedly"))
         return True
-    if asked is None or form.sizes != kind.spelling.values:
-        slots, form.sizes = len(epoch.slots), kind.spelling.values
+    if asked is None or form.sizes != kind.encoder.values:
+        slots, form.sizes = len(epoch.slots), kind.encoder.values
         form.patience = form.lost + PATIENCE * (form.price + START)
         form.request = request_plan(kind, graph, wanted, epoch.device, slots)
         return form.request is not None or (not form.due and form.lost + losing < form.price + _Rate.start)
@@ -224,7 +224,7 @@ def _limit(form: FormCost) -> float:
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
     """Return whether interpretation was tried for a graph, or for one of the same form and array lengths."""
-    return key in _programs or (kind.key, tuple(kind.spelling.codes)) in _programs
+    return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
 
 
 def reinterpret(key: object, epoch: Epoch, versions: list[Expr], settle: Any) -> bool:

@@ -52,19 +52,19 @@ class Verification:
             VerificationCounts.skipped += 1
             return
         VerificationCounts.compared += 1
-        self.found = {k: table[place] for k, place in enumerate(program.handed) if place >= 0}
+        self.found = {k: table[slot] for k, slot in enumerate(program.handed) if slot >= 0}
         if setting("dump"):
             self.inputs = _inputs(graph.versions, epoch)
 
     def compare(self, plan: Plan, table: list[Any]) -> None:
         """Compare the outputs of a plan with the interpreted results, and record the first output that differs."""
-        for k, place in enumerate(plan.handed):
+        for k, slot in enumerate(plan.handed):
             version = self.versions[k]
-            if place < 0 or k not in self.found or self.difference is not None:
+            if slot < 0 or k not in self.found or self.difference is not None:
                 continue
             wanted = _download(self.device, self.found[k], version)
             units = 0 if self.device.memory_on_host else GPU_UNITS
-            where = first_difference(_download(self.device, table[place], version), wanted, units)
+            where = first_difference(_download(self.device, table[slot], version), wanted, units)
             if where:
                 self.difference = k, where
 

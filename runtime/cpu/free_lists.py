@@ -150,8 +150,8 @@ class FreeLists:
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
         """
         words = array("q", [len(sizes)])
-        for place, size, nbytes in zip(requests.places, sizes, requests.sizes, strict=True):
-            words.extend((place, self._closed if size is None else self._free_list(size), id(nbytes)))
+        for slot, size, nbytes in zip(requests.slots, sizes, requests.sizes, strict=True):
+            words.extend((slot, self._closed if size is None else self._free_list(size), id(nbytes)))
         with self._lock:
             # (only once: other threads may already use the address)
             if requests.call is None:
@@ -182,9 +182,9 @@ def allocate_for_plan(device: Any, table: list[Any], requests: Requests, size_of
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """
-    for place, nbytes in zip(requests.places, requests.sizes, strict=True):
-        if table[place] is None:
-            table[place] = device.allocate(nbytes)
+    for slot, nbytes in zip(requests.slots, requests.sizes, strict=True):
+        if table[slot] is None:
+            table[slot] = device.allocate(nbytes)
     requests.runs += 1
     if requests.runs >= PATIENCE and requests.call is None:
         free_lists = device.memory.obtain_free_lists()

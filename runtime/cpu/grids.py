@@ -39,16 +39,16 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
     return parts, max(-(-blocks // (parts * CHUNKS)), least)
 
 
-def guarded(function: HostFunction, slots: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
+def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
     """Return an entry function that runs a kernel, and its argument slots. If possible, Ctrl-C interrupts the function.
 
-    For fused kernels, and if interrupts are not supported, return the kernel's own entry and `slots`.
+    For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """
     found = interrupts.guard()
     if found is None or function.schedule.threads:
-        return Entry(function.call, function.address), slots
+        return Entry(function.call, function.address), arguments
     workers().while_waiting(found.tick)
-    return Entry(found.call, found.address), [function.address, fault.address, *slots]
+    return Entry(found.call, found.address), [function.address, fault.address, *arguments]
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
@@ -120,11 +120,11 @@ class PreparedGrid:
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)
-        entry, slots = guarded(self._function, own, fault)
-        first = len(slots) - len(own)
+        entry, arguments = guarded(self._function, own, fault)
+        first = len(arguments) - len(own)
         numbers = [(k + first, k) for k in range(self._count)]
         # (releases the GIL: the kernel may run for long)
-        words = [1, len(slots), 1, *kernel_words(entry.address, blocks, chunk, parts, 0, slots, (), numbers)]
+        words = [1, len(arguments), 1, *kernel_words(entry.address, blocks, chunk, parts, 0, arguments, (), numbers)]
         self._parts = parts
         made = array("q", words)
         return made.buffer_info()[0], fault, made

@@ -121,10 +121,10 @@ class CpuDevice(SynchronousDevice):
         """Link and load object code, and return its kernel."""
         return load_object(code)
 
-    def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+    def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Run a kernel to its end."""
         threads = thread_count() if work >= 2 * elements_of(function) else 1
-        launch(function, *divide(function, parallel, work, threads), slots)
+        launch(function, *divide(function, parallel, work, threads), arguments)
 
     def prepare(self, launches: Sequence[Launch]) -> HostLaunches | None:
         """Prepare the kernels of a plan, so that one native call runs them all."""
@@ -136,7 +136,7 @@ class CpuDevice(SynchronousDevice):
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        slots: array[int],
+        arguments: array[int],
         stream: object = None,
     ) -> None:
         """Run an explicit kernel to its end, on all cores. The stream is ignored.
@@ -147,7 +147,7 @@ class CpuDevice(SynchronousDevice):
         if not blocks:
             return
         fault = FaultRecord()
-        entry, given = guarded(function, [*slots, *hidden_slots(grid, block, shared_bytes, fault)], fault)
+        entry, given = guarded(function, [*arguments, *hidden_slots(grid, block, shared_bytes, fault)], fault)
         packed = array("q", given)
         address = packed.buffer_info()[0]
         parts, chunk = divide_blocks(function, blocks, block, thread_count())

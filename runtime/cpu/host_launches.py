@@ -66,14 +66,14 @@ def launch(
     chunk: int,
     parts: int,
     alone: int,
-    slots: array[int],
+    arguments: array[int],
     begun: list[Any] | None = None,
 ) -> None:
     """Run a kernel on several threads, given the division of its work by `divide`.
 
     If `begun` is given, its last item is incremented immediately before the kernel starts.
     """
-    address = slots.buffer_info()[0]
+    address = arguments.buffer_info()[0]
     if parts > 1:
         workers().split(function, address, extent, parts, chunk, begun, alone)
         return
@@ -114,10 +114,10 @@ class HostLaunches:
         found: list[list[Launch]] = []
         room = 0
         for launch in self._launches:
-            if not found or len(launch.slots) > room:
+            if not found or len(launch.arguments) > room:
                 found.append([])
                 room = MOST_SLOTS
-            room -= len(launch.slots)
+            room -= len(launch.arguments)
             found[-1].append(launch)
         made = [array("q", _words(launches, threads)) for launches in found]
         behind = accumulate(map(len, found))
@@ -155,21 +155,21 @@ class HostLaunches:
 
     def _run_singly(self, table: list[Any]) -> None:
         for k in self._launches[table[-1] :]:
-            slots = k.slots[:]
-            for slot, place, offset in k.patches:
-                slots[slot] = table[place].address + offset
-            for slot, place in k.scalars:
-                slots[slot] = table[place]
+            arguments = k.arguments[:]
+            for argument, slot, offset in k.patches:
+                arguments[argument] = table[slot].address + offset
+            for argument, slot in k.scalars:
+                arguments[argument] = table[slot]
             threads = thread_count() if k.work >= 2 * elements_of(k.function) else 1
-            launch(k.function, *divide(k.function, k.parallel, k.work, threads), slots, table)
+            launch(k.function, *divide(k.function, k.parallel, k.work, threads), arguments, table)
 
 
 def _words(launches: list[Launch], threads: int) -> list[int]:
-    slots = sum(len(k.slots) for k in launches)
-    words = [len(launches), slots, int(sum(k.work for k in launches) >= LET_GO)]
+    arguments = sum(len(k.arguments) for k in launches)
+    words = [len(launches), arguments, int(sum(k.work for k in launches) >= LET_GO)]
     for k in launches:
         division = divide(k.function, k.parallel, k.work, threads)
-        words += launch_code.kernel_words(k.function.address, *division, k.slots, k.patches, k.scalars)
+        words += launch_code.kernel_words(k.function.address, *division, k.arguments, k.patches, k.scalars)
     return words
 
 

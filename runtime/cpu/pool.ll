@@ -107,8 +107,8 @@ entry:
   %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
   %start = getelementptr i8, ptr %pool, i64 ${START}
   %done = getelementptr i8, ptr %pool, i64 ${DONE}
-  %turns_at = getelementptr i8, ptr %pool, i64 ${TURNS}
-  %turns = load i64, ptr %turns_at, align 8
+  %spins_at = getelementptr i8, ptr %pool, i64 ${SPINS}
+  %spins = load i64, ptr %spins_at, align 8
   br label %idle
 idle:
   %seen = phi i64 [ 0, %entry ], [ %last, %leave ], [ %last, %tell ]
@@ -123,7 +123,7 @@ look:
 pause:
   ${SPIN}
   %counted = add i64 %count, 1
-  %more = icmp ult i64 %counted, %turns
+  %more = icmp ult i64 %counted, %spins
   br i1 %more, label %look, label %doze
 doze:
   call i32 @pthread_mutex_lock(ptr %mutex)
@@ -232,8 +232,8 @@ entry:
   %waiting = getelementptr i8, ptr %pool, i64 ${WAITING}
   %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
   %done = getelementptr i8, ptr %pool, i64 ${DONE}
-  %turns_at = getelementptr i8, ptr %pool, i64 ${TURNS}
-  %turns = load i64, ptr %turns_at, align 8
+  %spins_at = getelementptr i8, ptr %pool, i64 ${SPINS}
+  %spins = load i64, ptr %spins_at, align 8
   br label %look
 look:
   %count = phi i64 [ 0, %entry ], [ %counted, %pause ]
@@ -243,7 +243,7 @@ look:
 pause:
   ${SPIN}
   %counted = add i64 %count, 1
-  %again = icmp ult i64 %counted, %turns
+  %again = icmp ult i64 %counted, %spins
   br i1 %again, label %look, label %doze
 doze:
   store atomic i64 1, ptr %waiting seq_cst, align 8
@@ -305,15 +305,15 @@ define void @weft_pool_copy(ptr %slots, i64 %begin, i64 %end) {
   ret void
 }
 
-; Spins so many turns, whose time depends on the processor.
-define void @weft_pool_pause(i64 %turns) {
+; Spins so many iterations, whose time depends on the processor.
+define void @weft_pool_pause(i64 %spins) {
 entry:
   br label %turn
 turn:
   %count = phi i64 [ 0, %entry ], [ %counted, %turn ]
   ${SPIN}
   %counted = add i64 %count, 1
-  %more = icmp ult i64 %counted, %turns
+  %more = icmp ult i64 %counted, %spins
   br i1 %more, label %turn, label %over
 over:
   ret void

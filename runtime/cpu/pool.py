@@ -37,7 +37,7 @@ LOOKING = 100e-6
 # Nanoseconds after which a thread wakes the others for a job in short chunks: a shorter job ends sooner alone.
 ALONE = 50_000
 # Number of spin iterations that are timed, and maximum number of spin iterations.
-MEASURED, MOST_TURNS = 1000, 100_000
+MEASURED, MOST_SPINS = 1000, 100_000
 
 _RUN = ctypes.CFUNCTYPE(
     None,
@@ -224,12 +224,12 @@ def _fresh_memory() -> int:
     libc.pthread_mutex_init(ctypes.c_void_p(address + pool_code.MUTEX), None)
     for condition in (pool_code.START, pool_code.DONE):
         libc.pthread_cond_init(ctypes.c_void_p(address + condition), None)
-    ctypes.c_int64.from_address(address + pool_code.TURNS).value = _count_turns()
+    ctypes.c_int64.from_address(address + pool_code.SPINS).value = _count_spins()
     return address
 
 
 @cache
-def _count_turns() -> int:
+def _count_spins() -> int:
     """Return the number of iterations for which a worker spins before it sleeps.
 
     An iteration takes 5 to 50 ns, depending on the machine.
@@ -239,7 +239,7 @@ def _count_turns() -> int:
         begin = perf_counter()
         _code().pause(MEASURED)
         times.append(perf_counter() - begin)
-    return max(MEASURED, min(MOST_TURNS, round(LOOKING / min(times) * MEASURED)))
+    return max(MEASURED, min(MOST_SPINS, round(LOOKING / min(times) * MEASURED)))
 
 
 def _make_immortal(what: object) -> None:

@@ -23,7 +23,7 @@ RUN, THREAD, COPY, PAUSE = "weft_pool_run", "weft_pool_thread", "weft_pool_copy"
 # (the number of the open job or 0; the number of workers in it; of sleeping workers; whether a thread waits for the
 # workers)
 OPEN, INSIDE, SLEEPERS, WAITING = 0, 64, 128, 136
-TURNS = 152  # number of spin iterations before a thread sleeps
+SPINS = 152  # number of spin iterations before a thread sleeps
 WAKE = 160  # nanoseconds after which the thread that started the job wakes the sleeping workers, or 0
 TICK = 144  # address of the function that a thread calls periodically while it waits for workers, or 0
 JOB = 192  # entry, slots, extent, chunk, parts; the number of the last job
@@ -66,7 +66,7 @@ def text() -> str:
         INSIDE=INSIDE,
         SLEEPERS=SLEEPERS,
         WAITING=WAITING,
-        TURNS=TURNS,
+        SPINS=SPINS,
         TICK=TICK,
         JOB=JOB,
         MUTEX=MUTEX,

@@ -51,13 +51,13 @@ class SimtDevice(CpuDevice):
     def prepare(self, launches: Sequence[Launch]) -> None:
         """Return None, so that kernels are launched one by one and can be checked."""
 
-    def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+    def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Run a kernel to its end, with one block for every `per_block` items of its launch domain."""
         blocks = function.schedule.blocks(parallel, work)
         grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)
         if not function.trace:
-            self.launch_grid(function, grid, block, 0, slots)
+            self.launch_grid(function, grid, block, 0, arguments)
             return
         with Registered.launch_checker(function) as reader, tracing(function.trace, reader):
-            self.launch_grid(function, grid, block, 0, slots)
+            self.launch_grid(function, grid, block, 0, arguments)

@@ -190,11 +190,11 @@ class CudaDevice(GpuServices):
         """Load a kernel. nvJitLink assembles the PTX if it is installed, otherwise the driver does."""
         return self._modules.load(code, self.architecture)
 
-    def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, slots: array[int]) -> None:
+    def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Launch a kernel with one block for every `per_block` items of its launch domain."""
         blocks = function.schedule.blocks(parallel, work)
         if blocks:
-            self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, slots)
+            self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, arguments)
 
     def launch_grid(
         self,
@@ -202,11 +202,11 @@ class CudaDevice(GpuServices):
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         shared_bytes: int,
-        slots: array[int],
+        arguments: array[int],
         stream: CudaStream | None = None,
     ) -> None:
         """Launch an explicit kernel in a stream. The default is the stream of the calling thread."""
-        items = slots.tolist()
+        items = arguments.tolist()
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:

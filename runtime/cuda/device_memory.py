@@ -101,7 +101,7 @@ class FreeList:
         return found
 
 
-class CrossedList:
+class MultiStreamList:
     """A list of free blocks that several streams have used, with the last use by each stream."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class CrossedList:
 
     def put(self, address: int, size: int, users: Iterable[CudaStream]) -> None:
         """Add a free block that the streams `users` have used."""
-        self._blocks.setdefault(size, []).append((address, {user.number: user.turn for user in users}))
+        self._blocks.setdefault(size, []).append((address, {user.number: user.last_work for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
         """Remove and return a block of `size` bytes that `stream` may use, or return None if the list has no such
@@ -119,7 +119,7 @@ class CrossedList:
         """
         found = self._blocks.get(size, [])
         for k, (address, users) in enumerate(found):
-            if all(stream.waits_for(number, turn) for number, turn in users.items()):
+            if all(stream.waits_for(number, last_work) for number, last_work in users.items()):
                 del found[k]
                 return address, size
         return None
@@ -161,7 +161,7 @@ class PoolBlock(Buffer):
         self._owner = None
 
     @property
-    def crossed(self) -> bool:
+    def is_multi_stream(self) -> bool:
         """Return whether a third stream has used the block, besides its home stream and the device's own stream.
 
         Every stream waits for the device's own stream.
@@ -206,7 +206,7 @@ class MemoryPool(Counted):
         self.own = order.own
         # the streams' lock, since blocks are deleted wherever garbage is collected
         self._lock = order.lock
-        self._crossed = CrossedList()
+        self._multi_stream = MultiStreamList()
         self.limit: int | None = None
         self.free_lists: FreeLists | None = None
         # address -> position in the device's own stream at which a large block was returned
@@ -309,7 +309,7 @@ class MemoryPool(Counted):
             if stream.is_main or self.kept > self.most_kept:
                 self._order.join()
                 stream.follow(self._order.own)
-            found = self._crossed.take(size, stream)
+            found = self._multi_stream.take(size, stream)
         if found is not None:
             self.counts[KEPT] -= found[1]
         return found
@@ -348,9 +348,9 @@ class MemoryPool(Counted):
         if self._driver.silent:
             return  # the memory is freed with the process
         with self._lock:
-            if (block.readers or block.writer is not block.home) and block.crossed:
+            if (block.readers or block.writer is not block.home) and block.is_multi_stream:
                 # freeing it now would be too early: other streams may still use it
-                self._crossed.put(block.address, block.size, block.users)
+                self._multi_stream.put(block.address, block.size, block.users)
                 self.counts[KEPT] += block.size
             else:
                 self._take_back(block.address, block.size, block.home)
@@ -399,7 +399,7 @@ class MemoryPool(Counted):
             given = 0
             if not self._driver.lost:
                 self._order.join()
-            lists = [self._crossed, *(stream.free for stream in self._order.all if stream.free is not None)]
+            lists = [self._multi_stream, *(stream.free for stream in self._order.all if stream.free is not None)]
             for free in lists:
                 for address, size in free.drain():
                     self._free(address, self._order.own)  # which follows all of them

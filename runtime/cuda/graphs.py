@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Sequence
 
 from weft.runtime.cuda.driver import Driver
-from weft.runtime.cuda.records import LaunchRecord, Start
+from weft.runtime.cuda.records import LaunchRecord, RecordedLaunch
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError
 from weft.runtime.settings import setting
 
@@ -65,7 +65,7 @@ class CudaGraph:
             self._driver.quietly("cuGraphDestroy", self._graph)
 
 
-def is_faster(starts: Sequence[Start]) -> bool:
+def is_faster(starts: Sequence[RecordedLaunch]) -> bool:
     """Return whether a CUDA graph of the launches `starts` is faster than single launches."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph would copy arguments that are passed by value in each run, even if they have not changed)
@@ -73,7 +73,7 @@ def is_faster(starts: Sequence[Start]) -> bool:
     return len(starts) >= LEAST and small and plain
 
 
-def make_graph_if_due(driver: Driver, record: LaunchRecord, starts: Sequence[Start]) -> bool:
+def make_graph_if_due(driver: Driver, record: LaunchRecord, starts: Sequence[RecordedLaunch]) -> bool:
     """Create a CUDA graph for a launch record that has run often enough.
 
     Return whether to call this function again after the next run.

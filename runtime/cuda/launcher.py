@@ -17,7 +17,7 @@ from typing import Any
 from weft.runtime.cuda import graphs
 from weft.runtime.cuda.cuda_launch_code import native_launcher
 from weft.runtime.cuda.driver import STICKY, Driver
-from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, LaunchRecord, Start, Triple
+from weft.runtime.cuda.records import ENTERING, FAILED, REPLAYING, LaunchRecord, RecordedLaunch, Triple
 from weft.runtime.cuda.streams import CudaStream, StreamOrder
 from weft.runtime.failures import try_compiling
 from weft.runtime.launches import Launch
@@ -38,7 +38,7 @@ class CudaLaunches:
 
     __slots__ = ("_asks", "_last", "_launcher", "_spare", "starts")
 
-    def __init__(self, launcher: CudaLauncher, starts: Sequence[Start]) -> None:
+    def __init__(self, launcher: CudaLauncher, starts: Sequence[RecordedLaunch]) -> None:
         self._launcher = launcher
         self.starts = starts
         # records that are not running: two threads may run the launches at the same time
@@ -113,7 +113,9 @@ class CudaLauncher:
         for k in launches:
             schedule = k.function.schedule
             grid, block = (schedule.blocks(k.parallel, k.work), 1, 1), (schedule.threads, 1, 1)
-            starts.append(Start(k.function, grid, block, 0, k.slots, k.patches, k.scalars, k.nbytes, k.origin))
+            starts.append(
+                RecordedLaunch(k.function, grid, block, 0, k.arguments, k.patches, k.scalars, k.nbytes, k.origin)
+            )
         return CudaLaunches(self, starts)
 
     def prepare_grid(self, function: Any, grid: Triple, block: Triple, shared_bytes: int, count: int) -> CudaLaunches:
@@ -129,22 +131,22 @@ class CudaLauncher:
             numbers = [(k, k) for k in range(count)]
             # (a proxy: the function owns its prepared launches, not the other way round)
             own = weakref.proxy(function)
-            start = Start(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
+            start = RecordedLaunch(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
             found = function.prepared[grid, block, shared_bytes] = CudaLaunches(self, [start])
         return found
 
-    def by_table(self, starts: Sequence[Start], table: list[Any], stream: CudaStream | None) -> None:
+    def by_table(self, starts: Sequence[RecordedLaunch], table: list[Any], stream: CudaStream | None) -> None:
         """Launch kernels one by one with driver functions from the bindings, without native code."""
         for start in starts:
-            slots = start.slots[:]
-            for slot, place, offset in start.patches:
-                slots[slot] = table[place].address + offset
-            for slot, place in start.numbers:
-                slots[slot] = table[place]
-            base = slots.buffer_info()[0]
-            pointers = (ctypes.c_void_p * max(len(slots), 1))(*(base + 8 * k for k in range(len(slots))))
-            for slot in start.function.by_value:
-                pointers[slot] = slots[slot]
+            arguments = start.arguments[:]
+            for argument, slot, offset in start.patches:
+                arguments[argument] = table[slot].address + offset
+            for argument, slot in start.numbers:
+                arguments[argument] = table[slot]
+            base = arguments.buffer_info()[0]
+            pointers = (ctypes.c_void_p * max(len(arguments), 1))(*(base + 8 * k for k in range(len(arguments))))
+            for argument in start.function.by_value:
+                pointers[argument] = arguments[argument]
             self.driver.doing = start.doing()
             with self.order.lock:
                 queue = self.order.enter(stream)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from weft.runtime.allocation_report import show_place
+from weft.runtime.allocation_report import show_location
 
 # Words of a record: numbers of launches, of addresses, of scalars and of changes; addresses of the indices, of the
 # values, of the launches and of the changes; the executable graph, or 0; the call that failed.
@@ -30,19 +30,19 @@ ENTERING, REPLAYING = -1, -2
 Triple = tuple[int, int, int]
 
 
-class Doing(NamedTuple):
+class LaunchedKernel(NamedTuple):
     """The name and source location of a launched kernel, for messages."""
 
     name: str
     origin: Any
 
     def __str__(self) -> str:
-        place = show_place(self.origin)
-        return f"{self.name} ({place})" if place else self.name
+        slot = show_location(self.origin)
+        return f"{self.name} ({slot})" if slot else self.name
 
 
 @dataclass(slots=True)
-class Start:
+class RecordedLaunch:
     """One kernel launch of a launch record.
 
     Attributes
@@ -54,10 +54,10 @@ class Start:
         Bytes of dynamic shared memory per block.
     slots : array of int64
         The arguments.
-    patches : list of (slot, place, byte offset)
-        Arguments that are the address of the buffer at index `place` of the table, plus an offset.
-    numbers : list of (slot, place)
-        Arguments that are the integer at index `place` of the table.
+    patches : list of (argument, slot, byte offset)
+        Arguments that are the address of the buffer at index `slot` of the table, plus an offset.
+    numbers : list of (argument, slot)
+        Arguments that are the integer at index `slot` of the table.
     nbytes : int
         Bytes that the kernel moves, or 0 if unknown.
     origin : (code, int) or None
@@ -68,15 +68,15 @@ class Start:
     grid: Triple
     block: Triple
     shared_bytes: int
-    slots: array[int]
+    arguments: array[int]
     patches: Sequence[tuple[int, int, int]] = ()
     numbers: Sequence[tuple[int, int]] = ()
     nbytes: int = 0
     origin: Any = None
 
-    def doing(self) -> Doing:
+    def doing(self) -> LaunchedKernel:
         """Return the kernel's name and source location, for messages."""
-        return Doing(self.function.name, self.origin or self.function.origin)
+        return LaunchedKernel(self.function.name, self.origin or self.function.origin)
 
 
 class LaunchRecord:
@@ -95,46 +95,46 @@ class LaunchRecord:
 
     __slots__ = ("_first", "address", "graph", "runs", "words")
 
-    def __init__(self, starts: Sequence[Start]) -> None:
+    def __init__(self, starts: Sequence[RecordedLaunch]) -> None:
         self.runs = 0
         self.graph: Any = None
-        places = list(dict.fromkeys(place for s in starts for _, place, _ in s.patches))
-        numbers = list(dict.fromkeys(place for s in starts for _, place in s.numbers))
-        value_of = {("address", place): k for k, place in enumerate(places)}
-        value_of |= {("number", place): len(places) + k for k, place in enumerate(numbers)}
+        slots = list(dict.fromkeys(slot for s in starts for _, slot, _ in s.patches))
+        numbers = list(dict.fromkeys(slot for s in starts for _, slot in s.numbers))
+        value_of = {("address", slot): k for k, slot in enumerate(slots)}
+        value_of |= {("number", slot): len(slots) + k for k, slot in enumerate(numbers)}
         values = HEAD + len(value_of)
         self._first = values + len(value_of)
         changes = self._first + LAUNCH * len(starts)
         count = sum(len(s.patches) + len(s.numbers) for s in starts)
-        slots = changes + PATCH * count
-        attribute = slots + sum(2 * len(s.slots) for s in starts)
+        arguments = changes + PATCH * count
+        attribute = arguments + sum(2 * len(s.arguments) for s in starts)
         self.words = words = array("q", bytes(8 * (attribute + len(COOPERATIVE))))
         base = self.address = words.buffer_info()[0]
         words[:HEAD] = array(
             "q",
-            [len(starts), len(places), len(numbers), count]
+            [len(starts), len(slots), len(numbers), count]
             + [base + 8 * where for where in (HEAD, values, self._first, changes)]
             + [0, 0],
         )
-        words[HEAD:values] = array("q", [*places, *numbers])
+        words[HEAD:values] = array("q", [*slots, *numbers])
         words[attribute:] = array("q", COOPERATIVE)
         for k, start in enumerate(starts):
-            size = len(start.slots)
-            pointers, slots = slots, slots + size
-            words[pointers:slots] = array("q", [base + 8 * (slots + j) for j in range(size)])
-            words[slots : slots + size] = start.slots
+            size = len(start.arguments)
+            pointers, arguments = arguments, arguments + size
+            words[pointers:arguments] = array("q", [base + 8 * (arguments + j) for j in range(size)])
+            words[arguments : arguments + size] = start.arguments
             self._write(k, start, base + 8 * pointers, base + 8 * attribute)
             mark = base + 8 * (self._first + LAUNCH * k + CHANGED)
-            found = [(value_of["address", place], offset, slot) for slot, place, offset in start.patches]
-            found += [(value_of["number", place], 0, slot) for slot, place in start.numbers]
-            for value, offset, slot in found:
+            found = [(value_of["address", slot], offset, argument) for argument, slot, offset in start.patches]
+            found += [(value_of["number", slot], 0, argument) for argument, slot in start.numbers]
+            for value, offset, argument in found:
                 # (for a parameter that is passed by value, the driver copies from the address in the list of arguments)
-                at = pointers if slot in start.function.by_value else slots
-                words[changes : changes + PATCH] = array("q", [8 * value, offset, base + 8 * (at + slot), mark])
+                at = pointers if argument in start.function.by_value else arguments
+                words[changes : changes + PATCH] = array("q", [8 * value, offset, base + 8 * (at + argument), mark])
                 changes += PATCH
-            slots += size
+            arguments += size
 
-    def _write(self, k: int, start: Start, arguments: int, attribute: int) -> None:
+    def _write(self, k: int, start: RecordedLaunch, arguments: int, attribute: int) -> None:
         """Write the words of launch number `k`."""
         words, at = self.words, self._first + LAUNCH * k
         halves = (*start.grid, *start.block, start.shared_bytes, 0)

@@ -53,7 +53,7 @@ def copy_on_host(to: int, source: int, nbytes: int) -> None:
         move.result()
 
 
-class Piece:
+class PinnedBlock:
     """A block of pinned memory, and an event that marks the end of its last use."""
 
     def __init__(self, driver: Driver, nbytes: int) -> None:
@@ -72,18 +72,18 @@ class Staging:
     def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self._driver = driver
         self._order = order
-        self._pieces: list[Piece] | None = None
+        self._pieces: list[PinnedBlock] | None = None
         self._next = 0
         self._lock = threading.Lock()  # protects the pieces
 
-    def _turn(self) -> Piece | None:
+    def _next_piece(self) -> PinnedBlock | None:
         """Return the next block of pinned memory, after waiting for the end of its last use.
 
         Return None if there is no pinned memory.
         """
         if self._pieces is None:
             try:
-                self._pieces = [Piece(self._driver, PIECE) for _ in range(PIECES)]
+                self._pieces = [PinnedBlock(self._driver, PIECE) for _ in range(PIECES)]
             except (CudaError, OutOfMemoryError):
                 self._pieces = []
         if not self._pieces:
@@ -99,7 +99,7 @@ class Staging:
         with self._lock:
             for offset in range(0, size, PIECE):
                 length = min(PIECE, size - offset)
-                piece = self._turn()
+                piece = self._next_piece()
                 if piece is None:
                     # the driver may still read pageable memory after its call returns, so this waits
                     self._move("cuMemcpyHtoDAsync", address, start, size, stream)
@@ -112,12 +112,12 @@ class Staging:
     def download(self, address: int, values: np.ndarray, stream: CudaStream) -> None:
         """Copy from the device to a contiguous host array."""
         start, size = values.ctypes.data, values.nbytes
-        moving: list[tuple[Piece, int]] = []  # pieces in transfer, oldest first
+        moving: list[tuple[PinnedBlock, int]] = []  # pieces in transfer, oldest first
         with self._lock:
             for offset in range(0, size, PIECE):
                 if len(moving) == PIECES:
                     self._arrive(*moving.pop(0), start, size)
-                piece = self._turn()
+                piece = self._next_piece()
                 if piece is None:
                     self._move("cuMemcpyDtoHAsync", start, address, size, stream)
                     stream.synchronize()
@@ -132,7 +132,7 @@ class Staging:
         with self._order.lock:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
-    def _arrive(self, piece: Piece, offset: int, start: int, size: int) -> None:
+    def _arrive(self, piece: PinnedBlock, offset: int, start: int, size: int) -> None:
         """Wait until a block of pinned memory is filled, then copy its contents to their destination in host memory."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

@@ -92,7 +92,7 @@ class CudaStream:
     ----------
     queue
         The driver's handle.
-    turn : int
+    last_work : int
         The number of the stream's latest work. All streams of a device share one counter.
     free : FreeList or None
         The free blocks that no other stream has used since, if the device has a pool.
@@ -105,7 +105,7 @@ class CudaStream:
         self._owner = owner
         self.queue = queue
         self.handle = handle
-        self.turn = 0
+        self.last_work = 0
         self.free: Any = None
         # number of a stream -> the latest work of that stream for which this stream has waited
         self._seen: dict[int, int] = {}
@@ -145,15 +145,15 @@ class CudaStream:
 
     def follow(self, other: CudaStream) -> None:
         """Make later work in this stream wait for all current work of `other`."""
-        if other is not self and not self.waits_for(other.number, other.turn):
+        if other is not self and not self.waits_for(other.number, other.last_work):
             self.wait(other.mark())
-            self._seen[other.number] = other.turn
-            for number, turn in other._seen.items():  # the work for which the other stream has waited
-                self._seen[number] = max(turn, self._seen.get(number, 0))
+            self._seen[other.number] = other.last_work
+            for number, last_work in other._seen.items():  # the work for which the other stream has waited
+                self._seen[number] = max(last_work, self._seen.get(number, 0))
 
-    def waits_for(self, number: int, turn: int) -> bool:
-        """Return whether later work in this stream waits for work number `turn` of the stream `number`."""
-        return number == self.number or self._seen.get(number, 0) >= turn
+    def waits_for(self, number: int, last_work: int) -> bool:
+        """Return whether later work in this stream waits for work number `last_work` of the stream `number`."""
+        return number == self.number or self._seen.get(number, 0) >= last_work
 
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function` in a driver thread after the work submitted so far has ended."""
@@ -183,7 +183,7 @@ class CudaStream:
             self._order.driver.quietly("cuStreamDestroy", self.queue)
 
 
-class Entered(threading.local):
+class StreamStack(threading.local):
     """The stack of streams that a thread has entered. The innermost stream is the last."""
 
     def __init__(self) -> None:
@@ -211,11 +211,11 @@ class StreamOrder:
         self._count = itertools.count(1)
         self._open: dict[CudaStream, None] = {}
         self.lock = threading.RLock()
-        self._entered = Entered()
+        self._entered = StreamStack()
         self.all: WeakSet[CudaStream] = WeakSet()
         self.inherit: Callable[[Any], None] = lambda free: None
         self.own = CudaStream(self, main, 0, owned=False)
-        self.own.turn = next(self._count)
+        self.own.last_work = next(self._count)
         self._beside: CudaStream | None = None
 
     def create(self, handle: int | None, owner: object = None) -> CudaStream:
@@ -249,7 +249,7 @@ class StreamOrder:
         """
         with self.lock:
             self.own.follow(self.beside)
-            self.own.turn = next(self._count)
+            self.own.last_work = next(self._count)
 
     # -- the calling thread's stream ----------------------------------------------------------
 
@@ -279,7 +279,7 @@ class StreamOrder:
         if stream is self.own:
             if self._open:
                 self.join()
-            stream.turn = next(self._count)
+            stream.last_work = next(self._count)
             return self.main
         if stream._order is not self:
             raise DeviceMismatchError(
@@ -290,7 +290,7 @@ class StreamOrder:
             if stream is not self._beside:
                 stream.follow(self.own)
                 self._open[stream] = None
-            stream.turn = next(self._count)
+            stream.last_work = next(self._count)
         return stream.queue
 
     def join(self) -> None:
@@ -304,7 +304,7 @@ class StreamOrder:
                     stream = next(iter(self._open))
                     self.own.follow(stream)
                     del self._open[stream]
-                    self.own.turn = next(self._count)
+                    self.own.last_work = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
         """Before `stream` uses a block, make the stream wait for other streams' work on the block.

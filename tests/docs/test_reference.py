@@ -26,7 +26,7 @@ def test_every_public_name_has_an_entry() -> None:
     aliases = {
         name.name
         for name in public_names()
-        if isinstance(name.target, UFunc) and name.name != f"weft.{name.target.row.name}"
+        if isinstance(name.target, UFunc) and name.name != f"weft.{name.target.definition.name}"
     }
     constants = {"weft.cuda.gpus", "weft.cuda.runtime"}
     assert {name.name for name in public_names()} - aliases - constants <= described

@@ -30,7 +30,9 @@ from weft.runtime import override
 IMMEDIATE = 16384
 
 
-NAMES = [row.name for row in OPS.values() if not row.name.startswith("_") and row.name != "power"]
+NAMES = [
+    definition.name for definition in OPS.values() if not definition.name.startswith("_") and definition.name != "power"
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,10 +15,10 @@ def test_a_new_row_computes_fuses_and_reaches_every_target() -> None:
     def expand(b: object, x: object) -> object:
         return b.op("add", b.op("multiply", x, x), x)  # type: ignore[attr-defined]
 
-    row = OpDef("dummy_op", 1, "x*x + x.", loops=("f->f", "d->d"), reference=lambda x: x * x + x, expand=expand)
-    table.add_op(row)
+    definition = OpDef("dummy_op", 1, "x*x + x.", loops=("f->f", "d->d"), reference=lambda x: x * x + x, expand=expand)
+    table.add_op(definition)
     try:
-        dummy = UFunc(row)
+        dummy = UFunc(definition)
         values = np.linspace(-2, 2, 41)
         found = wf.sqrt(dummy(wf.asarray(values)) + 1)
         assert len(wf.compile(found)) == 1

@@ -20,9 +20,11 @@ FLOATS = [0.0, -0.0, 1.0, -2.5, 0.1, 3.0, 1e300, -1e-310, 2.0**53, np.inf, -np.i
 INTEGERS = [0, 1, -1, 2, -7, 63, 64, 2**53 + 1, 2**63 - 1, -(2**63)]
 BOOLS = [False, True]
 ROWS = [
-    row.name
-    for row in OPS.values()
-    if row.arity <= 2 and not row.name.startswith("_") and row.name not in ("real", "imag", "conjugate", "power")
+    definition.name
+    for definition in OPS.values()
+    if definition.arity <= 2
+    and not definition.name.startswith("_")
+    and definition.name not in ("real", "imag", "conjugate", "power")
 ]
 
 

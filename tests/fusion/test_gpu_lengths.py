@@ -97,7 +97,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
     def keep(plan: Plan, epoch: Any, settle: Any) -> None:
         plans.append(plan)
-        table = epoch.slots[: plan.slots] + [None] * (plan.places - plan.slots)
+        table = epoch.slots[: plan.slots] + [None] * (plan.table_size - plan.slots)
         for node, place in plan.outputs:
             table[place] = epoch.device.allocate(node.nbytes)
         settle(plan, table)

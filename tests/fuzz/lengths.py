@@ -154,7 +154,7 @@ def compare(found: Plan, made: Plan) -> str:
     """
     if found.slots != made.slots:
         return ""  # slots have other numbers
-    if (found.places, found.outputs, found.scalars) != (made.places, made.outputs, made.scalars):
+    if (found.table_size, found.outputs, found.scalars) != (made.table_size, made.outputs, made.scalars):
         return "other results"
     if len(found.steps) != len(made.steps):
         return f"{len(found.steps)} steps instead of {len(made.steps)}"

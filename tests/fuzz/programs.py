@@ -30,11 +30,11 @@ if _HALVES:
     import ml_dtypes  # noqa: F401  # NumPy knows the name from then on
 DTYPES = ("float64", "float32", "int64", "int32", "uint8", "int16", "bool", "float16", "complex128", "uint64", *_HALVES)
 EXACT = tuple(
-    row.name
-    for row in OPS.values()
-    if row.ulp == 0
-    and not row.name.startswith("_")
-    and row.name
+    definition.name
+    for definition in OPS.values()
+    if definition.ulp == 0
+    and not definition.name.startswith("_")
+    and definition.name
     not in (
         "spacing",
         "nextafter",
@@ -140,21 +140,25 @@ class Generator:
         choice = self.random.randrange(16)
         number = self.random.choice(["2", "3.5", "-1", "0.25", "7", "True", "0"])
         if choice < 4:
-            row = OPS[self.random.choice(EXACT)]
-            operands = [a, self.random.choice([b, number]), self.pick()][: row.arity]
+            definition = OPS[self.random.choice(EXACT)]
+            operands = [a, self.random.choice([b, number]), self.pick()][: definition.arity]
             # the magnitude of a complex number is not exact
-            inexact = row.name in ("absolute", "sign") and dtype_kind(self.values[a].dtype) == "c"
-            return f"xp.{row.name}({', '.join(operands)})", inexact
+            inexact = definition.name in ("absolute", "sign") and dtype_kind(self.values[a].dtype) == "c"
+            return f"xp.{definition.name}({', '.join(operands)})", inexact
         if choice == 4:
             operator = self.random.choice(["+", "-", "*", "/", "//", "%", "<", "==", "&", "|"])
             return f"{a} {operator} {self.random.choice([b, number])}", False
         if choice == 5:
-            row = OPS[self.random.choice(INEXACT)]
-            if row.name == "sinc" and self.values[a].dtype.itemsize == 2 and dtype_kind(self.values[a].dtype) == "f":
-                row = OPS["exp"]  # NumPy rounds pi * x to 16 bits, so the sinc of integers is up to 5e-4
-            if row.name == "power" and "bfloat16" in (self.values[a].dtype.name, self.values[b].dtype.name):
-                row = OPS["hypot"]  # NaN ** 0 is NaN in ml_dtypes
-            return f"xp.{row.name}({', '.join([a, b, self.pick()][: row.arity])})", True
+            definition = OPS[self.random.choice(INEXACT)]
+            if (
+                definition.name == "sinc"
+                and self.values[a].dtype.itemsize == 2
+                and dtype_kind(self.values[a].dtype) == "f"
+            ):
+                definition = OPS["exp"]  # NumPy rounds pi * x to 16 bits, so the sinc of integers is up to 5e-4
+            if definition.name == "power" and "bfloat16" in (self.values[a].dtype.name, self.values[b].dtype.name):
+                definition = OPS["hypot"]  # NaN ** 0 is NaN in ml_dtypes
+            return f"xp.{definition.name}({', '.join([a, b, self.pick()][: definition.arity])})", True
         if choice == 6:
             axis = self.random.choice(["None", *map(str, range(-len(shape), len(shape)))])
             name = self.random.choice(REDUCTIONS)

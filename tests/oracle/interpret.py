@@ -187,8 +187,8 @@ def _loop(operation: Operation, operands: list[Any], frame: Frame) -> Thread:
 
 
 def _row(operation: Operation, operands: list[Any]) -> Any:
-    row = find_op(operation.opcode)
-    function = getattr(np, row.ufunc) if row.ufunc else row.reference
+    definition = find_op(operation.opcode)
+    function = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert function is not None
     result = operation.results[0].type
     assert isinstance(result, np.dtype)

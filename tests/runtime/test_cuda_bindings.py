@@ -28,7 +28,7 @@ from weft.runtime.cuda.records import (
     PARAMETERS,
     STREAM,
     LaunchRecord,
-    Start,
+    RecordedLaunch,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,7 +63,7 @@ def words_of(structure: Any, count: int) -> list[int]:
 
 def test_records_have_the_layout_of_the_drivers_structures() -> None:
     function = SimpleNamespace(handle=77, name="k", cooperative=True, origin=None)
-    record = LaunchRecord([Start(function, (5, 6, 7), (8, 9, 10), 11, array("q", [1, 2]))])
+    record = LaunchRecord([RecordedLaunch(function, (5, 6, 7), (8, 9, 10), 11, array("q", [1, 2]))])
     size = {
         "gridDimX": 5,
         "gridDimY": 6,

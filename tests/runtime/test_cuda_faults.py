@@ -21,7 +21,7 @@ from tests.stand_in import StandIn, make_device
 from weft.runtime import CompileError, CudaError, DeviceLostError, ObjectCode, OutOfMemoryError
 from weft.runtime.cuda.driver import STICKY
 from weft.runtime.cuda.launcher import CudaLaunches
-from weft.runtime.cuda.records import Start
+from weft.runtime.cuda.records import RecordedLaunch
 
 ENTRY = b".visible .entry fused(.param .u64 a, .param .u64 b)\n{\nret;\n}\n"
 CODE = ObjectCode("ptx", "fused", PTX[: PTX.index(b".visible")] + ENTRY, "sm_90", ("pointer",) * 2)
@@ -73,7 +73,7 @@ def use(device: Any) -> None:
     function = device.load(CODE)
     device.launch(function, (1000,), 1000, array("q", [one.address, other.address]))
     assert np.array_equal(device.download(other, values.dtype, values.shape), values)
-    start = Start(function, (1, 1, 1), (32, 1, 1), 0, array("q", [0, 0]), [(0, 0, 0), (1, 1, 0)])
+    start = RecordedLaunch(function, (1, 1, 1), (32, 1, 1), 0, array("q", [0, 0]), [(0, 0, 0), (1, 1, 0)])
     prepared = CudaLaunches(device._launcher, [start] * 4)
     for k in range(6):
         prepared.run([one, other] if k % 2 else [other, one])

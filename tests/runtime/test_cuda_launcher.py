@@ -18,7 +18,7 @@ from weft.runtime.cuda import launcher as launcher_module
 from weft.runtime.cuda.cuda_device import CudaDevice
 from weft.runtime.cuda.graphs import LEAST, MOST_BYTES
 from weft.runtime.cuda.launcher import CudaLaunches
-from weft.runtime.cuda.records import Start
+from weft.runtime.cuda.records import RecordedLaunch
 
 PTX = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry fused(.param .u64 a, .param .u64 b, .param .u64 c)\n{\nret;\n}\n"
 CODE = ObjectCode("ptx", "fused", PTX, "sm_90", ("pointer",) * 3, (), {"block": 256, "per_block": 1024})
@@ -45,11 +45,13 @@ def device(driver: RunningStandIn) -> CudaDevice:
     return make_device(driver)  # type: ignore[no-any-return]
 
 
-def starts(device: CudaDevice, count: int, **more: Any) -> list[Start]:
+def starts(device: CudaDevice, count: int, **more: Any) -> list[RecordedLaunch]:
     """Return launches with three arguments each: an address from the table, a constant, and a scalar from the table."""
     function = device.load(CODE)
     return [
-        Start(function, (5 + k, 6, 7), (32, 2, 1), 128, array("q", [0, 70 + k, 0]), [(0, 0, 8 * k)], [(2, 1)], **more)
+        RecordedLaunch(
+            function, (5 + k, 6, 7), (32, 2, 1), 128, array("q", [0, 70 + k, 0]), [(0, 0, 8 * k)], [(2, 1)], **more
+        )
         for k in range(count)
     ]
 
@@ -234,7 +236,10 @@ def test_a_plan_that_comes_back_becomes_a_graph(device: CudaDevice, driver: Runn
 
 def test_a_graph_gets_new_arguments_where_they_changed(device: CudaDevice, driver: RunningStandIn) -> None:
     function = device.load(CODE)
-    own = [Start(function, (1, 1, 1), (32, 1, 1), 0, array("q", [0, k, 0]), [(0, k, 0), (2, 3, 0)]) for k in range(3)]
+    own = [
+        RecordedLaunch(function, (1, 1, 1), (32, 1, 1), 0, array("q", [0, k, 0]), [(0, k, 0), (2, 3, 0)])
+        for k in range(3)
+    ]
     prepared = CudaLaunches(device._launcher, own)
     table = [place(1000), place(2000), place(3000), place(4000)]
     for _ in range(4):

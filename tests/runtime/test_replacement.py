@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from weft.runtime import CompileError, OptimizerWarning, Replacement, override, replacement
-from weft.runtime.replacement import COMPILED, PATIENCE, REQUESTED
+from weft.runtime.replacement import COMPILED, PATIENCE
 
 ENOUGH = 5_000
 
@@ -40,27 +40,25 @@ def situation(monkeypatch: pytest.MonkeyPatch) -> Situation:
 
 @pytest.fixture
 def code() -> Replacement:
-    return Replacement("module.install", lambda: "text", ENOUGH)
+    return Replacement("module.install", lambda: "text")
 
 
 def test_code_on_disk_is_due_once_loading_it_pays(situation: Situation, code: Replacement) -> None:
     situation.kept = True
-    assert not code.is_due(ENOUGH - 1) and code.is_due(ENOUGH) and not situation.requested
+    assert code.is_due(ENOUGH) and not situation.requested
     assert not code.is_due(COMPILED)  # (only once)
 
 
 def test_a_second_process_compiles_it_after_many_calls(situation: Situation, code: Replacement) -> None:
-    assert not code.is_due(REQUESTED - 1) and not situation.requested
-    assert not code.is_due(REQUESTED) and not code.is_due(ENOUGH)
+    assert not code.is_due(ENOUGH) and not code.is_due(ENOUGH)
     assert situation.requested == ["module.install"]
     situation.request.state = "done"
-    assert not code.is_due(ENOUGH - 1) and code.is_due(ENOUGH)
+    assert code.is_due(ENOUGH)
 
 
 def test_calls_do_not_wait_for_a_compilation_that_the_second_process_can_do(
     situation: Situation, code: Replacement
 ) -> None:
-    assert not code.is_due(REQUESTED) and not code.is_due(ENOUGH - 1) and not situation.hurried
     assert not code.is_due(ENOUGH) and not code.is_due(PATIENCE - 1) and situation.hurried == 1
     assert code.is_due(PATIENCE)
 
@@ -71,18 +69,18 @@ def test_this_process_compiles_it_if_no_other_has(state: str | None, situation: 
         situation.request = None
     else:
         situation.request.state = state
-    assert not code.is_due(REQUESTED) and not code.is_due(COMPILED - 1)
+    assert not code.is_due(ENOUGH) and not code.is_due(COMPILED - 1)
     assert code.is_due(COMPILED)
 
 
 def test_an_error_is_repeated_here(situation: Situation, code: Replacement) -> None:
-    assert not code.is_due(REQUESTED)
+    assert not code.is_due(ENOUGH)
     situation.request.state = "failed"
     assert code.is_due(ENOUGH) and not code.is_due(COMPILED)
 
 
 def test_a_crash_is_not_repeated_and_issues_one_warning(situation: Situation, code: Replacement) -> None:
-    assert not code.is_due(REQUESTED)
+    assert not code.is_due(ENOUGH)
     situation.request.state = "crashed"
     with override(strict=False), pytest.warns(OptimizerWarning, match="ended unexpectedly.*, so they stay in Python"):
         assert not code.is_due(ENOUGH)
@@ -90,7 +88,7 @@ def test_a_crash_is_not_repeated_and_issues_one_warning(situation: Situation, co
 
 
 def test_a_crash_is_an_error_if_failures_are_errors(situation: Situation, code: Replacement) -> None:
-    assert not code.is_due(REQUESTED)
+    assert not code.is_due(ENOUGH)
     situation.request.state = "crashed"
     with override(strict=True), pytest.raises(CompileError, match="ended unexpectedly"):
         code.is_due(ENOUGH)

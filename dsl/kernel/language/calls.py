@@ -121,21 +121,21 @@ def _bound(call: Invocation, held: object, handler: Any, arguments: list[Any], k
 
 def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
-    name = held.row.name if isinstance(held, UFunc) else held.__name__
+    name = held.definition.name if isinstance(held, UFunc) else held.__name__
     out = keywords.pop("out", None)
     if keywords:
         c.fail(f"{name}() takes no argument {next(iter(keywords))!r} in a kernel")
     try:
-        row = find_op(name)
+        definition = find_op(name)
     except KeyError:
         c.fail(f"{name} is not part of the kernel language")
-    if out is None and len(arguments) == row.arity + 1:
+    if out is None and len(arguments) == definition.arity + 1:
         out = arguments.pop()
-    if len(arguments) != row.arity:
-        c.fail(f"{name}() takes {counted(row.arity, 'argument')}, but {len(arguments)} were given")
+    if len(arguments) != definition.arity:
+        c.fail(f"{name}() takes {counted(definition.arity, 'argument')}, but {len(arguments)} were given")
     if out is not None:
-        return _row_into(call, row.name, arguments, out)
-    return functions.elementwise(call, row.name, *arguments)
+        return _row_into(call, definition.name, arguments, out)
+    return functions.elementwise(call, definition.name, *arguments)
 
 
 def _with_signature(call: Invocation, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:

@@ -302,15 +302,15 @@ class Compiler(Variables):
         return None
 
     def _row(self, name: str, numbers: list[Constant | ScalarValue]) -> ScalarValue:
-        row = find_op(name)
+        definition = find_op(name)
         kinds = beside(self.kind(n) for n in numbers)
         if self.numba and not any(isinstance(k, np.dtype) and is_bfloat16(k) for k in kinds):
             own = [number_kind(kind_of(n)) if isinstance(n, Constant) else n for n in numbers]  # type: ignore[arg-type]
-            kinds = numba_operands(row, dtypes := tuple(n.dtype for n in own))  # type: ignore[union-attr]
+            kinds = numba_operands(definition, dtypes := tuple(n.dtype for n in own))  # type: ignore[union-attr]
             if not self.doubles and promotes_to_double(dtypes):
                 self.doubles.append(self.place)
         try:
-            dtypes, result = resolve_dtypes(row, kinds)
+            dtypes, result = resolve_dtypes(definition, kinds)
         except TypeError as error:
             names = " and ".join(describe(n) for n in numbers)
             detail = "" if "ufunc" in str(error) else f": {error}"

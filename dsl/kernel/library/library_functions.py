@@ -100,8 +100,8 @@ class LibraryFunction:
 
 def _row_in_python(name: str) -> Callable[..., Any]:
     """Return a Python function that computes the op `name`: its NumPy function, or its reference if it has none."""
-    row = find_op(name)
-    found = getattr(np, row.ufunc) if row.ufunc else row.reference
+    definition = find_op(name)
+    found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert found is not None
     return found
 

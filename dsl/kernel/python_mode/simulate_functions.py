@@ -48,8 +48,8 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 def _kernel_function(name: str) -> Callable[..., Any]:
     """Return a variant of a `math` function that keeps the operand's dtype and never raises an error."""
     function = getattr(math, name)
-    row = find_op(ROWS[name])
-    reference: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
+    definition = find_op(ROWS[name])
+    reference: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
 
     def call(*values: Any) -> Any:
         dtype = _float_dtype(values)
@@ -146,7 +146,7 @@ def replacement(held: object) -> Any:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
         case UFunc():
-            return _row_function(held.row.name)
+            return _row_function(held.definition.name)
         case ScalarType():
             return replacement(held.dtype.type)
         case type(__name__="bfloat16") if issubclass(held, np.generic):
@@ -159,8 +159,8 @@ def replacement(held: object) -> Any:
 
 
 def _row_function(name: str) -> Callable[..., Any]:
-    row = find_op(name)
-    found: Any = getattr(np, row.ufunc) if row.ufunc else row.reference
+    definition = find_op(name)
+    found: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     return lambda *operands: seen(np.asarray(found(*operands))[()])
 
 

@@ -27,7 +27,7 @@ class Interpreted:
     def __init__(self, program: Program, versions: list[Expr]) -> None:
         self.handed = program.handed
         self.complete = -1 not in program.handed
-        self.outputs = [(v, place) for v, place in zip(versions, program.handed, strict=True) if place >= 0]
+        self.outputs = [(v, slot) for v, slot in zip(versions, program.handed, strict=True) if slot >= 0]
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
@@ -204,11 +204,11 @@ class ValueFrame:
             self.left[operand] -= 1
             if not self.left[operand]:
                 self.values[operand] = None
-                place = self.home[operand]
-                if place >= 0:
-                    self.inside[place] -= 1
-                    if not self.inside[place]:
-                        self.buffers.pop(place, None)
+                slot = self.home[operand]
+                if slot >= 0:
+                    self.inside[slot] -= 1
+                    if not self.inside[slot]:
+                        self.buffers.pop(slot, None)
 
     def _drop(self, number: int) -> None:
         self.values[number] = None

@@ -65,7 +65,7 @@ class Program:
         return Program(steps, self.tail, self.uses, outputs, self.handed, numbers, self.any_order)
 
 
-class Orders:
+class ReductionOrders:
     """The orders in which a plan would perform reductions. They are determined only when a reduction needs one."""
 
     def __init__(
@@ -117,7 +117,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
         for child in set(operands[node]):
             users[child].append(node)
     inside = maps.find_inlined(order, users, set(outputs))
-    order_of = Orders(order, outputs, graph, device, any_order)
+    order_of = ReductionOrders(order, outputs, graph, device, any_order)
     shown = [node for node in order if node not in inside]
     front, back = _split_tail(shown, users)
     numbers = {node: k for k, node in enumerate([*front, *back])}
@@ -178,7 +178,7 @@ def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[
     return [n for n in order if n not in tail], [n for n in order if n in tail]
 
 
-def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: Orders) -> ValueStep:
+def _make_step(node: Expr, numbers: dict[Expr, int], inside: set[Expr], orders: ReductionOrders) -> ValueStep:
     number = numbers[node]
     if node.kind == "map":
         inputs, cluster = maps.make_cluster(node, inside, orders.any_order)

@@ -20,7 +20,7 @@ from weft.fusion.run.reduce_arrays import NeedsKernelError, compiler, memoized_t
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
-    from weft.fusion.run.interpret.program import Orders, ValueStep
+    from weft.fusion.run.interpret.program import ReductionOrders, ValueStep
 
 # Maximum row length of scans by one thread; longer rows are shared by threads (twice `lower.SCAN_CHUNK`).
 SHARED_SCAN = 1 << 16
@@ -39,7 +39,7 @@ def may_fail(node: Expr) -> bool:
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
-def choose_order(node: Expr, orders: Orders) -> Any:
+def choose_order(node: Expr, orders: ReductionOrders) -> Any:
     """Return the order in which a plan would perform a reduction.
 
     Return None if `reduce_values` derives the order from the shape of the operand.
@@ -152,7 +152,7 @@ def _is_in_memory(node: Expr) -> bool:
     return node.kind in ALWAYS_STORED and node.kind != "empty"
 
 
-def check_scan(node: Expr, orders: Orders) -> None:
+def check_scan(node: Expr, orders: ReductionOrders) -> None:
     """Raise NeedsKernelError for a scan whose rounding depends on a kernel's order.
 
     These are scans that are split among threads, and all scans on a GPU.

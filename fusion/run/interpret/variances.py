@@ -29,7 +29,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
     """Return the sums of squared differences from the mean, each with its array and with the order of its blocks."""
     found = {}
     for node in order:
-        array = _centred(node, origins) if node.kind == "reduce" and node.op == "add" else None
+        array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
         if array is not None and is_regular(array, node.attrs[0]):
             tree = plain_tree(array.shape, node.attrs[0], host_has_masks())
             if tree is not None and tree.chunk and not tree.outer:
@@ -37,7 +37,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
     return found
 
 
-def _centred(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
+def _shifted(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
     """Return the array if a node sums the squared differences between an array and its mean. Otherwise return None."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):

@@ -301,7 +301,7 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
         code.fill.call(address, 0, count)
 
 
-class Reader(NamedTuple):
+class StreamOperand(NamedTuple):
     """An argument of a kernel that is a stream: its number, its words, the elements per iteration, and the size."""
 
     argument: int
@@ -311,7 +311,7 @@ class Reader(NamedTuple):
 
 
 def launch_with_streams(
-    device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[Reader]
+    device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[StreamOperand]
 ) -> bool:
     """Run a kernel that reads streams. The elements are drawn block by block, and never stored as a whole.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.dsl.functions.radix_kernels import make_block_sort, make_sweep, order_of
+from weft.dsl.functions.radix_kernels import make_block_sort, make_radix_pass, order_of
 from weft.runtime import find_tool
 
 pytest.importorskip("cuda.bindings.nvjitlink")
@@ -35,7 +35,7 @@ def mnemonics(kernel: Any, signature: str) -> tuple[list[str], int]:
 def test_a_sweep(dtype: str, items: int, numbered: bool, instructions: int) -> None:
     order = order_of(np.dtype(dtype), False)
     rows = f"{order.word}[:, ::1]"
-    kernel = make_sweep(order, items, numbered)
+    kernel = make_radix_pass(order, items, numbered)
     places, result = (COUNTS, "int64[:, ::1]") if numbered else (rows, rows)
     names, used = mnemonics(kernel, ", ".join([rows, rows, rows, places, places, result, COUNTS, BOARD]))
     assert not [name for name in names if name.startswith(("LDL", "STL", "CALL"))]

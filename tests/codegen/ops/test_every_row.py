@@ -63,15 +63,15 @@ CANCELLING = {"sinc", "lgamma", "logaddexp", "logaddexp2"}
 EXTREMES = {"minimum", "maximum", "fmin", "fmax"}
 
 
-def loops_of(row: OpDef) -> list[tuple[np.dtype, ...]]:
+def loops_of(definition: OpDef) -> list[tuple[np.dtype, ...]]:
     """Return the operand dtypes that an op supports."""
     found: list[tuple[np.dtype, ...]] = []
-    for text in getattr(np, row.ufunc).types if row.ufunc else row.loops:
+    for text in getattr(np, definition.ufunc).types if definition.ufunc else definition.loops:
         if set(text) & set("OgGmMSUV"):
             continue
         loop = tuple(map(np.dtype, text.split("->")[0]))
         try:
-            fits = all(map(is_supported, loop)) and resolve_dtypes(row, loop)[0] == loop
+            fits = all(map(is_supported, loop)) and resolve_dtypes(definition, loop)[0] == loop
         except (TypeError, NoLoopError):
             continue
         if fits and loop not in found:
@@ -104,27 +104,27 @@ def random_of(dtype: np.dtype, source: np.random.Generator) -> np.ndarray:
     return (found + 1j * source.permutation(found) if dtype.kind == "c" else found).astype(dtype)
 
 
-def operands_of(row: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
+def operands_of(definition: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
     """Return all combinations of edge values, followed by random values."""
     source = np.random.default_rng(3)
     edges = [edges_of(kind)[:: 1 if len(loop) < 3 else 2] for kind in loop]
     whole = np.array(list(itertools.product(*(range(len(e)) for e in edges)))).T
     found = [np.concatenate([e[k], random_of(kind, source)]) for e, k, kind in zip(edges, whole, loop, strict=True)]
-    if loop[0].kind == "c" and (row.ulp or row.name == "float_power"):
+    if loop[0].kind == "c" and (definition.ulp or definition.name == "float_power"):
         found = [x[np.isfinite(found).all(axis=0)] for x in found]  # (the edges are in test_complex_functions.py)
-    if row.name in DOMAINS:
-        inside = DOMAINS[row.name](*found)
+    if definition.name in DOMAINS:
+        inside = DOMAINS[definition.name](*found)
         found = [x[inside] for x in found]
-        if row.name.startswith("_"):  # whole vectors only: no guard protects lanes without an element
+        if definition.name.startswith("_"):  # whole vectors only: no guard protects lanes without an element
             found = [np.resize(x, -(-len(x) // 64) * 64) for x in found]
     return found
 
 
-def wanted_of(row: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
+def wanted_of(definition: OpDef, operands: list[np.ndarray], dtype: np.dtype) -> np.ndarray:
     """Return the reference result as `dtype`. The result of an inexact op is computed in a wider type."""
-    reference = getattr(np, row.ufunc) if row.ufunc else row.reference
-    if row.ulp and dtype.kind == "f":
-        wider = np.longdouble if row.ufunc else np.float32  # (in which float16 is computed)
+    reference = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
+    if definition.ulp and dtype.kind == "f":
+        wider = np.longdouble if definition.ufunc else np.float32  # (in which float16 is computed)
         operands = [x.astype(np.result_type(x, wider)) if x.dtype.kind == "f" else x for x in operands]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -149,15 +149,15 @@ def way_of(name: str) -> Iterator[None]:
         yield
 
 
-def compute(row: OpDef, operands: list[np.ndarray]) -> Any:
+def compute(definition: OpDef, operands: list[np.ndarray]) -> Any:
     arrays = [wf.asarray(x) for x in operands]
-    if row.name.startswith("_"):
-        return record(map_(row.name, [expr_of(x) for x in arrays]))
-    function = getattr(wf, row.name) if hasattr(wf, row.name) else UFunc(row)
+    if definition.name.startswith("_"):
+        return record(map_(definition.name, [expr_of(x) for x in arrays]))
+    function = getattr(wf, definition.name) if hasattr(wf, definition.name) else UFunc(definition)
     return function(*arrays)
 
 
-def differences(row: OpDef, operands: list[np.ndarray], found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def differences(definition: OpDef, operands: list[np.ndarray], found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return a mask of the results that differ from the reference by more than the op's error bound.
 
     For complex numbers, the bound is relative to the magnitude.
@@ -165,53 +165,55 @@ def differences(row: OpDef, operands: list[np.ndarray], found: np.ndarray, wante
     assert found.dtype == wanted.dtype and found.shape == wanted.shape, (found.dtype, wanted.dtype)
     if wanted.dtype.kind not in "fc":
         return found != wanted
-    ulp, scale = row.ulp, np.where(row.name in CANCELLING, 1, 0)
-    if operands[-1].dtype.kind == "c" and row.name not in ("where", "clip"):
+    ulp, scale = definition.ulp, np.where(definition.name in CANCELLING, 1, 0)
+    if operands[-1].dtype.kind == "c" and definition.name not in ("where", "clip"):
         # (NumPy's log1p is inaccurate for small arguments)
-        ulp, scale = max(ulp, 128 if "power" in row.name else 4), np.abs(wanted) + (row.name == "log1p")
+        ulp, scale = max(ulp, 128 if "power" in definition.name else 4), np.abs(wanted) + (definition.name == "log1p")
     same = np.ones(wanted.shape, bool)
     with np.errstate(all="ignore"):
         for x, y in [(found.real, wanted.real), (found.imag, wanted.imag)][: 1 + (wanted.dtype.kind == "c")]:
-            equal = (x == y) & ((np.signbit(x) == np.signbit(y)) | (row.name in EXTREMES))
+            equal = (x == y) & ((np.signbit(x) == np.signbit(y)) | (definition.name in EXTREMES))
             allowed = ulp * np.spacing(np.maximum(np.abs(y), scale.astype(y.dtype))).astype(float)
             near = np.abs(x.astype(np.longdouble) - y.astype(np.longdouble)) <= np.where(ulp, allowed, -1)
             same &= equal | near | (np.isnan(x) & np.isnan(y))
     return ~same
 
 
-def check_row(row: OpDef, way: str) -> None:
-    loops = loops_of(row)
+def check_row(definition: OpDef, way: str) -> None:
+    loops = loops_of(definition)
     assert loops, "a row that computes nothing"
     with way_of(way):
         given = []
         for loop in loops:
-            operands = operands_of(row, loop)
-            given.append((loop, operands, compute(row, operands)))
+            operands = operands_of(definition, loop)
+            given.append((loop, operands, compute(definition, operands)))
         wf.evaluate(*[array for *_, array in given if isinstance(array, wf.Array)])
         wrong = []
         for loop, operands, array in given:
             found = np.asarray(array)
-            wanted = wanted_of(row, operands, found.dtype)
-            for k in np.flatnonzero(differences(row, operands, found, wanted))[:4]:
-                wrong.append(f"{row.name}({', '.join(repr(x[k]) for x in operands)}) = {found[k]!r}, not {wanted[k]!r}")
+            wanted = wanted_of(definition, operands, found.dtype)
+            for k in np.flatnonzero(differences(definition, operands, found, wanted))[:4]:
+                wrong.append(
+                    f"{definition.name}({', '.join(repr(x[k]) for x in operands)}) = {found[k]!r}, not {wanted[k]!r}"
+                )
         assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("row", OPS.values(), ids=lambda row: row.name)
-def test_every_row_is_its_reference(row: OpDef, way: str) -> None:
-    if row.name.startswith("_") and row.name in DOMAINS and way in ("interpreted", "immediate"):
+@pytest.mark.parametrize("definition", OPS.values(), ids=lambda definition: definition.name)
+def test_every_row_is_its_reference(definition: OpDef, way: str) -> None:
+    if definition.name.startswith("_") and definition.name in DOMAINS and way in ("interpreted", "immediate"):
         pytest.skip("only kernels use it, behind a guard")
-    check_row(row, way)
+    check_row(definition, way)
 
 
 @contextmanager
-def one_more(row: OpDef) -> Iterator[OpDef]:
+def one_more(definition: OpDef) -> Iterator[OpDef]:
     """Within the ``with`` block, add an op to the op table."""
     try:
-        yield table.add_op(row)
+        yield table.add_op(definition)
     finally:
-        del OPS[row.name], table._ALIASES[row.name]
+        del OPS[definition.name], table._ALIASES[definition.name]
 
 
 def expit_row(name: str, sign: float) -> OpDef:

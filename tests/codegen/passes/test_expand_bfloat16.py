@@ -82,14 +82,14 @@ def test_casts(code: str) -> None:
 
 
 def test_casts_to_it_round_once() -> None:
-    row = find_op("_bfloat16_bits")
+    definition = find_op("_bfloat16_bits")
     words = np.random.default_rng(2).integers(0, 2**32, 4000, np.uint32)
     words[:8] = [0x3F808000, 0x3F818000, 0x3F807FFF, 0x3F808001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800001, 0x00008001]
     x = words.view(np.float32)
     with np.errstate(all="ignore"):
         wanted = x.astype(BRAIN)
-    assert row.reference is not None
-    _assert_same(row.reference(x).view(BRAIN), wanted)
+    assert definition.reference is not None
+    _assert_same(definition.reference(x).view(BRAIN), wanted)
 
 
 def test_text_parses_back() -> None:

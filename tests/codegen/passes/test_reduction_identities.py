@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.oracle.interpret import interpret_kernel
-from weft.codegen import KernelBuilder, fold
+from weft.codegen import KernelBuilder, combine_accumulators
 from weft.codegen.passes.reduction_identities import reduction_identities
 
 SINGLE = ["add", "multiply", "minimum", "maximum"]
@@ -23,7 +23,7 @@ def _folded(name: str, first: tuple, second: tuple, types: list[np.dtype]) -> li
     outs = [b.pointer(f"out{k}", t, writable=True) for k, t in enumerate(types)]
     mine = tuple(b.constant(v, t) for v, t in zip(first, types, strict=True))
     theirs = tuple(b.constant(v, t) for v, t in zip(second, types, strict=True))
-    for out, value in zip(outs, fold(b, name, mine, theirs), strict=True):
+    for out, value in zip(outs, combine_accumulators(b, name, mine, theirs), strict=True):
         b.store(out, b.constant(0), value)
     arrays = [np.zeros(1, t) for t in types]
     interpret_kernel(b.finish(), arrays)

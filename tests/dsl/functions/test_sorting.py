@@ -250,7 +250,7 @@ def test_sorts_are_recorded_and_explained() -> None:
         y = wf.sort(a * 2) + 1
         told = str(wf.explain(y))
         assert "call sort" in told
-        assert "at most 4 turns of 8 bits, 2 tiles a row: 7 kernels" in told
+        assert "at most 4 passes of 8 bits, 2 tiles a row: 7 kernels" in told
         same(y, ordered(x * 2, -1) + 1)
         assert "rows within blocks: 1 kernel that moves 0.0048 MB" in str(wf.explain(wf.argsort(a[:, :200])))
         for _ in range(3):  # cached at the call site
@@ -262,7 +262,7 @@ def test_sorts_tell_who_listens_of_their_kernels() -> None:
         a = wf.asarray(sample("u1", (9000,)))
         with wf.profile() as seen:
             wf.evaluate(wf.sort(a))
-    assert [launch.note.name for launch in seen.launches] == ["clear", "count", "find_turns", "sweep"]
+    assert [launch.note.name for launch in seen.launches] == ["clear", "count", "find_moving", "radix_pass"]
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))

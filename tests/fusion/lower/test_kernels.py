@@ -14,7 +14,7 @@ from weft.codegen import GPU, Kernel
 from weft.codegen.schedules.table import SCHEDULES
 from weft.fusion.lower import kernels as home
 from weft.fusion.plan import plan_cache, step_blocks, time_steps
-from weft.fusion.plan.steps import Special
+from weft.fusion.plan.steps import SizeSpecialization
 from weft.fusion.run import execute
 
 
@@ -88,7 +88,7 @@ def test_kernels_for_exact_sizes_have_the_bits_of_kernels_for_all_sizes(
             for exact in (False, True):
                 for cache in (execute._plans, plan_cache._known, home._met):
                     cache.clear()  # type: ignore[attr-defined]
-                monkeypatch.setattr(plan_cache, "may_be_special", lambda form, exact=exact: Special(exact))
+                monkeypatch.setattr(plan_cache, "may_be_special", lambda form, exact=exact: SizeSpecialization(exact))
                 obtained.clear()
                 x, y = (wf.asarray(np.random.default_rng(k).random(shape, np.float32) * 7) for k in range(2))
                 found = program(x, y)

@@ -73,7 +73,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
     sizes = {step[0]: step[1] for step in steps if isinstance(step, tuple)}
     for step in steps:
         if isinstance(step, Donation):
-            sizes[step.place] = sizes[step.source]
+            sizes[step.slot] = sizes[step.source]
     for old, new in zip(before, after, strict=True):
         ranges = []
         for (_, place, offset), (_, where, moved) in zip(old, new, strict=True):
@@ -92,7 +92,7 @@ def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
     """Return the positions of the values whose memory a result reuses."""
     found: set[int] = set()
     for step in reversed(steps):
-        if isinstance(step, Donation) and step.place in outputs | found:
+        if isinstance(step, Donation) and step.slot in outputs | found:
             found.add(step.source)
     return found
 

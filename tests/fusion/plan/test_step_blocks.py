@@ -195,12 +195,12 @@ def test_plans_are_found_again_at_other_lengths() -> None:
     assert run(80, 95) == found
 
 
-def _seen(shape: tuple[int, ...], turns: int = 10, dtype: Any = "f4") -> wf.Explanation:
-    """Return the explanation of a plan of `turns` Jacobi steps on a GPU."""
+def _seen(shape: tuple[int, ...], iterations: int = 10, dtype: Any = "f4") -> wf.Explanation:
+    """Return the explanation of a plan of `iterations` Jacobi steps on a GPU."""
     with wf.device("simt"):
         u = wf.zeros(shape, dtype)
         wf.evaluate(u)
-        for _ in range(turns):
+        for _ in range(iterations):
             u[1:-1, 1:-1] = steps._five_points(u)
         return wf.explain(u)
 

@@ -76,7 +76,7 @@ def test_a_graph_has_the_same_form_in_the_second_process() -> None:
     graph, form = graph_of(z.sum(axis=0), y, x[wf.asarray(np.array([3, 1]))], wf.linalg.norm(z))
     copy = background.restore(*pickle.loads(pickle.dumps(background._flatten(form.nodes, graph))))
     again = plan_cache.find_form("cpu", copy, None)
-    assert again.key == form.key and again.spelling.values == form.spelling.values
+    assert again.key == form.key and again.encoder.values == form.encoder.values
     own, theirs = ([node.location for node in topological(g.versions)] for g in (graph, copy))
     assert [own.index(place) for place in own] == [theirs.index(place) for place in theirs]
 

@@ -58,15 +58,15 @@ def map_values(op: str, operands: Any, loop: tuple[np.dtype, ...], dtype: np.dty
 
 
 def loops_of(name: str) -> list[tuple[np.dtype, ...]]:
-    row = OPS[name]
-    texts = getattr(np, row.ufunc).types if row.ufunc else row.loops
+    definition = OPS[name]
+    texts = getattr(np, definition.ufunc).types if definition.ufunc else definition.loops
     found = []
     for text in texts:
         if set(text) & set("OgGmMSUV"):
             continue
         loop = tuple(map(np.dtype, text.split("->")[0]))
         try:
-            if all(map(is_supported, loop)) and resolve_dtypes(row, loop)[0] == loop and loop not in found:
+            if all(map(is_supported, loop)) and resolve_dtypes(definition, loop)[0] == loop and loop not in found:
                 found.append(loop)
         except (TypeError, NoLoopError):
             continue

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.arrays.array import LOOKS, ReadOnly
+from weft.dsl.arrays.array import VALUE_READS, ReadOnly
 from weft.dsl.immediate import native_immediate
 from weft.fusion import find_shared
 from weft.runtime import override
@@ -34,9 +34,9 @@ def small() -> Any:
 
 
 def test_a_small_array_exports_its_memory_and_stays_without_storage() -> None:
-    x, looks = small(), LOOKS[0]
+    x, looks = small(), VALUE_READS[0]
     shown = np.asarray(x)
-    assert LOOKS[0] == looks + 1 and x._home is not None
+    assert VALUE_READS[0] == looks + 1 and x._home is not None
     assert shown.flags.writeable and shown.shape == (3, 4)
     shown[1, 2] = -7
     x[0, 0] = 50

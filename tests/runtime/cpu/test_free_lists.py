@@ -64,15 +64,15 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
         device.allocate_into(table, requests)
         assert (requests.call is not None) == (turn > 0)
         assert table[0] is None and table[2] == "kept"
-        assert [table[k].nbytes for k in requests.places] == requests.sizes
-        found = {table[k].address for k in requests.places}
+        assert [table[k].nbytes for k in requests.slots] == requests.sizes
+        found = {table[k].address for k in requests.slots}
         assert len(found) == 3
         first = first or found
         if turn > 1:
             assert found == first
     assert requests.call is not None
     requests.call(requests.address, table)  # (repeat the call, as after an interrupt: the first buffers are released)
-    assert len({table[k].address for k in requests.places}) == 3
+    assert len({table[k].address for k in requests.slots}) == 3
     assert device.memory.held == size_class(5000) + 2 * size_class(100)
     del table
     with pytest.raises(IndexError):
