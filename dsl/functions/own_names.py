@@ -159,7 +159,7 @@ class OwnNames(Mapping[str, Any]):
         if found is None:
             module, old = self._origin[name]
             found = getattr(import_module(f"weft.dsl.{module}"), old.partition(":")[0])
-            theirs = getattr(import_module(self._numpys), name, None)
+            theirs = self.numpys(name)
             if ":" in old:
                 found = found(theirs)
             if isinstance(found, types.FunctionType) and theirs is not None and name not in _CONVERTERS:
@@ -192,8 +192,8 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def numpys(self, name: str) -> Any:
-        """Return NumPy's function of a name."""
-        return getattr(import_module(self._numpys), name)
+        """Return NumPy's object of a name, or None if this version of NumPy has none."""
+        return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         """Replace functions by equivalent ones in this mapping, in the modules of weft, and in scripts."""
