@@ -100,7 +100,7 @@ def _find_or_make(
         if setting("interpret") != "always":
             plan = plan_cache.find(form, device)
         if plan is None:
-            tiers = import_module("weft.fusion.run.tiers")
+            tiers = _tiers()
             STATISTICS.unknown += not tiers.is_known(key, form)
             if setting("interpret") != "never" and not setting("verify"):
                 price = tiers.try_interpreting(key, form, graph, epoch, versions, wanted, settle)
@@ -109,12 +109,12 @@ def _find_or_make(
                 plan = plan_cache.find(form, device)  # (the second process may have just compiled it)
         if plan is None:
             start = perf_counter()
-            plan = import_module("weft.fusion.run.planning").make_new(device, slots, graph, wanted, form)
+            plan = _planning().make_new(device, slots, graph, wanted, form)
             tiers.note_compiled(price or 0.0, perf_counter() - start)
         if not first and _is_worth_more(plan, device):
             plan.patience = OFTEN
     except Exception as error:
-        tiers = import_module("weft.fusion.run.tiers")
+        tiers = _tiers()
         if not tiers.is_optimizer_failure(error):
             raise
         tiers.interpret_after_failure(error, key, graph, epoch, versions, wanted, settle)
@@ -123,11 +123,21 @@ def _find_or_make(
     return _keep(key, versions, graph, plan)
 
 
+def _tiers() -> Any:
+    """Return a module that a process loads only if it does not find the plan of its first program on disk."""
+    return import_module("weft.fusion.run.tiers")
+
+
+def _planning() -> Any:
+    """Return a module that a process loads only to make a plan."""
+    return import_module("weft.fusion.run.planning")
+
+
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
     """Return a plan that is specialized for the sizes of the graph, or None if specialization is not worthwhile."""
     graph = make_graph(versions, epoch.results)
     form = plan_cache.find_form(epoch.device.name, graph, wanted)
-    make = import_module("weft.fusion.run.planning").make_specialized
+    make = _planning().make_specialized
     plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)
     return None if plan is None else _keep(key, versions, graph, plan)
 
