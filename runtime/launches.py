@@ -21,7 +21,7 @@ class Launch:
         What `Device.load` returned.
     parallel, work
         As for `Device.launch`.
-    slots : array of int64
+    arguments : array of int64
         The arguments, except those in `patches` and `scalars`.
     patches : list of (argument, slot, byte offset)
         Arguments that are the address of the buffer at index `slot` of the table, plus an offset.

@@ -120,7 +120,9 @@ def record_operation(op: str, way: int, first: Array, second: Any, where: Locati
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
-        if op in ("equal", "not_equal") and first.shape and (second is None or isinstance(second, (str, bytes))):
+        if op in ("equal", "not_equal") and (second is None or isinstance(second, (str, bytes))):
+            if not first.shape:
+                return np.bool_(op == "not_equal")
             return record(constant(op == "not_equal", np.bool_, first.shape))  # no element is equal, as in NumPy
         return compute_by_numpy(op, way, first, second)
     try:

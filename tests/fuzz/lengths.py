@@ -160,7 +160,7 @@ def compare(found: Plan, made: Plan) -> str:
         return f"{len(found.steps)} steps instead of {len(made.steps)}"
     for k, (one, other) in enumerate(zip(_ordered(found.steps), _ordered(made.steps), strict=True)):
         if isinstance(one, KernelLaunch) and isinstance(other, KernelLaunch):
-            for name in ("function", "parallel", "work", "slots", "patches", "scalars", "nbytes"):
+            for name in ("function", "parallel", "work", "arguments", "patches", "scalars", "nbytes"):
                 mine, theirs = getattr(one, name), getattr(other, name)
                 if mine != theirs:
                     return f"step {k}: {name} {mine} instead of {theirs}"
