@@ -16,7 +16,6 @@ from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.results import as_array
 from weft.dsl.arrays.scatter import is_gpu
-from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import normalize_axis
 from weft.dsl.functions.histograms import FEW, rank
 from weft.dsl.functions.joining import concatenate, stack
@@ -31,17 +30,6 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output
 
 _INT64 = np.dtype(np.int64)
-
-
-def fix(x: ArrayLike, out: Output | None = None) -> Array:
-    """Return the nearest integers toward zero, like `numpy.fix`.
-
-    Examples
-    --------
-    >>> wf.fix([-1.5, 1.5])
-    array([-1.,  1.])
-    """
-    return UFUNCS["trunc"](x, out=out)  # type: ignore[no-any-return]
 
 
 def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:

@@ -55,14 +55,14 @@ _MODULES = {
     "functions.along_axis": "put_along_axis take_along_axis",
     "functions.selection": "append where clip take compress delete choose extract isclose nan_to_num place putmask select",
     "functions.nan_statistics": "nancumprod nancumsum nanmax nanmean nanmin nanprod nanstd nansum nanvar",
-    "functions.calculus": "cross cumulative_sum ediff1d fix gradient interp",
+    "functions.calculus": "cross cumulative_sum ediff1d gradient interp",
     "functions.signals": "convolve correlate ravel_multi_index unravel_index",
     "arrays.methods": "round=round_ around=round_",
     "functions.attribute_functions": "astype copyto",
     "functions.introspection": "broadcast can_cast common_type diag_indices_from einsum_path iscomplexobj isfortran isrealobj "
     "may_share_memory min_scalar_type mintypecode result_type isscalar shares_memory size tril_indices_from "
     "triu_indices_from",
-    "functions.several_outputs": "divmod=divmod_ frexp matvec modf spacing vecdot vecmat",
+    "functions.several_outputs": "divmod=divmod_ fix frexp matvec modf spacing vecdot vecmat",
     "functions.bits": "packbits unpackbits",
     "functions.compositions": _made_by(
         "compose",

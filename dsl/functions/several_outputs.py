@@ -1,4 +1,4 @@
-"""Ufuncs composed of array functions: ufuncs with several outputs, `spacing`, and products of vectors.
+"""Ufuncs composed of array functions: ufuncs with several outputs, `spacing`, `fix`, and products of vectors.
 
 In: operands, and outputs by place or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and says
 what is wrong with operands that do not fit.
@@ -217,3 +217,14 @@ vecmat = ComposedUfunc(_vecmat)
 def linalg_vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """Return the dot products of vectors along an axis, like `numpy.linalg.vecdot`."""
     return vecdot(x1, x2, axis=axis)
+
+
+def fix(x: ArrayLike, out: Output | None = None) -> Array:
+    """Return the nearest integers toward zero, like `numpy.fix`.
+
+    Examples
+    --------
+    >>> wf.fix([-1.5, 1.5])
+    array([-1.,  1.])
+    """
+    return UFUNCS["trunc"](x, out=out)  # type: ignore[no-any-return]
