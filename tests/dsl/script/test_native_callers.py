@@ -53,15 +53,20 @@ print(type(__import__).__name__)
 """
 
 
-def test_the_program_and_libraries_get_their_own_numpy(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
+def run_with_library(folder: Path, library: str, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program that imports a library from another folder, which is the program's argument."""
+    outside = folder / "outside"
     outside.mkdir()
-    (outside / "library.py").write_text(LIBRARY)
-    (tmp_path / "inside").mkdir()
-    script = tmp_path / "inside" / "script.py"
-    script.write_text(PROGRAM)
+    (outside / "library.py").write_text(library)
+    (folder / "inside").mkdir()
+    script = folder / "inside" / "script.py"
+    script.write_text(program)
     command = [sys.executable, "-m", "weft", "run", str(script), str(outside)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_program_and_libraries_get_their_own_numpy(tmp_path: Path) -> None:
+    done = run_with_library(tmp_path, LIBRARY, PROGRAM)
     assert done.returncode == 0, done.stderr
     once = [
         "ScriptFunction ScriptFunction Array True",
@@ -106,14 +111,7 @@ print(Model().apply(0.0), Model().total())
 
 
 def test_what_libraries_see(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "library.py").write_text(SEES)
-    (tmp_path / "inside").mkdir()
-    script = tmp_path / "inside" / "script.py"
-    script.write_text(ASKS)
-    command = [sys.executable, "-m", "weft", "run", str(script), str(outside)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_with_library(tmp_path, SEES, ASKS)
     assert done.stdout.splitlines() == [
         "('ndarray', True, False) ('float64', False, False) ('int64', False, False)",
         "Scalar False True float64",
