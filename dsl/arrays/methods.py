@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
-from functools import wraps
 from math import prod
 from numbers import Number
 from types import FunctionType, GenericAlias
@@ -36,7 +35,7 @@ from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, reduce_array, unpermuted
-from weft.dsl.arrays.on_host import call_numpy, keep_byte_order, note_fallback, to_host
+from weft.dsl.arrays.on_host import call_numpy, note_fallback, or_numpy, to_host
 from weft.dsl.arrays.parts import Part, put_part, take_part
 from weft.dsl.arrays.results import as_array, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
@@ -397,19 +396,6 @@ def _refuse_item(self: Array, key: object, value: object) -> None:
 def _transposed(self: Array) -> Array:
     values = values_of(self) if IMMEDIATE[0] and type(self) is Array else None
     return self.transpose() if values is None else seen(self, values.T)
-
-
-def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy for dtypes that weft does not support, and `own` for all others."""
-
-    @wraps(own)
-    def called(*arguments: Any, **options: Any) -> Any:
-        try:
-            return own(*arguments, **options)
-        except UnsupportedDtypeError:
-            return call_numpy(numpys, arguments, options, keep_byte_order)
-
-    return called
 
 
 _product = at_once(or_numpy(on_operands_device(linear.matmul), np.matmul), np.matmul, "matmul")

@@ -21,6 +21,7 @@ from weft.codegen import is_supported
 from weft.dsl.arrays.array import (
     Array,
     Scalar,
+    UnsupportedDtypeError,
     adopt_new,
     check_writable,
     convert,
@@ -224,6 +225,19 @@ def _memory_for_write(array: Array) -> np.ndarray | None:
     if array._home is None and array._storage.device.name == "cpu":
         realise(array._storage)
     return writable_values(array)
+
+
+def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls NumPy for dtypes that weft does not support, and `own` for all others."""
+
+    @wraps(own)
+    def called(*arguments: Any, **options: Any) -> Any:
+        try:
+            return own(*arguments, **options)
+        except UnsupportedDtypeError:
+            return call_numpy(numpys, arguments, options, keep_byte_order)
+
+    return called
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:

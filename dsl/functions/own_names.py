@@ -17,9 +17,9 @@ from typing import Any
 from weft.dsl.arrays.array import Array, adopt_new
 from weft.dsl.arrays.call_sites import on_operands_device
 from weft.dsl.arrays.foreign import has_foreign
-from weft.dsl.arrays.on_host import WRITERS, call_numpy, keep_byte_order
+from weft.dsl.arrays.on_host import WRITERS, call_numpy, keep_byte_order, or_numpy
 from weft.dsl.arrays.ufunc import UFUNCS
-from weft.dsl.arrays.validation import NUMPY_VERSION, UnsupportedDtypeError
+from weft.dsl.arrays.validation import NUMPY_VERSION
 from weft.dsl.immediate.at_call import COMMON, NUMBERS, at_once
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.index_at_call import write_at_once
@@ -227,15 +227,13 @@ class OwnNames(Mapping[str, Any]):
 
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that calls NumPy for foreign arguments and unsupported dtypes, and `own` for all others."""
+    supported = or_numpy(own, numpys)
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
-        if not has_foreign(arguments) and not (options and has_foreign(options.values())):
-            try:
-                return own(*arguments, **options)
-            except UnsupportedDtypeError:
-                pass
-        return call_numpy(numpys, arguments, options, keep_byte_order)
+        if has_foreign(arguments) or (options and has_foreign(options.values())):
+            return call_numpy(numpys, arguments, options, keep_byte_order)
+        return supported(*arguments, **options)
 
     return on_operands_device(called, "" if own.__name__ in _ON_ANY_DEVICES else own.__name__)
 
