@@ -269,7 +269,9 @@ class Array(ArrayMembers):
         return format(self.numpy()[()], spec)
 
     def __copy__(self, memo: object = None) -> Any:
-        made = self.copy("K")
+        seen = self._values
+        # (the method is native code for C order)
+        made = self.copy() if seen is not None and seen.flags.c_contiguous else self.copy("K")
         # (new small arrays of a library are NumPy's)
         return made._values if made._home is not None and is_library(2, "copy") else made
 

@@ -125,7 +125,8 @@ def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
     if order == "C" or rank < 2:
         return None
     order = resolve_order(order, source)
-    in_order = is_c_ordered(source) if isinstance(source, Array) else source.flags.c_contiguous
+    seen = source._values if isinstance(source, Array) else source
+    in_order = is_c_ordered(source) if seen is None else seen.flags.c_contiguous
     steps = source.strides if order == "K" and not in_order else ()
     axes = tuple(sorted(range(rank), key=lambda k: -abs(steps[k]))) if steps else tuple(range(rank))
     axes = axes[::-1] if order == "F" else axes
@@ -187,6 +188,8 @@ def array(
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
+    if type(object) is Array and copy and dtype is None and not (order or ndmin or ndmax):
+        return copy_in_order(object, "K")
     given = from_protocol(object)
     if ndmax:  # NumPy determines whether there are more axes, or objects in them
         given = convert(np.array(given, dtype, ndmax=ndmax))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 SLOTS = 256  # a power of two
@@ -21,6 +21,8 @@ OTHER, LIBRARY, PROGRAM = range(3)
 # whether the module belongs to a library, or to a program that does not use weft itself.
 CALLERS = array("q", [0] * (1 + 2 * SLOTS))
 _names: dict[int, dict[str, Any]] = {}  # by slot; kept alive, so that no other module has their address
+# By address: code without a module, the address of its global names, and what it belongs to. Bounded.
+_generated: dict[int, tuple[CodeType, int, int]] = {}
 _programs: list[Callable[[FrameType], bool]] = []
 
 
@@ -29,6 +31,7 @@ def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
     _programs[:] = [] if is_program is None else [is_program]
     CALLERS[:] = array("q", [int(is_program is not None)] + [0] * (2 * SLOTS))
     _names.clear()
+    _generated.clear()
 
 
 def is_library(depth: int = 1, between: str = "") -> bool:
@@ -47,13 +50,26 @@ def is_library(depth: int = 1, between: str = "") -> bool:
     slot = 1 + 2 * ((id(names) >> SHIFT) % SLOTS)
     if CALLERS[slot] == id(names):
         return CALLERS[slot + 1] == LIBRARY
-    if _programs[0](frame):
-        found = OTHER if _imports_weft(names) else PROGRAM
-    else:
-        found = OTHER if _uses_weft(names) else LIBRARY
-    if "__file__" in names:  # (the names of ``exec`` may hold large arrays)
+    if "__file__" in names:
+        found = _kind_of(frame)
         CALLERS[slot], CALLERS[slot + 1], _names[slot] = id(names), found, names
+        return found == LIBRARY
+    # a generated function: its code is remembered, since the names of ``exec`` may hold large arrays
+    code, about, found = _generated.get(id(frame.f_code), (None, 0, OTHER))
+    if code is None or about != id(names):
+        if len(_generated) >= SLOTS:
+            _generated.clear()
+        found = _kind_of(frame)
+        _generated[id(frame.f_code)] = frame.f_code, id(names), found
     return found == LIBRARY
+
+
+def _kind_of(frame: FrameType) -> int:
+    """Return whether a frame belongs to a library, to a program that does not use weft itself, or to neither."""
+    names = frame.f_globals
+    if _programs[0](frame):
+        return OTHER if _imports_weft(names) else PROGRAM
+    return OTHER if _uses_weft(names) else LIBRARY
 
 
 def sees_numpy(depth: int = 1) -> bool:
@@ -69,16 +85,18 @@ def sees_numpy(depth: int = 1) -> bool:
 
 def _imports_weft(names: dict[str, Any]) -> bool:
     """Return whether a module, given by its global names, has imported weft or a module of it."""
-    return any(issubclass(type(value), ModuleType) and _is_wefts(value.__name__) for value in tuple(names.values()))
+    values = tuple(names.values())
+    # (generated functions may have a namespace of a thousand names each)
+    modules = {kind for kind in set(map(type, values)) if issubclass(kind, ModuleType)}
+    return bool(modules) and any([_is_wefts(value.__name__) for value in values if type(value) in modules])
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:
     """Return whether a module, given by its global names, belongs to weft or imports from it."""
-    for value in tuple(names.values()):
-        kind = type(value)
-        if _is_wefts(vars(kind).get("__module__")) or (issubclass(kind, ModuleType) and _is_wefts(value.__name__)):
-            return True
-    return _is_wefts(names.get("__name__"))
+    kinds = set(map(type, tuple(names.values())))
+    if any([_is_wefts(vars(kind).get("__module__")) for kind in kinds]):
+        return True
+    return _imports_weft(names) or _is_wefts(names.get("__name__"))
 
 
 def _is_wefts(module: object) -> bool:

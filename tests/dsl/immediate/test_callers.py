@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -189,6 +190,30 @@ def test_decisions_are_kept_for_modules_only() -> None:
     exec("found = x + x", names)
     slot = 1 + 2 * ((id(names) >> callers.SHIFT) % callers.SLOTS)
     assert callers.CALLERS[slot] != id(names)
+
+
+def test_generated_code_is_decided_for_each_of_its_namespaces() -> None:
+    code = compile("found = x + x", "<generated>", "exec")
+    x = wf.asarray(arrays()[0])
+    for number in range(4):
+        names: dict[str, Any] = {"x": x, "wf": wf} if number % 2 else {"x": x}
+        for _ in range(2):
+            exec(code, names)
+            assert type(names["found"]) is (Array if number % 2 else np.ndarray)
+
+
+def test_namespaces_of_generated_code_are_not_kept() -> None:
+    kept: weakref.ref[Any] | None = None
+    for _ in range(3):
+        names: dict[str, Any] = {"x": wf.asarray(arrays()[0]), "other": np.empty(8).view(Kept)}
+        exec("found = x + x", names)
+        kept = weakref.ref(names["other"])
+        del names
+    assert kept is not None and kept() is None
+
+
+class Kept(np.ndarray):
+    """An array to which weak references are possible."""
 
 
 def test_errors_of_the_decision_reach_the_caller() -> None:
