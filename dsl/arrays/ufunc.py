@@ -70,8 +70,9 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _describe(definition: OpDef) -> str:
     """Return the docstring of the ufunc of an op."""
-    like = f"As `numpy.{definition.ufunc}`. " if definition.ufunc else ""
-    text = f"{definition.doc}\n\n{like}Works element by element. Operands broadcast."
+    like = f"Like `numpy.{definition.ufunc}`, this" if definition.ufunc else "This"
+    broadcasts = " and broadcasts the operands" if definition.arity > 1 else ""
+    text = f"{definition.doc}\n\n{like} function operates on each element{broadcasts}."
     if definition.name not in UFUNC_EXAMPLES:
         return text
     operands, result = UFUNC_EXAMPLES[definition.name]
