@@ -418,12 +418,12 @@ def describe(note: LaunchNote) -> str:
 
 
 def profile() -> Profile:
-    """Measure the launches within a ``with`` block: ``with weft.profile() as p: ...``, then ``print(p)``.
+    """Measure the launches in a ``with`` block: ``with weft.profile() as p: ...``. ``print(p)`` shows the profile.
 
     Returns
     -------
     Profile
-        The profile. `chrome_trace` and `roofline` write it to files.
+        The profile. Its methods `chrome_trace` and `roofline` write the profile to files.
 
     Examples
     --------

@@ -160,7 +160,7 @@ class Context:
         self.device.reset()
 
     def synchronize(self) -> None:
-        """Run pending work and wait for all work on the device."""
+        """Run all pending operations, and wait for all work on the device."""
         flush()
         self.device.device.synchronize()
 
@@ -236,7 +236,7 @@ def face_of(device: runtime.Device) -> Device:
 
 
 class DeviceList:
-    """The type of `cuda.gpus`: a list of devices by number."""
+    """The type of `cuda.gpus`, which is a list of the devices, indexed by device number."""
 
     @property
     def lst(self) -> list[Device]:
@@ -295,7 +295,7 @@ def get_current_device() -> Device:
 
 
 def select_device(device_id: int) -> Device:
-    """Make a device current in the calling thread and return it. Raises IndexError for an unknown number.
+    """Make a device the current device of the calling thread, and return it. Raises IndexError for an unknown number.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def select_device(device_id: int) -> Device:
 
 
 def current_context(devnum: int | None = None) -> Context:
-    """Return the context of the current device, or of device `devnum`.
+    """Return the context of the current device, or of the device with the number `devnum`.
 
     Examples
     --------
@@ -339,7 +339,7 @@ def require_context(function: _Function) -> _Function:
 
 
 def synchronize() -> None:
-    """Run pending work and wait for all work on the current device.
+    """Run all pending operations, and wait for all work on the current device.
 
     Examples
     --------
@@ -350,7 +350,7 @@ def synchronize() -> None:
 
 
 def close() -> None:
-    """Wait for every device, release memory that no array holds, and undo `select_device`.
+    """Wait for all devices, release the memory that no array uses, and undo `select_device`.
 
     Examples
     --------
@@ -366,7 +366,7 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return True, since kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
+    """Return True, because kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
 
     Examples
     --------
@@ -465,7 +465,7 @@ def detect() -> bool:
 
 
 class Runtime:
-    """The type of `cuda.runtime`, which gives the version of CUDA."""
+    """The type of `cuda.runtime`, which contains the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
         """Return the driver's CUDA version, or without a driver that of the newest PTX version that weft emits."""
@@ -486,7 +486,7 @@ cuda_runtime = Runtime()
 
 @contextmanager
 def defer_cleanup() -> Iterator[None]:
-    """Return a context manager without effect, since weft always keeps freed memory for reuse.
+    """Return a context manager that has no effect, because weft always keeps freed memory for reuse.
 
     Examples
     --------
@@ -522,7 +522,7 @@ def profile_stop() -> None:
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """Let an attached profiler collect data within the ``with`` block.
+    """Let an attached profiler collect data in a ``with`` block.
 
     Examples
     --------

@@ -142,9 +142,10 @@ def as_queue(value: object) -> runtime.Stream | None:
 
 
 def stream(device: str | runtime.Device | None = None) -> Stream:
-    """Return a new stream of the current or given device. ``with weft.stream():`` runs work in it.
+    """Create a stream. A block ``with weft.stream():`` runs its operations in a new stream.
 
-    Streams run concurrently if the device supports it. Arrays made in one stream may be used in any other, which waits for them.
+    Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be used in any other
+    stream, which then waits for the array.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the device's default stream, in which weft arrays are computed.
+    """Return the default stream of the device, in which weft arrays are computed.
 
     Examples
     --------
@@ -242,7 +243,7 @@ class Event:
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event of the current device. Without `timing`, the event is cheaper and records no time.
+    """Return a new event of the current device. If `timing` is false, the event is cheaper and records no time.
 
     Examples
     --------

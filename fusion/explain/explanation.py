@@ -122,12 +122,12 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The result of `explain`, with the `kernels` in launch order.
+    """The result of `explain`. Its attribute `kernels` lists the kernels in launch order.
 
-    ``str()`` formats it as text. A notebook shows a table and a picture.
+    ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 
     `least` is the minimum number of bytes to move: each input is read once, and each result is written once. `stages`
-    has a title and the text of each kernel at the requested stage.
+    contains a title and the text of each kernel at the requested stage.
 
     Examples
     --------

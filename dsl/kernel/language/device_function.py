@@ -109,15 +109,17 @@ class KernelFunction:
 def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     """Make a function callable from kernels (``@weft.device``).
 
-    With a device name, return a context that sets the device of new arrays: ``with weft.device("cpu")``.
+    If the argument is the name of a device, as in ``with weft.device("cpu")``, return a context manager that sets the
+    device of new arrays.
 
-    A device function is inlined at each call, for the types of that call. Recursive functions become functions of the
-    kernel. Kernels can also call plain Python functions without this decorator.
+    Each call of a device function is inlined and compiled for the types of its arguments. Recursive functions are
+    compiled as separate functions. Kernels can also call plain Python functions without this decorator.
 
     Parameters
     ----------
     function : function, name of a device, or signature(s)
-        With signatures, such as ``"float32(float32, int32)"``, arguments and result are cast to their types.
+        If signatures such as ``"float32(float32, int32)"`` are given, the arguments and the result are cast to the
+        types of the signature.
 
     Returns
     -------
