@@ -109,7 +109,7 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel compiled for one target. Each stage is computed on demand.
+    """A kernel that is compiled for one target. Each stage is computed on demand.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """Machine code of the assembled kernel (cubin). Needs nvJitLink but no GPU."""
+        """Machine code of the assembled kernel (cubin). This property requires nvJitLink, but no GPU."""
         return runtime.assemble(self.ptx.encode(), self.target.name).code
 
     @property
@@ -165,7 +165,7 @@ class CompiledKernel:
 
     @property
     def sass(self) -> str:
-        """Disassembled machine instructions (SASS). Needs nvdisasm or cuobjdump."""
+        """Disassembled machine instructions (SASS). This property requires nvdisasm or cuobjdump."""
         return self.stage("sass")
 
 

@@ -200,7 +200,7 @@ def command_page() -> str:
     for name, parser in commands.choices.items():
         usage = parser.format_help().replace("usage: ", "", 1)
         title = f"weft {name}"
-        text += f"{title}\n{'-' * len(title)}\n\n{str(said[name]).capitalize()}.\n\n.. code-block:: text\n\n"
+        text += f"{title}\n{'-' * len(title)}\n\n{str(said[name])[0].upper()}{str(said[name])[1:]}.\n\n.. code-block:: text\n\n"
         text += "".join(f"   {line}\n" for line in usage.splitlines()) + "\n"
     return text
 

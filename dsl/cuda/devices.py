@@ -28,7 +28,7 @@ class MemoryInfo(NamedTuple):
 
 
 class Device:
-    """A device, under Numba's names. ``with cuda.gpus[1]:`` makes the device current.
+    """A device, with Numba's interface. ``with cuda.gpus[1]:`` makes the device current.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Device:
         return Context(self)
 
     def reset(self) -> None:
-        """Wait for all work on the device and release cached memory. Arrays and kernels remain valid."""
+        """Wait for all work on the device, and release cached memory. Arrays and kernels remain valid."""
         self.device.reset()
 
 
@@ -139,7 +139,8 @@ class Context:
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle by which another process can open an array's memory. `memory` is the array's `gpu_data`."""
+        """Return a handle with which another process can open the memory of an array. `memory` is the `gpu_data` of the
+        array."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(
@@ -156,7 +157,7 @@ class Context:
         self.device.__exit__()
 
     def reset(self) -> None:
-        """Wait for all work on the device and release cached memory, as `Device.reset` does."""
+        """Wait for all work on the device, and release cached memory, like `Device.reset`."""
         self.device.reset()
 
     def synchronize(self) -> None:
@@ -172,9 +173,9 @@ class Context:
         func
             A compiled kernel: an item of ``kernel.overloads``.
         blocksize : int
-            Threads of a block.
+            Number of threads per block.
         memsize : int
-            Bytes of dynamic shared memory of a block.
+            Bytes of dynamic shared memory per block.
         """
         return self.device.device.active_blocks(_loaded(func, self.device.device), int(blocksize), int(memsize))
 
@@ -183,29 +184,29 @@ class Context:
     ) -> tuple[int, int]:
         """Return the grid and block sizes that give the highest occupancy.
 
-        Raises NotImplementedError for a `b2d_func` (shared memory that depends on the block).
+        Raises NotImplementedError if `b2d_func` is given, that is, if the shared memory depends on the block size.
         """
         if b2d_func:
             raise NotImplementedError("shared memory as a function of the block size: ask for each block size in turn")
         return self.device.device.best_block(_loaded(func, self.device.device), int(memsize), int(blocksizelimit))
 
     def create_stream(self) -> Stream:
-        """Create a stream, as `cuda.stream` does."""
+        """Create a stream, like `cuda.stream`."""
         with self.device:
             return stream()
 
     def create_external_stream(self, ptr: int) -> Stream:
-        """Return a `Stream` for an existing CUDA stream, as `cuda.external_stream` does."""
+        """Return a `Stream` for an existing CUDA stream, like `cuda.external_stream`."""
         with self.device:
             return external_stream(ptr)
 
     def get_default_stream(self) -> Stream:
-        """Return the default stream, as `cuda.default_stream` does."""
+        """Return the default stream, like `cuda.default_stream`."""
         with self.device:
             return default_stream()
 
     def create_event(self, timing: bool = True) -> Event:
-        """Create an event, as `cuda.event` does."""
+        """Create an event, like `cuda.event`."""
         with self.device:
             return event(timing)
 
@@ -468,12 +469,13 @@ class Runtime:
     """The type of `cuda.runtime`, which contains the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the driver's CUDA version, or without a driver that of the newest PTX version that weft emits."""
+        """Return the CUDA version of the driver or, without a driver, that of the newest PTX version that weft
+        emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 
     def is_supported_version(self) -> bool:
-        """Return whether weft supports the CUDA driver, as `cuda.is_supported_version` does."""
+        """Return whether weft supports the CUDA driver, like `cuda.is_supported_version`."""
         return is_supported_version()
 
 

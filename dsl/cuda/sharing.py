@@ -38,7 +38,7 @@ class HandleBytes(bytes):
 class IpcArrayHandle:
     """A picklable handle to an array's memory. Another process opens the handle in a ``with`` statement.
 
-    The process that made the handle must keep the array alive.
+    The process that created the handle must keep the array alive.
     """
 
     def __init__(

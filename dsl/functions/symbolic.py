@@ -22,7 +22,7 @@ _NUMBER = object()  # stands for a constant instead of a function
 
 
 class SymbolicFunction:
-    """A function compiled from a sympy expression by `weft.lambdify`."""
+    """A function that `weft.lambdify` has compiled from a SymPy expression."""
 
     def __init__(self, symbols: Sequence[Any], expression: Any, wrt: Any = None) -> None:
         self.symbols = tuple(symbols)

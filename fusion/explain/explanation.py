@@ -156,9 +156,9 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return a picture of the plan: kernels as boxes, arrays as the lines between them.
+        """Return a picture of the plan. The boxes are kernels, and the lines between them are arrays.
 
-        The kernels are numbered from 1, or by `numbers`.
+        `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """
         return draw_plan(self, numbers)
 

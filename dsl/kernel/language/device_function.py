@@ -30,8 +30,8 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 class DeviceFunction:
     """A function that kernels can call. Python code can call it like any other function.
 
-    With signatures, a call uses the first one that fits best: numbers are cast to its argument types, and the result is
-    cast to its result type.
+    If the function has signatures, a call uses the signature that fits best. The arguments are cast to the argument
+    types of this signature, and the result is cast to its result type.
     """
 
     __name__: str
@@ -80,7 +80,7 @@ class DeviceFunction:
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Raise RuntimeError, since a device function has machine code only as part of a kernel."""
+        """Raise RuntimeError, because a device function has machine code only as part of a kernel."""
         raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
 
     def _stage(self, name: str, signature: Any, cc: Any) -> Any:

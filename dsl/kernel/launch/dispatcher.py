@@ -95,7 +95,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     """A function that runs on every thread of a grid, created by `weft.kernel`.
 
     ``k[grid, block](...)`` and ``k[grid, block, stream, shared_bytes](...)`` launch the kernel. ``k.forall(n)(...)``
-    chooses the grid for n threads.
+    launches a grid with at least `n` threads.
     """
 
     def __init__(

@@ -120,7 +120,7 @@ class Texture:
     data : Array
         The elements.
     handle : int
-        The texture object of a GPU, 0 on other devices.
+        The texture object of a GPU, or 0 on other devices.
     filter : Filter
     address : Address
     coordinates : Coordinates

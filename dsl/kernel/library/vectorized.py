@@ -48,9 +48,10 @@ _COST_OF_LOOPS = 200
 
 
 class VectorFunction(DeviceFunction):
-    """A scalar function applied elementwise, created by `weft.vectorize`.
+    """A function of scalars that is applied elementwise, created by `weft.vectorize`.
 
-    A call on arrays, which broadcast, records an operation that can be fused. Inside kernels it is a device function.
+    A call with arrays broadcasts the arrays, and records an operation that can be fused. In a kernel, the object is a
+    device function.
     """
 
     def __init__(
