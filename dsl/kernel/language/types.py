@@ -395,7 +395,7 @@ def as_type(value: object) -> Type:
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
     """Return the layout of an array with the byte strides `strides`: "C", "F" or "A". Strides of None mean C order.
 
-    Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
+    As in NumPy, the stride of an axis of length 1 has no effect, and an array without elements has any layout.
     """
     if strides is None or 0 in shape:
         return "C"
@@ -480,7 +480,7 @@ _MAKERS: dict[str, Callable[..., Type]] = {
 
 
 def parse_type(text: str) -> Type:
-    """Parse a type such as ``"float32[:, ::1]"``. Raises TypeError as `parse_signature` does."""
+    """Parse a type such as ``"float32[:, ::1]"``. Raises TypeError if the text cannot be parsed."""
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")
