@@ -14,9 +14,9 @@ The data on this page come from the folder `benchmarks/results`. [Measure a prog
 measurements. The programs ran on two CPU cores, except for the programs in the section about a GPU.
 
 *Warm* times are the times of repeated calls in the same process. *Cold* times are the times of the first call in a new process. The cache
-of compiled kernels is either empty or filled before a cold call. The results of each program are compared with NumPy's before the program
-is measured. NumPy, weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally.
-All times are medians.
+of compiled kernels is either empty or filled before a cold call. Before a program is measured, its results are compared with NumPy's
+results. NumPy, weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All
+times are medians.
 """
 
 

@@ -291,7 +291,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Return an array of another dtype, whose elements are the bytes of each element that start at `offset`.
+    """Return a field of each element, which starts at byte `offset`, like `numpy.ndarray.getfield`.
 
     The result is a view, or a copy on a GPU.
     """
@@ -307,7 +307,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
-    """Assign values to the bytes of each element that start at `offset`, like `numpy.ndarray.setfield`."""
+    """Assign values to a field of each element, which starts at byte `offset`, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)

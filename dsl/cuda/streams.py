@@ -146,8 +146,8 @@ def as_queue(value: object) -> runtime.Stream | None:
 def stream(device: str | runtime.Device | None = None) -> Stream:
     """Create a stream. A block ``with weft.stream():`` runs its operations in a new stream.
 
-    Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be used in any other
-    stream, which then waits for the array.
+    Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be
+    used in any other stream, which then waits for the array.
 
     Parameters
     ----------

@@ -349,7 +349,7 @@ def from_dtype(dtype: Any) -> Type:
     Raises
     ------
     KernelTypeError
-        If kernels do not support the dtype, such as objects or a non-native byte order.
+        If kernels do not support the dtype (for example, objects or a non-native byte order).
 
     Examples
     --------

@@ -45,7 +45,7 @@ def compile_ptx(
     sig : str, tuple of types or Signature
         The signature, such as ``"void(float32[:], float32[:])"``. The result type of a device function may be omitted.
     device : bool
-        Whether to compile a device function, which other GPU code can call, and not a kernel.
+        Whether to compile a device function, which other GPU code can call. Otherwise, a kernel is compiled.
     cc : tuple of int, optional
         Compute capability, such as ``(8, 0)``.
     abi : {"c", "numba"}
@@ -177,7 +177,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function, like `compile`, but return the code in a list, followed by the result type.
+    """Compile a function, like `compile`, but return a list with the code, and the result type.
 
     Examples
     --------

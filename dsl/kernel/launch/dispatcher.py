@@ -369,7 +369,7 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     ----------
     function : function, or signature(s)
         The function. Alternatively, a signature (text or type object) or a list of signatures for which the kernel is
-        compiled at its definition.
+        compiled when it is defined.
     debug : bool
         Check every index and every divisor. The messages of IndexError and ZeroDivisionError name the block and the
         thread.
@@ -390,7 +390,7 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
 
     Returns
     -------
-    Kernel, or a decorator that makes one
+    Kernel, or a decorator that creates a kernel
 
     Examples
     --------
