@@ -1,8 +1,8 @@
-"""``weft.memory``: device memory in use, its limit, and the release of cached memory.
+"""``weft.memory``: functions that show, limit and release device memory.
 
-In: a device, or the default one. Out: figures in bytes. Invariant: the interface is the same on every device. A limit
-applies to the memory of arrays and cached memory together. An evaluation that would exceed it raises
-`OutOfMemoryError` and changes nothing.
+The functions take a device (by default, the default device), and return numbers of bytes. A limit applies to the sum of
+the memory of arrays and the cached memory. An evaluation that would exceed the limit raises `OutOfMemoryError` and
+changes nothing. Invariant: the interface is the same on all devices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNCHANGED: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class MemoryInfo:
-    """Memory figures of one device, in bytes.
+    """Memory usage of one device, in bytes.
 
     Attributes
     ----------
@@ -27,13 +27,13 @@ class MemoryInfo:
     held : int
         Bytes held by arrays.
     kept : int
-        Bytes of free blocks cached for reuse. `empty` releases them.
+        Bytes of free blocks that are cached for reuse. `empty` releases these blocks.
     peak : int
         Maximum of `held`.
     limit : int or None
-        Limit of `held` and `kept` together.
+        Maximum of the sum of `held` and `kept`.
     free, total : int
-        Free and total bytes of the device, which other programs also use.
+        Free and total bytes of the device's memory. Other programs may also use this memory.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def _device(device: Any) -> runtime.Device:
 
 
 def info(device: Any = None) -> MemoryInfo:
-    """Return memory figures of a device: bytes held by arrays, cached bytes, and free and total bytes.
+    """Return the memory usage of a device: bytes held by arrays, cached bytes, and free and total bytes.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def info(device: Any = None) -> MemoryInfo:
     Returns
     -------
     MemoryInfo
-        The figures in bytes. Printing it formats them.
+        The memory usage, in bytes. ``print`` shows it with units.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
 
 
 def empty(device: Any = None) -> int:
-    """Release cached memory that no array holds, and return its size in bytes.
+    """Release the cached memory that no array uses, and return its size in bytes.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storag
 
 
 def evaluate(*arrays: Any) -> Any:
-    """Evaluate these arrays in one plan.
+    """Evaluate the given arrays in one plan.
 
     Parameters
     ----------
@@ -66,20 +66,23 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
-    """Explain which kernels would evaluate these arrays, and how many bytes they move. The arrays stay pending.
+    """Show which kernels would evaluate the given arrays, and how many bytes these kernels would move.
+
+    The arrays remain pending.
 
     Parameters
     ----------
     *arrays : Array, or lists of them
     stage : str, optional
-        Also show the kernels' text of this stage: ``kernel``, ``llvm``, ``asm`` or ``sass``.
+        Also show the text of each kernel at this stage: ``kernel``, ``llvm``, ``asm`` or ``sass``.
     target : str, optional
-        The target of the stage, as for `compile`. The default is the arrays' device, or a GPU if the device has no such stage.
+        The target for which the stage is shown, as in `compile`. By default, the target is the device of the arrays, or
+        a GPU if this device has no such stage.
 
     Returns
     -------
     Explanation
-        It prints as text, shows a table and a picture in a notebook, and contains the same as data.
+        The explanation. It is printed as text, and shown in a notebook as a table and a picture.
 
     Examples
     --------
@@ -106,7 +109,7 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel compiled for one target. Each stage is computed on demand.
+    """A kernel that is compiled for one target. Each stage is computed on demand.
 
     Attributes
     ----------
@@ -151,7 +154,7 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """Machine code of the assembled kernel (cubin). Needs nvJitLink but no GPU."""
+        """Machine code of the assembled kernel (cubin). This property requires nvJitLink, but no GPU."""
         return runtime.assemble(self.ptx.encode(), self.target.name).code
 
     @property
@@ -162,7 +165,7 @@ class CompiledKernel:
 
     @property
     def sass(self) -> str:
-        """Disassembled machine instructions (SASS). Needs nvdisasm or cuobjdump."""
+        """Disassembled machine instructions (SASS). This property requires nvdisasm or cuobjdump."""
         return self.stage("sass")
 
 
@@ -179,12 +182,13 @@ def compile(what: object, *arguments: Any, target: str = "host") -> tuple[Compil
     Returns
     -------
     tuple of CompiledKernel
-        Each has its code as ``kernel_ir``, ``llvm_ir``, ``asm`` and, if the tools are installed, ``sass``.
+        The kernels. The code of a kernel is in its attributes ``kernel_ir``, ``llvm_ir``, ``asm`` and, if the tools are
+        installed, ``sass``.
 
     Raises
     ------
     ValueError
-        If nothing is pending because the arrays are evaluated.
+        If no operation is pending because the arrays have already been evaluated.
 
     Examples
     --------

@@ -146,20 +146,20 @@ class _Clock:
 
 
 class Profile:
-    """A record of the launches inside ``with weft.profile() as p:``. It prints as a table.
+    """A record of the launches in a block ``with weft.profile() as p:``. ``print(p)`` shows it as a table.
 
-    Earlier pending work runs before the profile begins, and is not counted. Work recorded inside runs before it ends.
-    Profiles nest.
+    Operations that are pending before the block run first, and are not counted. Operations that are recorded in the
+    block run before the profile ends. Profiles can be nested.
 
     Attributes
     ----------
     launches : list of LaunchTime
-        In the order of the launches.
+        The launches in order.
     compilations : list of CompileTime
     seconds : float
-        Seconds from the beginning to the end.
+        Seconds from the beginning to the end of the profile.
     counts : dict
-        Increases of `weft.statistics` and of the host's seconds (``planning``, ``running``).
+        Increases of the counters of `weft.statistics`, and seconds of the host (``planning``, ``running``).
     """
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ class Profile:
 
     @property
     def kernels(self) -> list[KernelTime]:
-        """The launches grouped by kernel, longest total time first."""
+        """The launches grouped by kernel, in order of decreasing total time."""
         found: dict[tuple[str, LaunchNote], KernelTime] = {}
         for one in self.launches:
             kernel = found.get((one.device, one.note))
@@ -245,7 +245,7 @@ class Profile:
 
     @property
     def lines(self) -> dict[tuple[str, int], LineTime]:
-        """The time in kernels of each line of the user's program, by file and line."""
+        """The kernel time of each line of the user's program, by file and line."""
         found: dict[tuple[str, int], LineTime] = {}
         for kernel in self.kernels:
             for line, share in user_lines(kernel.note).items():
@@ -275,7 +275,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table of kernels as rows of strings: the column heads, then one row per kernel."""
+        """Return the table of kernels as rows of strings: first the column headings, then one row per kernel."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
@@ -361,10 +361,10 @@ class Profile:
         Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
     def roofline(self, path: str | Path) -> None:
-        """Draw a roofline plot of the kernels. Needs matplotlib.
+        """Write a roofline plot of the kernels to a file. This method requires matplotlib.
 
-        The file name's extension determines the format: ``.svg``, ``.png`` or ``.pdf``. Raises ImportError without
-        matplotlib.
+        The extension of the file name determines the format: ``.svg``, ``.png`` or ``.pdf``. If matplotlib is not
+        installed, the method raises ImportError.
         """
         try:
             from matplotlib.figure import Figure
@@ -418,12 +418,12 @@ def describe(note: LaunchNote) -> str:
 
 
 def profile() -> Profile:
-    """Measure the launches within a ``with`` block: ``with weft.profile() as p: ...``, then ``print(p)``.
+    """Measure the launches in a ``with`` block: ``with weft.profile() as p: ...``. ``print(p)`` shows the profile.
 
     Returns
     -------
     Profile
-        The profile. `chrome_trace` and `roofline` write it to files.
+        The profile. Its methods `chrome_trace` and `roofline` write the profile to files.
 
     Examples
     --------

@@ -94,8 +94,9 @@ def default_device() -> Device:
     Returns
     -------
     Device
-        The first that applies: the innermost ``with weft.device(...)``, the thread's selected device, the device of
-        `set_default_device`, WEFT_DEVICE, the first GPU, the CPU.
+        The first of these devices that is set or exists: the device of the innermost ``with weft.device(...)``, the
+        device that the thread has selected, the device of `set_default_device`, the device of WEFT_DEVICE, the first
+        GPU, the CPU.
 
     Examples
     --------

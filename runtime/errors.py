@@ -42,7 +42,7 @@ class OutOfMemoryError(WeftError, MemoryError):
     limit : int or None
         The limit set by `weft.memory.limit`.
     largest : tuple of (int, str)
-        The largest live arrays: their bytes, and the source line that created them.
+        The size in bytes of each of the largest live arrays, and the source line that created the array.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class DeviceNotFoundError(WeftError, LookupError):
 
 @public_error
 class DeviceMismatchError(WeftError, ValueError):
-    """Raised for an operation on arrays of different devices.
+    """Raised for an operation on arrays that are on different devices.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class CudaError(WeftError, RuntimeError):
     Attributes
     ----------
     call, name : str
-        The driver function, and the error's name.
+        The function that failed, and the name of the error.
     code : int
 
     Examples
@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if a plan and the interpreter compute different bits for a program (setting ``verify``).
+    """Raised if the setting ``verify`` is on, and a plan and the interpreter compute different results.
 
     Examples
     --------
@@ -280,9 +280,9 @@ class PerformanceWarning(UserWarning):
 
 @public_error
 class HostFallbackWarning(PerformanceWarning):
-    """Warning that an operation on arrays of a GPU is computed by NumPy on the host.
+    """Warning that NumPy computes an operation on GPU arrays on the host.
 
-    The setting `host_fallback` (WEFT_HOST_FALLBACK) silences it, or raises it as an error.
+    The setting `host_fallback` (WEFT_HOST_FALLBACK) turns the warning off, or turns it into an error.
 
     Examples
     --------

@@ -148,7 +148,7 @@ ROWS = (
     OpDef(
         "equal",
         2,
-        "Whether equal.",
+        "Return whether the operands are equal.",
         expand=_mixed("equal"),
         lowering=_compare("eq", "oeq"),
         on_pairs=pairs.equal,
@@ -157,7 +157,7 @@ ROWS = (
     OpDef(
         "not_equal",
         2,
-        "Whether different.",
+        "Return whether the operands are different.",
         expand=_mixed("not_equal"),
         lowering=_compare("ne", "une"),
         on_pairs=pairs.not_equal,
@@ -166,7 +166,7 @@ ROWS = (
     OpDef(
         "less",
         2,
-        "Whether smaller.",
+        "Return whether the first operand is less than the second.",
         expand=_mixed("less"),
         lowering=_compare("slt", "olt"),
         on_pairs=pairs.less,
@@ -175,7 +175,7 @@ ROWS = (
     OpDef(
         "less_equal",
         2,
-        "Whether not larger.",
+        "Return whether the first operand is less than or equal to the second.",
         expand=_mixed("less_equal"),
         lowering=_compare("sle", "ole"),
         on_pairs=pairs.less_equal,
@@ -184,7 +184,7 @@ ROWS = (
     OpDef(
         "greater",
         2,
-        "Whether larger.",
+        "Return whether the first operand is greater than the second.",
         expand=_mixed("greater"),
         lowering=_compare("sgt", "ogt"),
         on_pairs=pairs.greater,
@@ -193,7 +193,7 @@ ROWS = (
     OpDef(
         "greater_equal",
         2,
-        "Whether not smaller.",
+        "Return whether the first operand is greater than or equal to the second.",
         expand=_mixed("greater_equal"),
         lowering=_compare("sge", "oge"),
         on_pairs=pairs.greater_equal,
@@ -202,7 +202,7 @@ ROWS = (
     OpDef(
         "logical_and",
         2,
-        "Whether both are nonzero.",
+        "Return whether both operands are nonzero.",
         expand=_logical("bitwise_and"),
         on_pairs=pairs.logical_and,
         identity=True,
@@ -210,7 +210,7 @@ ROWS = (
     OpDef(
         "logical_or",
         2,
-        "Whether one is nonzero.",
+        "Return whether at least one operand is nonzero.",
         expand=_logical("bitwise_or"),
         on_pairs=pairs.logical_or,
         identity=False,
@@ -218,19 +218,28 @@ ROWS = (
     OpDef(
         "logical_xor",
         2,
-        "Whether exactly one is nonzero.",
+        "Return whether exactly one operand is nonzero.",
         expand=_logical("bitwise_xor"),
         on_pairs=pairs.logical_xor,
         identity=False,
     ),
-    OpDef("logical_not", 1, "Whether zero.", expand=_logical_not, on_pairs=pairs.logical_not),
-    OpDef("bitwise_and", 2, "And of the bits.", lowering=_bits("and"), identity=-1, dunder="and"),
-    OpDef("bitwise_or", 2, "Or of the bits.", lowering=_bits("or"), identity=0, dunder="or"),
-    OpDef("bitwise_xor", 2, "Exclusive or of the bits.", lowering=_bits("xor"), identity=0, dunder="xor"),
+    OpDef("logical_not", 1, "Return whether the operand is zero.", expand=_logical_not, on_pairs=pairs.logical_not),
+    OpDef(
+        "bitwise_and", 2, "Return the bitwise AND of the operands.", lowering=_bits("and"), identity=-1, dunder="and"
+    ),
+    OpDef("bitwise_or", 2, "Return the bitwise OR of the operands.", lowering=_bits("or"), identity=0, dunder="or"),
+    OpDef(
+        "bitwise_xor",
+        2,
+        "Return the bitwise exclusive OR of the operands.",
+        lowering=_bits("xor"),
+        identity=0,
+        dunder="xor",
+    ),
     OpDef(
         "invert",
         1,
-        "All bits inverted.",
+        "Return the operand with all bits inverted.",
         lowering=dict.fromkeys("biu", "not"),
         dunder="invert",
         aliases=("bitwise_not", "bitwise_invert"),
@@ -238,7 +247,7 @@ ROWS = (
     OpDef(
         "left_shift",
         2,
-        "Bits shifted up; 0 from the width on.",
+        "Shift the bits to the left; return 0 if the shift count is at least the number of bits.",
         expand=_shift("_shift_left"),
         cost=4,
         dunder="lshift",
@@ -247,7 +256,7 @@ ROWS = (
     OpDef(
         "right_shift",
         2,
-        "Bits shifted down; 0 or the sign from the width on.",
+        "Shift the bits to the right; fill the vacated bits with the sign bit, or with 0 if the dtype is unsigned.",
         expand=_shift("_shift_right"),
         cost=4,
         dunder="rshift",
@@ -256,7 +265,7 @@ ROWS = (
     OpDef(
         "bitwise_count",
         1,
-        "Number of 1 bits of the magnitude.",
+        "Return the number of 1 bits in the absolute value of the operand.",
         expand=lambda b, x: b.cast(b.op("_population", b.op("absolute", x)), np.uint8),
         cost=4,
     ),
@@ -295,7 +304,7 @@ ROWS = (
     OpDef(
         "minimum",
         2,
-        "Smaller of two; NaN wins.",
+        "Return the smaller operand, or NaN if either operand is NaN.",
         expand=_extreme("minimum", "less"),
         lowering={"i": "intrinsic llvm.smin", "u": "intrinsic llvm.umin"},
         on_pairs=pairs.minimum,
@@ -304,7 +313,7 @@ ROWS = (
     OpDef(
         "maximum",
         2,
-        "Larger of two; NaN wins.",
+        "Return the larger operand, or NaN if either operand is NaN.",
         expand=_extreme("maximum", "greater"),
         lowering={"i": "intrinsic llvm.smax", "u": "intrinsic llvm.umax"},
         on_pairs=pairs.maximum,
@@ -313,7 +322,7 @@ ROWS = (
     OpDef(
         "fmin",
         2,
-        "Smaller of two; a number wins over NaN.",
+        "Return the smaller operand; if one operand is NaN, return the other.",
         expand=_number_extreme("less"),
         on_pairs=pairs.fmin,
         identity="highest",
@@ -321,7 +330,7 @@ ROWS = (
     OpDef(
         "fmax",
         2,
-        "Larger of two; a number wins over NaN.",
+        "Return the larger operand; if one operand is NaN, return the other.",
         expand=_number_extreme("greater"),
         on_pairs=pairs.fmax,
         identity="lowest",
@@ -329,7 +338,7 @@ ROWS = (
     OpDef(
         "clip",
         3,
-        "The number kept between two bounds.",
+        "Limit the first operand to the interval from the second operand to the third.",
         loops=tuple(f"{c}{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
         reference=lambda x, lo, hi: np.minimum(np.maximum(x, lo), hi),
         expand=_clip,
@@ -339,17 +348,29 @@ ROWS = (
     OpDef(
         "where",
         3,
-        "The second where the first holds, else the third.",
+        "Return the second operand if the first is true, otherwise the third.",
         loops=tuple(f"?{c}{c}->{c}" for c in "?bBhHiIlLqQefdFD"),
         reference=np.where,
         lowering={"b": "select"},
         on_pairs=pairs.where,
     ),
-    OpDef("isfinite", 1, "Whether neither infinite nor NaN.", expand=_isfinite, on_pairs=pairs.isfinite, cost=2),
-    OpDef("isinf", 1, "Whether infinite.", expand=_isinf, on_pairs=pairs.isinf, cost=2),
-    OpDef("isnan", 1, "Whether not a number.", expand=_isnan, on_pairs=pairs.isnan),
-    OpDef("signbit", 1, "Whether the sign bit is set.", expand=_signbit, cost=2),
-    OpDef("copysign", 2, "The first with the sign of the second.", lowering={"f": "intrinsic llvm.copysign"}),
+    OpDef(
+        "isfinite",
+        1,
+        "Return whether the operand is neither infinite nor NaN.",
+        expand=_isfinite,
+        on_pairs=pairs.isfinite,
+        cost=2,
+    ),
+    OpDef("isinf", 1, "Return whether the operand is infinite.", expand=_isinf, on_pairs=pairs.isinf, cost=2),
+    OpDef("isnan", 1, "Return whether the operand is NaN.", expand=_isnan, on_pairs=pairs.isnan),
+    OpDef("signbit", 1, "Return whether the operand has a negative sign.", expand=_signbit, cost=2),
+    OpDef(
+        "copysign",
+        2,
+        "Return the first operand with the sign of the second.",
+        lowering={"f": "intrinsic llvm.copysign"},
+    ),
 )
 
 __all__ = ["ROWS", "both", "truth"]

@@ -140,7 +140,7 @@ ROWS = (
     OpDef(
         "clz",
         1,
-        "Number of 0 bits above the highest 1.",
+        "Return the number of 0 bits above the highest 1 bit.",
         loops=_BITS,
         reference=_on_bits(lambda bits, width: width - bits.bit_length()),
         lowering=dict.fromkeys("iu", "intrinsic llvm.ctlz"),
@@ -148,7 +148,7 @@ ROWS = (
     OpDef(
         "ffs",
         1,
-        "Place of the lowest 1 bit, from 1; 0 where there is none.",
+        "Return the position of the lowest 1 bit, counted from 1, or 0 if no bit is set.",
         loops=_BITS,
         reference=_on_bits(lambda bits, width: (bits & -bits).bit_length()),
         expand=_ffs,
@@ -157,7 +157,7 @@ ROWS = (
     OpDef(
         "brev",
         1,
-        "Bits in the other order.",
+        "Return the bits of the operand in reverse order.",
         loops=_BITS,
         reference=_on_bits(lambda bits, width: int(f"{bits:0{width}b}"[::-1], 2)),
         lowering=dict.fromkeys("iu", "intrinsic llvm.bitreverse"),
@@ -165,7 +165,7 @@ ROWS = (
     OpDef(
         "rsqrt",
         1,
-        "One over the square root.",
+        "Return 1 divided by the square root of the operand.",
         loops=_FLOATS,
         reference=lambda x: 1 / np.sqrt(x),
         expand=_rsqrt,
@@ -175,7 +175,7 @@ ROWS = (
     OpDef(
         "exp10",
         1,
-        "10 to the power of the number.",
+        "Return 10 raised to the power of the operand.",
         loops=_FLOATS,
         reference=lambda x: np.power(np.longdouble(10), x).astype(x.dtype),
         expand=_exp10,
@@ -185,7 +185,7 @@ ROWS = (
     OpDef(
         "sinpi",
         1,
-        "Sine of an angle in half turns: sin(pi x).",
+        "Return sin(pi x), the sine of an angle of x half turns.",
         loops=_FLOATS,
         reference=_of_pi_reference(0),
         expand=_of_pi(0),
@@ -195,7 +195,7 @@ ROWS = (
     OpDef(
         "cospi",
         1,
-        "Cosine of an angle in half turns: cos(pi x).",
+        "Return cos(pi x), the cosine of an angle of x half turns.",
         loops=_FLOATS,
         reference=_of_pi_reference(1),
         expand=_of_pi(1),

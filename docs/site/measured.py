@@ -13,9 +13,9 @@ HEAD = """# Performance
 The data on this page come from the folder `benchmarks/results`. [Measure a program](guide/measuring.md) describes how to repeat the
 measurements. The programs ran on two CPU cores, except for the programs in the section about a GPU.
 
-*Warm* times are those of repeated calls in the same process. *Cold* times are those of the first call in a new process. The cache of
-compiled kernels is either empty or filled before a cold call. The results of each program are compared with NumPy's before the program is
-measured. NumPy, weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All
+*Warm* times are the times of repeated calls in the same process. *Cold* times are the times of the first call in a new process. The cache
+of compiled kernels is either empty or filled before a cold call. Before a program is measured, its results are compared with NumPy's
+results. NumPy, weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All
 times are medians.
 """
 
@@ -59,8 +59,8 @@ def on_a_gpu() -> str:
         "JAX, PyTorch and torch.compile. The times of hand-written kernels in CUDA C++ are shown for comparison only. On average\n"
         f"(geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
         f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
-        "records the operations in every call. If a program has hundreds of operations, as the Mandelbrot set does, recording takes\n"
-        f"longer than the kernels. {machine(found)}\n\n"
+        "records the operations in every call. If a program (for example, Mandelbrot) has hundreds of operations, recording\n"
+        f"takes longer than the kernels. {machine(found)}\n\n"
         + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
         + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -90,8 +91,8 @@ def heading(title: str, text: str = "") -> str:
 
 
 def escape(text: str) -> str:
-    """Escape the characters of operators, which are markup in reStructuredText."""
-    return text.replace("|", r"\|").replace("*", r"\*")
+    """Escape the characters of operators, which are markup in reStructuredText outside literals."""
+    return re.sub(r"``.*?``|[|*]", lambda match: match[0] if len(match[0]) > 1 else f"\\{match[0]}", text)
 
 
 def entries(shown: Iterable[PublicName], names: dict[str, PublicName]) -> str:
@@ -146,7 +147,7 @@ def dtypes_of(op: Any) -> str:
 def op_page() -> str:
     """Return the table of ops."""
     rows = [".. list-table::", "   :header-rows: 1", "   :widths: 20 34 28 10 8", ""]
-    rows += ["   * - op", "     - result", "     - dtypes", "     - ULP", "     - operator"]
+    rows += ["   * - op", "     - description", "     - dtypes", "     - ULP", "     - operator"]
     operators = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
     operators |= {
         "and": "&",
@@ -199,7 +200,7 @@ def command_page() -> str:
     for name, parser in commands.choices.items():
         usage = parser.format_help().replace("usage: ", "", 1)
         title = f"weft {name}"
-        text += f"{title}\n{'-' * len(title)}\n\n{str(said[name]).capitalize()}.\n\n.. code-block:: text\n\n"
+        text += f"{title}\n{'-' * len(title)}\n\n{str(said[name])[0].upper()}{str(said[name])[1:]}.\n\n.. code-block:: text\n\n"
         text += "".join(f"   {line}\n" for line in usage.splitlines()) + "\n"
     return text
 

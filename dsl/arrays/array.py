@@ -75,10 +75,10 @@ VALUE_READS = array("q", [0])
 
 
 class Array(ArrayMembers):
-    """An n-dimensional array. Its operations are recorded, and later run in fused kernels.
+    """An n-dimensional array. Operations on large arrays are recorded, and run later in fused kernels.
 
-    Arrays are made by `weft.asarray`, by the creation functions and by operations. They have `numpy.ndarray`'s attributes,
-    methods and operators, with NumPy's meaning.
+    Arrays are created by `weft.asarray`, by creation functions such as `weft.zeros`, and by operations. They have the
+    attributes, methods and operators of `numpy.ndarray`.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class Array(ArrayMembers):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Byte strides along each axis."""
+        """Stride along each axis, in bytes."""
         if self._values is not None:
             return self._values.strides
         return tuple(s * self.itemsize for s in (self._view or whole(self._storage))[1])
@@ -181,7 +181,7 @@ class Array(ArrayMembers):
 
     @property
     def base(self) -> Array | None:
-        """The array over the whole storage if this array is a view, else None."""
+        """The array that contains the whole storage if this array is a view, otherwise None."""
         return None if self._view is None else wrap(self._storage)
 
     # -- to the host ------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Array(ArrayMembers):
     def numpy(self) -> np.ndarray:
         """Return the elements as a read-only NumPy array. Large arrays on the CPU device are not copied.
 
-        Evaluates the array.
+        The array is evaluated.
         """
         VALUE_READS[0] += 1
         if self._home is not None or self._storage.host is not None:

@@ -10,7 +10,7 @@ from weft.dsl.arrays.docstrings import FUNCTIONS, add_example
 # Summaries, arguments and values, by function that has NumPy's code or NumPy's answer
 _CALLS = {
     "apply_over_axes": (
-        "Apply a function over several axes, one after the other",
+        "Apply a function over several axes, one after another",
         "np.sum, wf.ones((2, 3)), [0, 1]",
         "array([[6.]])",
     ),
@@ -21,12 +21,12 @@ _CALLS = {
         "array([1., 2.])",
     ),
     "require": (
-        "Return an array of a given dtype whose memory meets requirements",
+        "Return an array that satisfies requirements on its dtype and its memory",
         "[1, 2], dtype=np.float32",
         "array([1., 2.], dtype=float32)",
     ),
     "block": (
-        "Return an array that is assembled from nested lists of blocks",
+        "Assemble an array from nested lists of blocks",
         "[wf.ones(2), wf.zeros(1)]",
         "array([1., 1., 0.])",
     ),
@@ -41,7 +41,7 @@ _CALLS = {
         "array([[ 1., -2.],\n       [-2.,  4.]])",
     ),
     "diagflat": (
-        "Return a matrix with the elements of an array on a diagonal",
+        "Return a matrix that has the elements of an array on a diagonal",
         "[1, 2]",
         "array([[1, 0],\n       [0, 2]])",
     ),
@@ -51,7 +51,7 @@ _CALLS = {
         "[array([[[1]]]), array([[[2]]])]",
     ),
     "insert": (
-        "Return a copy of an array with values inserted before indices",
+        "Return a copy of an array with values inserted before the given indices",
         "[1, 2, 3], 1, 9",
         "array([1, 9, 2, 3])",
     ),
@@ -87,7 +87,7 @@ _CALLS = {
         "np.int64(1)",
     ),
     "piecewise": (
-        "Evaluate a function that is defined piecewise, by conditions",
+        "Evaluate a piecewise-defined function",
         "[-2.0, 3.0], [[True, False]], [0, np.square]",
         "array([0., 9.])",
     ),
@@ -98,7 +98,7 @@ _CALLS = {
     "polymul": ("Return the coefficients of the product of two polynomials", "[1, 2], [1, 3]", "array([1, 5, 6])"),
     "polysub": ("Return the coefficients of the difference of two polynomials", "[2, 10], [1, 4]", "array([1, 6])"),
     "resize": (
-        "Return an array of another shape, with the elements repeated as needed",
+        "Return an array with the given shape, and repeat the elements as needed",
         "[1, 2], (2, 3)",
         "array([[1, 2, 1],\n       [2, 1, 2]])",
     ),
@@ -114,7 +114,7 @@ _CALLS = {
         "(array([1, 2]), array([3, 4]))",
     ),
     "unwrap": (
-        "Return angles without jumps, by adding multiples of the period",
+        "Remove jumps between consecutive angles by adding multiples of the period",
         "[0.0, 3.0, 6.0, 9.0 - 2 * np.pi]",
         "array([0., 3., 6., 9.])",
     ),
@@ -125,7 +125,7 @@ _CALLS = {
         "array([1., 2.])",
     ),
     "histogramdd": (
-        "Count points in multidimensional bins, and return the counts and the edges",
+        "Return the number of points in each bin of a multidimensional grid, and the bin edges",
         "wf.asarray([[0.0], [1.0]]), 2",
         "(array([1., 1.]), [array([0. , 0.5, 1. ])])",
     ),
@@ -141,21 +141,29 @@ _CALLS = {
         "array([1.        , 1.26606588])",
     ),
     "polyfit": (
-        "Return the coefficients of the least-squares polynomial through points",
+        "Return the coefficients of a polynomial that is a least-squares fit to data points",
         "[0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1",
         "array([2., 1.])",
     ),
-    "can_cast": ("Return whether a dtype can be cast to another by a rule", "np.int32, np.float32", "False"),
+    "can_cast": (
+        "Return whether a casting rule allows a cast from one dtype to another",
+        "np.int32, np.float32",
+        "False",
+    ),
     "common_type": (
-        "Return the floating-point or complex type to which arrays convert",
+        "Return the floating-point or complex type to which all given arrays can be converted",
         "wf.ones(2, dtype=np.float32), wf.arange(2)",
         "<class 'numpy.float64'>",
     ),
     "iscomplexobj": ("Return whether an array has a complex dtype", "[1 + 0j, 2]", "True"),
-    "isrealobj": ("Return whether an array has a dtype that is not complex", "[1 + 0j, 2]", "False"),
-    "mintypecode": ("Return the code of the smallest type to which types convert safely", '["i", "f"]', "'f'"),
+    "isrealobj": ("Return whether the dtype of an array is not complex", "[1 + 0j, 2]", "False"),
+    "mintypecode": (
+        "Return the character of the smallest type to which all given types can be cast safely",
+        '["i", "f"]',
+        "'f'",
+    ),
     "result_type": (
-        "Return the dtype to which dtypes and operands promote",
+        "Return the dtype that results from type promotion of the arguments",
         "np.int8, wf.ones(3, dtype=np.float32)",
         "dtype('float32')",
     ),
@@ -175,17 +183,17 @@ _CALLS = {
         "(array([0, 0, 1]), array([0, 1, 1]))",
     ),
     "vstack": (
-        "Join arrays row by row",
+        "Join arrays vertically (row-wise)",
         "[[1, 2], [3, 4]]",
         "array([[1, 2],\n       [3, 4]])",
     ),
     "hstack": (
-        "Join arrays column by column",
+        "Join arrays horizontally (column-wise)",
         "[[1, 2], [3, 4]]",
         "array([1, 2, 3, 4])",
     ),
     "diff": (
-        "Compute differences of consecutive elements along an axis",
+        "Compute the differences between consecutive elements along an axis",
         "[1, 4, 9, 16]",
         "array([3, 5, 7])",
     ),
@@ -230,17 +238,17 @@ _CALLS = {
         "True",
     ),
     "flatnonzero": (
-        "Return the indices of nonzero elements in the flat array",
+        "Return the indices of the nonzero elements in the flattened array",
         "[[0, 7], [8, 0]]",
         "array([1, 2])",
     ),
     "argwhere": (
-        "Return the indices of nonzero elements, one row per element",
+        "Return the indices of the nonzero elements, with one row per element",
         "[[0, 1], [1, 0]]",
         "array([[0, 1],\n       [1, 0]])",
     ),
     "fromfunction": (
-        "Create an array by calling a function on its indices",
+        "Create an array by calling a function with the indices of the elements",
         "lambda i, j: i * 10 + j, (2, 3), dtype=np.int64",
         "array([[ 0,  1,  2],\n       [10, 11, 12]])",
     ),
@@ -265,22 +273,22 @@ _CALLS = {
         "array([1, 4])",
     ),
     "real": (
-        "Return the real part",
+        "Return the real parts of the elements",
         "[1 + 2j, 3 - 4j]",
         "array([1., 3.])",
     ),
     "imag": (
-        "Return the imaginary part",
+        "Return the imaginary parts of the elements",
         "[1 + 2j, 3 - 4j]",
         "array([ 2., -4.])",
     ),
     "shape": (
-        "Return the lengths of the axes",
+        "Return the shape of an array",
         "[[1, 2, 3], [4, 5, 6]]",
         "(2, 3)",
     ),
     "ndim": (
-        "Return the number of axes",
+        "Return the number of axes of an array",
         "[[1, 2, 3], [4, 5, 6]]",
         "2",
     ),
@@ -297,11 +305,11 @@ _SESSIONS = {
         ">>> wf.column_stack([[1, 2], [3, 4]])\narray([[1, 3],\n       [2, 4]])",
     ),
     "hsplit": (
-        "Split an array into views of its columns.",
+        "Split an array horizontally (column-wise) into views.",
         ">>> left, right = wf.hsplit(wf.asarray([[1, 2], [3, 4]]), 2)\n>>> right\narray([[2],\n       [4]])",
     ),
     "vsplit": (
-        "Split an array into views of its rows.",
+        "Split an array vertically (row-wise) into views.",
         ">>> top, bottom = wf.vsplit(wf.asarray([[1, 2], [3, 4]]), 2)\n>>> bottom\narray([[3, 4]])",
     ),
     "atleast_3d": (
@@ -309,11 +317,11 @@ _SESSIONS = {
         ">>> wf.atleast_3d([1, 2]).shape\n(1, 2, 1)",
     ),
     "rollaxis": (
-        "Move an axis backward until it is before another axis, as a view.",
+        "Return a view in which an axis is moved backward until it precedes another axis.",
         ">>> wf.rollaxis(wf.ones((2, 3, 4)), 2).shape\n(4, 2, 3)",
     ),
     "polyval": (
-        "Evaluate a polynomial by Horner's rule, like `numpy.polyval`. The coefficient of the highest power comes first.",
+        "Evaluate a polynomial with Horner's method, like `numpy.polyval`. The coefficient of the highest power is first.",
         ">>> wf.polyval([1, 0, -2], [0, 1, 2])\narray([-2, -1,  2])",
     ),
     "meshgrid": (
@@ -321,7 +329,7 @@ _SESSIONS = {
         ">>> x, y = wf.meshgrid([1, 2, 3], [10, 20])\n>>> x + y\narray([[11, 12, 13],\n       [21, 22, 23]])",
     ),
     "unique_all": (
-        "Return the unique values, their first indices, the inverse indices and the counts, like `numpy.unique_all`.",
+        "Return the unique values, their first indices, inverse indices and counts, like `numpy.unique_all`.",
         ">>> wf.unique_all([3, 1, 3]).inverse_indices\narray([1, 0, 1])",
     ),
     "unique_counts": (
@@ -337,7 +345,7 @@ _SESSIONS = {
         ">>> wf.iterable(wf.arange(3)), wf.iterable(3)\n(True, False)",
     ),
     "svdvals": (
-        "Return the singular values, like `numpy.linalg.svdvals`.",
+        "Return the singular values of a matrix, like `numpy.linalg.svdvals`.",
         ">>> wf.linalg.svdvals([[3.0, 0.0], [0.0, 2.0]])\narray([3., 2.])",
     ),
 }

@@ -108,9 +108,9 @@ MEMBER_SUMMARIES = {
     "T": "View of the array with reversed axes.",
     "mT": "View of the array with its last two axes exchanged.",
     "clip": "Limit elements to an interval, like `numpy.ndarray.clip`.",
-    "compress": "Return the slices at which a 1-D condition is true along an axis, like `numpy.ndarray.compress`.",
-    "ctypes": "Object for passing the evaluated elements to C, like `numpy.ndarray.ctypes`.",
-    "data": "Read-only memory of the evaluated elements, like `numpy.ndarray.data`.",
+    "compress": "Return the slices along an axis for which a 1-D condition is true, like `numpy.ndarray.compress`.",
+    "ctypes": "Object that passes the evaluated elements to C code, like `numpy.ndarray.ctypes`.",
+    "data": "Read-only buffer of the evaluated elements, like `numpy.ndarray.data`.",
 }
 
 # Sessions, by method or property of `Array`
@@ -309,27 +309,27 @@ array([1.3, 2.5])""",
 # Summaries and sessions, by function
 FUNCTIONS = {
     "sum": (
-        "Return the sum of the elements over axes, like `numpy.sum`.",
+        "Return the sum of the elements over the given axes, like `numpy.sum`.",
         ">>> wf.sum([[1, 2], [3, 4]], axis=0)\narray([4, 6])",
     ),
     "prod": (
-        "Return the product of the elements over axes, like `numpy.prod`.",
+        "Return the product of the elements over the given axes, like `numpy.prod`.",
         ">>> wf.prod([2, 3, 4])\nnp.int64(24)",
     ),
     "max": (
-        "Return the maximum over axes, like `numpy.max`. It is NaN if an element is NaN.",
+        "Return the maximum along the given axes, like `numpy.max`. The result is NaN if an element is NaN.",
         ">>> wf.max([[1, 5], [7, 3]], axis=1)\narray([5, 7])",
     ),
     "min": (
-        "Return the minimum over axes, like `numpy.min`. It is NaN if an element is NaN.",
+        "Return the minimum along the given axes, like `numpy.min`. The result is NaN if an element is NaN.",
         ">>> wf.min([[1, 5], [7, 3]], axis=1)\narray([1, 3])",
     ),
     "all": (
-        "Return whether all elements over axes are nonzero, like `numpy.all`.",
+        "Return whether all elements along the given axes are nonzero, like `numpy.all`.",
         ">>> wf.all([[True, False], [True, True]], axis=1)\narray([False,  True])",
     ),
     "any": (
-        "Return whether any element over axes is nonzero, like `numpy.any`.",
+        "Return whether any element along the given axes is nonzero, like `numpy.any`.",
         ">>> wf.any([[False, False], [False, True]], axis=1)\narray([False,  True])",
     ),
     "argmax": (
@@ -357,11 +357,11 @@ FUNCTIONS = {
         ">>> wf.nanstd([2.0, np.nan, 4.0])\nnp.float64(1.0)",
     ),
     "quantile": (
-        "Return quantiles of the elements along axes, like `numpy.quantile`.",
+        "Return quantiles of the elements along the given axes, like `numpy.quantile`.",
         ">>> wf.quantile([1.0, 2.0, 3.0, 4.0, 5.0], [0.25, 0.5])\narray([2., 3.])",
     ),
     "percentile": (
-        "Return percentiles of the elements along axes, like `numpy.percentile`.",
+        "Return percentiles of the elements along the given axes, like `numpy.percentile`.",
         ">>> wf.percentile([1.0, 2.0, 3.0, 4.0, 5.0], 25)\nnp.float64(2.0)",
     ),
     "nanquantile": (
@@ -373,23 +373,23 @@ FUNCTIONS = {
         ">>> wf.nanpercentile([1.0, np.nan, 3.0], 50)\nnp.float64(2.0)",
     ),
     "c_": (
-        "Join arrays as columns, written as an index expression, like `numpy.c_`.",
+        "Join the arrays of an index expression as columns, like `numpy.c_`.",
         ">>> wf.c_[[1, 2], [3, 4]]\narray([[1, 3],\n       [2, 4]])",
     ),
     "r_": (
-        "Join arrays and ranges along the first axis, written as an index expression, like `numpy.r_`.",
+        "Join the arrays and ranges of an index expression along the first axis, like `numpy.r_`.",
         ">>> wf.r_[1:4, 0, [7, 8]]\narray([1, 2, 3, 0, 7, 8])",
     ),
     "mgrid": (
-        "Return full coordinate arrays of a grid, given by an index expression, like `numpy.mgrid`.",
+        "Return the full coordinate arrays of the grid that an index expression describes, like `numpy.mgrid`.",
         ">>> wf.mgrid[0:2, 5:7][1]\narray([[5, 6],\n       [5, 6]])",
     ),
     "ogrid": (
-        "Return coordinate arrays that broadcast to a grid, given by an index expression, like `numpy.ogrid`.",
+        "Return coordinate arrays that broadcast to the grid of an index expression, like `numpy.ogrid`.",
         ">>> x, y = wf.ogrid[0:2, 5:8]\n>>> x.shape, y.shape\n((2, 1), (1, 3))",
     ),
     "einsum_path": (
-        "Return the cheapest order of contractions for an einsum, and a report on it, like `numpy.einsum_path`.",
+        "Return the cheapest order of contractions of an Einstein sum, and a report about it, like `numpy.einsum_path`.",
         ">>> x, y = wf.ones((9, 2)), wf.ones((2, 9))\n>>> wf.einsum_path('ij,jk,kl', x, y, x)[0]\n"
         "['einsum_path', (1, 2), (0, 1)]",
     ),
@@ -398,7 +398,7 @@ FUNCTIONS = {
         ">>> x = wf.zeros((2, 2))\n>>> wf.fill_diagonal(x, 7)\n>>> x\narray([[7., 0.],\n       [0., 7.]])",
     ),
     "put": (
-        "Assign values at flat indices, like `numpy.put`.",
+        "Assign values to the elements at flat indices, like `numpy.put`.",
         ">>> x = wf.zeros((2, 2))\n>>> wf.put(x, [0, 3], [7, 8])\n>>> x\narray([[7., 0.],\n       [0., 8.]])",
     ),
 }

@@ -17,7 +17,9 @@ from weft.dsl.functions import creation, manipulation
 
 
 class Flat:
-    """`Array.flat`: the elements in C order, readable and writable, and an iterator over them, like `numpy.flatiter`.
+    """An iterator over the elements of an array in C order, like `numpy.flatiter`.
+
+    The iterator can also be indexed to read and write elements.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ def storage_at_address(
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
     """Return a storage and a view over the memory of a CUDA array interface. The storage keeps `owner` alive.
 
-    With `sync`, wait for the stream that the interface names.
+    If `sync` is true, wait for the stream that the interface names.
     """
     if desc.get("mask") is not None:
         raise NotImplementedError("Masked arrays are not supported: fill the masked elements first")

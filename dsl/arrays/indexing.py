@@ -546,7 +546,9 @@ def _apply_at_on_host(op: str, array: Array, key: object, values: Any) -> None:
 
 
 def nonzero(a: Any) -> tuple[Array, ...]:
-    """Return the indices of nonzero elements. Evaluates the array, since the number of indices depends on its data.
+    """Return the indices of the nonzero elements.
+
+    The array is evaluated, because the number of indices depends on its elements.
 
     Examples
     --------

@@ -110,7 +110,7 @@ def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
 
 
 def copy_of(self: Array, order: str = "C") -> Array:
-    """Return a copy. Memory is shared until the array or its copy is written."""
+    """Return a copy. The array and its copy share memory until one of them is written."""
     start()
     if order != "C" and self.ndim > 1:
         return creation.copy_in_order(self, check_order(order))
@@ -136,7 +136,7 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
 
 @memoized_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
-    """Return the elements in another shape: a view if the strides allow it, otherwise a copy."""
+    """Return an array with another shape. The result is a view if the strides allow it, otherwise a copy."""
     return manipulation.reshape(self, _shape_arguments(shape), order, copy=copy)
 
 
@@ -179,14 +179,17 @@ def _part(name: str) -> property:
         else:
             write(self, as_operand(value)[0])
 
+    text = {"real": "Real", "imag": "Imaginary"}[name]
     return property(
-        get, on_operands_device(put), doc=f"The {name} part of the elements. A write to it changes the array."
+        get,
+        on_operands_device(put),
+        doc=f"{text} parts of the elements. A write to this array changes the original array.",
     )
 
 
 @memoized
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Round to a number of decimals, ties to even.
+    """Round to the given number of decimals. Ties are rounded to the nearest even value.
 
     Examples
     --------
@@ -218,12 +221,12 @@ def _to_decimals(node: Expr, decimals: int) -> Expr:
 
 
 def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """Return the slices at which `condition` is true along an axis, like `numpy.compress`."""
+    """Return the slices along an axis for which `condition` is true, like `numpy.compress`."""
     return OWN["compress"](condition, self, axis, out)
 
 
 def _choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Return an array whose elements come from `choices`, selected by this index array, like `numpy.choose`."""
+    """Return an array whose elements this index array selects from `choices`, like `numpy.choose`."""
     return OWN["choose"](self, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
@@ -288,7 +291,10 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Return the bytes of each element from `offset` as an element of another dtype: a view, or on a GPU a copy."""
+    """Return a field of each element, which starts at byte `offset`, like `numpy.ndarray.getfield`.
+
+    The result is a view, or a copy on a GPU.
+    """
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).getfield(kind, offset)  # raises NumPy's error for bytes outside of the element
@@ -301,7 +307,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
-    """Assign values to the bytes of each element that start at `offset`, like `numpy.ndarray.setfield`."""
+    """Assign values to a field of each element, which starts at byte `offset`, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)
@@ -354,7 +360,7 @@ def exact_copy(self: Array) -> Storage:
 
 
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
-    """Change shape and size in place, padding with zeros. Raises ValueError for a view."""
+    """Change the shape and size in place, and fill new elements with zeros. Raises ValueError for a view."""
     wanted = creation.as_shape(_shape_arguments(shape))
     if self._view is not None:
         raise ValueError("cannot resize this array: it does not own its data")
@@ -369,14 +375,14 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     self._storage = storage
 
 
-def _on_host(name: str) -> Any:
+def _on_host(name: str, summary: str) -> Any:
     """Return an array method that calls the `numpy.ndarray` method of the same name on the evaluated elements."""
 
     def method(self: Array, *arguments: Any, **options: Any) -> Any:
         return getattr(self.numpy(), name)(*arguments, **options)
 
     method.__name__ = name
-    method.__doc__ = f"As `numpy.ndarray.{name}`, of the evaluated elements."
+    method.__doc__ = f"{summary}, like `numpy.ndarray.{name}`."
     return method
 
 
@@ -402,7 +408,10 @@ _product = at_once(or_numpy(on_operands_device(linear.matmul), np.matmul), np.ma
 
 
 def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
-    """Return the elements as a new, writable NumPy array, as pandas' arrays do. `copy` and `na_value` have no effect."""
+    """Return the elements as a new, writable NumPy array, like the method of pandas arrays.
+
+    `copy` and `na_value` have no effect.
+    """
     return np.array(self, dtype)
 
 
@@ -415,7 +424,7 @@ def _rmatmul(self: Array, other: object) -> Any:
 
 
 def _dot(self: Array, b: Any, out: Any = None) -> Any:
-    """Return the product with `b`, as the function `dot` does.
+    """Return the dot product with `b`, like the function `dot`.
 
     Examples
     --------
@@ -491,9 +500,9 @@ METHODS: dict[str, Any] = {
     "partition": sorting.partition_in_place,
     "data": property(lambda self: shared_arrays.exported(self).data),
     "ctypes": property(shared_arrays.pointer),
-    "tofile": _on_host("tofile"),
-    "dump": _on_host("dump"),
-    "dumps": _on_host("dumps"),
+    "tofile": _on_host("tofile", "Write the elements to a file"),
+    "dump": _on_host("dump", "Pickle the elements to a file"),
+    "dumps": _on_host("dumps", "Return the pickled elements as bytes"),
     "to_device": standard.to_device,
     "__array__": shared_arrays.as_numpy,
     "__array_interface__": property(shared_arrays.interface),

@@ -368,7 +368,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class that is called like a function, such as `poly1d` and `Generator`. Its objects return weft arrays."""
+    """A NumPy class whose objects return weft arrays, such as `poly1d` and `Generator`."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped

@@ -169,7 +169,10 @@ def interface(self: Array) -> dict[str, Any]:
 
 
 def pointer(self: Array) -> Any:
-    """Return an object like NumPy's ``ctypes`` attribute. The memory stays shared, as users have only its address."""
+    """Object that passes the evaluated elements to C code, like `numpy.ndarray.ctypes`.
+
+    The memory of the array remains shared, because weft cannot determine when C code no longer uses the address.
+    """
     values = shared_array(self)
     if values is None:
         return self.numpy().ctypes

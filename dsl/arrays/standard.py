@@ -40,17 +40,17 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array:
-    """Copy the array to a device, as `Array.to` does. An array that is already there is returned unchanged."""
+    """Copy the array to a device, like `Array.to`. An array that is already on this device is returned unchanged."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """Convert another library's array to a weft array by DLPack.
+    """Convert an array of another library to a weft array by means of DLPack.
 
-    Memory of the CPU is shared if the array is to be on the CPU, unless `copy` is true. GPU memory is used without a
-    copy if the array has ``__cuda_array_interface__``.
+    If the input is in CPU memory and the result is on the CPU, they share memory, unless `copy` is true. GPU memory is
+    used without a copy if the input has ``__cuda_array_interface__``.
 
     Examples
     --------

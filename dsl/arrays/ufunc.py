@@ -70,8 +70,9 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _describe(definition: OpDef) -> str:
     """Return the docstring of the ufunc of an op."""
-    like = f"As `numpy.{definition.ufunc}`. " if definition.ufunc else ""
-    text = f"{definition.doc}\n\n{like}Works element by element. Operands broadcast."
+    like = f"Like `numpy.{definition.ufunc}`, this" if definition.ufunc else "This"
+    broadcasts = " and broadcasts the operands" if definition.arity > 1 else ""
+    text = f"{definition.doc}\n\n{like} function operates on each element{broadcasts}."
     if definition.name not in UFUNC_EXAMPLES:
         return text
     operands, result = UFUNC_EXAMPLES[definition.name]
@@ -229,19 +230,19 @@ class UFunc:
         initial: Any = None,
         where: Any = True,
     ) -> Any:
-        """Reduce along axes, like `numpy.ufunc.reduce`."""
+        """Reduce an array along the given axes, like `numpy.ufunc.reduce`."""
         return reductions.reduce(self.definition.name, array, axis, dtype, out, keepdims, initial, where)
 
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Compute a scan along an axis, like `numpy.ufunc.accumulate`."""
+        """Return the scan of an array along an axis, like `numpy.ufunc.accumulate`."""
         return reductions.accumulate(self.definition.name, array, axis, dtype, out)
 
     @_or_numpys
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-        """Reduce slices of an axis, like `numpy.ufunc.reduceat`.
+        """Reduce slices along an axis, like `numpy.ufunc.reduceat`.
 
-        On a GPU, a kernel computes it if the indices increase.
+        On a GPU, a kernel computes the result if the indices are increasing.
         """
         if out is None and isinstance(array, Array) and array.ndim:
             segments = _reduce_segments(self.definition.name, array, indices, axis, dtype)
@@ -267,7 +268,8 @@ class UFunc:
 
     @on_operands_device
     def at(self, array: Any, indices: Any, values: Any = None) -> Any:
-        """Combine values with the elements at indices, once per occurrence of an index, like `numpy.ufunc.at`."""
+        """Apply the function in place to the elements at indices, once for each occurrence of an index, like
+        `numpy.ufunc.at`."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         if not isinstance(array, Array):

@@ -120,7 +120,7 @@ def is_c_ordered(array: Array) -> bool:
 
 
 class Flags(dict):
-    """Value of `Array.flags`: NumPy's flags by name. ``x.flags.writeable = False`` makes this object read-only."""
+    """The flags of an array, with NumPy's names. ``x.flags.writeable = False`` makes the array object `x` read-only."""
 
     def __init__(self, array: Array) -> None:
         in_order, across = is_c_ordered(array), is_c_ordered(array.transpose())
@@ -174,7 +174,7 @@ class Flags(dict):
 
 
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only or writable. Views that are created later inherit the state."""
+    """Make this array object read-only or writable. Views that are created later inherit this property."""
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     view = self._view

@@ -37,21 +37,29 @@ def make_parser() -> argparse.ArgumentParser:
         usage="weft run [options] (SCRIPT | -m MODULE | -c CODE | -) [arguments]",
     )
     running.add_argument(
-        "--compare", action="store_true", help="run it several times, also under NumPy, and print times and differences"
+        "--compare",
+        action="store_true",
+        help="run the program several times on weft and on NumPy, and print the times and the differences",
     )
-    running.add_argument("--explain", action="store_true", help="compile before running, and print each new plan")
-    running.add_argument("--verify", action="store_true", help="also interpret each plan, and compare the bits")
-    running.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
+    running.add_argument(
+        "--explain", action="store_true", help="compile the program before its first run, and print each new plan"
+    )
+    running.add_argument(
+        "--verify", action="store_true", help="also interpret each compiled program, and compare the results bit by bit"
+    )
+    running.add_argument("--device", default="", help='the device, such as "cpu" or "cuda:0"')
     explaining = commands.add_parser(
         "explain",
         help="write an HTML page with the time, bytes and kernels of each line of a script",
         usage="weft explain [options] (SCRIPT | -m MODULE | -c CODE) [arguments]",
     )
-    explaining.add_argument("-o", "--output", default="", metavar="FILE", help="the page (default: SCRIPT-weft.html)")
-    explaining.add_argument("--device", default="", help='"cpu", "cuda:0", ...')
-    commands.add_parser("info", help="versions, devices, and what was found of CUDA")
+    explaining.add_argument(
+        "-o", "--output", default="", metavar="FILE", help="file name of the page (default: SCRIPT-weft.html)"
+    )
+    explaining.add_argument("--device", default="", help='the device, such as "cpu" or "cuda:0"')
+    commands.add_parser("info", help="print the versions, the devices and the CUDA components that were found")
     commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
-    caching = commands.add_parser("cache", help="the disk cache of compiled kernels")
+    caching = commands.add_parser("cache", help="show or clear the disk cache of compiled kernels")
     caching.add_argument(
         "action", choices=("info", "clear"), help="print the folder and the size of the cache, or delete its entries"
     )

@@ -37,7 +37,7 @@ def to_device(obj: object, stream: object = 0, copy: bool = True, to: Any = None
     copy : bool
         If false, only allocate memory.
     to : Array or MemoryArray, optional
-        Array to copy into, which is returned.
+        The destination, which is returned.
 
     Examples
     --------
@@ -71,9 +71,9 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
     ----------
     shape : int or tuple of int
     dtype
-        Records, dates and text give a `MemoryArray`.
+        For records, dates and text, the result is a `MemoryArray`.
     strides : tuple of int, optional
-        In bytes.
+        Strides in bytes.
     order : {"C", "F"}
 
     Examples
@@ -127,7 +127,7 @@ class DeviceRecord(metaclass=_Constructor):
 
 
 def device_array_like(ary: Any, stream: object = 0) -> Any:
-    """Return an uninitialized array on the current device with the shape, dtype and axis order of `ary`.
+    """Return an uninitialized array on the current device, with the shape, dtype and axis order of `ary`.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def is_cuda_array(obj: object) -> bool:
 
 
 def as_cuda_array(obj: object, sync: bool = True) -> Any:
-    """Return a weft array over the memory of an object that has ``__cuda_array_interface__``, without a copy.
+    """Return a weft array that shares the memory of an object with ``__cuda_array_interface__``.
 
     Raises TypeError for an object without the interface.
 
@@ -185,11 +185,11 @@ def as_cuda_array(obj: object, sync: bool = True) -> Any:
 
 
 def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Array:
-    """Return a weft array over the memory that a CUDA array interface describes.
+    """Return a weft array that uses the memory described by a CUDA array interface.
 
     The array keeps `owner` alive.
 
-    With `sync`, wait for the stream that the interface names.
+    If `sync` is true, wait for the stream that the interface names.
 
     Examples
     --------
@@ -212,14 +212,14 @@ def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any)
 
 
 def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:
-    """Copy the elements to a new NumPy array or to `ary`. Evaluates the array.
+    """Copy the elements to a new NumPy array or to `ary`. The array is evaluated.
 
     Parameters
     ----------
     ary : numpy.ndarray, optional
-        Destination with the array's shape and dtype.
+        A destination with the shape and dtype of the array.
     stream
-        With a stream and a contiguous `ary` (or none), the copy may still be running on return.
+        If a stream is given, and `ary` is contiguous or omitted, the copy may still be running when the method returns.
 
     Examples
     --------

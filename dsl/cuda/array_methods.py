@@ -52,7 +52,7 @@ def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
 
 
 def bind(self: Array, stream: object = 0) -> Array:
-    """Return another array over the same storage. `stream` is ignored, because arrays can be used in any stream.
+    """Return another array with the same storage. `stream` is ignored, because arrays can be used in any stream.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _is_shared_here(array: Array, dtype: Any) -> bool:
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, like `numpy.ndarray.view`. On a GPU, another dtype gives a `MemoryArray` over the same memory.
+    """Return a view, like `numpy.ndarray.view`. On a GPU, a view with another dtype is a `MemoryArray`.
 
     Examples
     --------

@@ -28,7 +28,7 @@ class MemoryInfo(NamedTuple):
 
 
 class Device:
-    """A device, under Numba's names. ``with cuda.gpus[1]:`` makes the device current.
+    """A device, with Numba's interface. ``with cuda.gpus[1]:`` makes the device current.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Device:
         return Context(self)
 
     def reset(self) -> None:
-        """Wait for all work on the device and release cached memory. Arrays and kernels remain valid."""
+        """Wait for all work on the device, and release cached memory. Arrays and kernels remain valid."""
         self.device.reset()
 
 
@@ -139,7 +139,8 @@ class Context:
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle by which another process can open an array's memory. `memory` is the array's `gpu_data`."""
+        """Return a handle with which another process can open the memory of an array. `memory` is the `gpu_data` of the
+        array."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(
@@ -156,11 +157,11 @@ class Context:
         self.device.__exit__()
 
     def reset(self) -> None:
-        """Wait for all work on the device and release cached memory, as `Device.reset` does."""
+        """Wait for all work on the device, and release cached memory, like `Device.reset`."""
         self.device.reset()
 
     def synchronize(self) -> None:
-        """Run pending work and wait for all work on the device."""
+        """Run all pending operations, and wait for all work on the device."""
         flush()
         self.device.device.synchronize()
 
@@ -172,9 +173,9 @@ class Context:
         func
             A compiled kernel: an item of ``kernel.overloads``.
         blocksize : int
-            Threads of a block.
+            Number of threads per block.
         memsize : int
-            Bytes of dynamic shared memory of a block.
+            Bytes of dynamic shared memory per block.
         """
         return self.device.device.active_blocks(_loaded(func, self.device.device), int(blocksize), int(memsize))
 
@@ -183,29 +184,29 @@ class Context:
     ) -> tuple[int, int]:
         """Return the grid and block sizes that give the highest occupancy.
 
-        Raises NotImplementedError for a `b2d_func` (shared memory that depends on the block).
+        Raises NotImplementedError if `b2d_func` is given, that is, if the shared memory depends on the block size.
         """
         if b2d_func:
             raise NotImplementedError("shared memory as a function of the block size: ask for each block size in turn")
         return self.device.device.best_block(_loaded(func, self.device.device), int(memsize), int(blocksizelimit))
 
     def create_stream(self) -> Stream:
-        """Create a stream, as `cuda.stream` does."""
+        """Create a stream, like `cuda.stream`."""
         with self.device:
             return stream()
 
     def create_external_stream(self, ptr: int) -> Stream:
-        """Return a `Stream` for an existing CUDA stream, as `cuda.external_stream` does."""
+        """Return a `Stream` for an existing CUDA stream, like `cuda.external_stream`."""
         with self.device:
             return external_stream(ptr)
 
     def get_default_stream(self) -> Stream:
-        """Return the default stream, as `cuda.default_stream` does."""
+        """Return the default stream, like `cuda.default_stream`."""
         with self.device:
             return default_stream()
 
     def create_event(self, timing: bool = True) -> Event:
-        """Create an event, as `cuda.event` does."""
+        """Create an event, like `cuda.event`."""
         with self.device:
             return event(timing)
 
@@ -236,7 +237,7 @@ def face_of(device: runtime.Device) -> Device:
 
 
 class DeviceList:
-    """The type of `cuda.gpus`: a list of devices by number."""
+    """The type of `cuda.gpus`, which is a list of the devices, indexed by device number."""
 
     @property
     def lst(self) -> list[Device]:
@@ -295,7 +296,7 @@ def get_current_device() -> Device:
 
 
 def select_device(device_id: int) -> Device:
-    """Make a device current in the calling thread and return it. Raises IndexError for an unknown number.
+    """Make a device the current device of the calling thread, and return it. Raises IndexError for an unknown number.
 
     Examples
     --------
@@ -308,7 +309,7 @@ def select_device(device_id: int) -> Device:
 
 
 def current_context(devnum: int | None = None) -> Context:
-    """Return the context of the current device, or of device `devnum`.
+    """Return the context of the current device, or of the device with the number `devnum`.
 
     Examples
     --------
@@ -339,7 +340,7 @@ def require_context(function: _Function) -> _Function:
 
 
 def synchronize() -> None:
-    """Run pending work and wait for all work on the current device.
+    """Run all pending operations, and wait for all work on the current device.
 
     Examples
     --------
@@ -350,7 +351,7 @@ def synchronize() -> None:
 
 
 def close() -> None:
-    """Wait for every device, release memory that no array holds, and undo `select_device`.
+    """Wait for all devices, release the memory that no array uses, and undo `select_device`.
 
     Examples
     --------
@@ -366,7 +367,7 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return True, since kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
+    """Return True, because kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
 
     Examples
     --------
@@ -465,15 +466,16 @@ def detect() -> bool:
 
 
 class Runtime:
-    """The type of `cuda.runtime`, which gives the version of CUDA."""
+    """The type of `cuda.runtime`, which contains the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the driver's CUDA version, or without a driver that of the newest PTX version that weft emits."""
+        """Return the CUDA version of the driver or, without a driver, that of the newest PTX version that weft
+        emits."""
         found = runtime.probe()
         return found.driver or NEWEST
 
     def is_supported_version(self) -> bool:
-        """Return whether weft supports the CUDA driver, as `cuda.is_supported_version` does."""
+        """Return whether weft supports the CUDA driver, like `cuda.is_supported_version`."""
         return is_supported_version()
 
 
@@ -486,7 +488,7 @@ cuda_runtime = Runtime()
 
 @contextmanager
 def defer_cleanup() -> Iterator[None]:
-    """Return a context manager without effect, since weft always keeps freed memory for reuse.
+    """Return a context manager that has no effect, because weft always keeps freed memory for reuse.
 
     Examples
     --------
@@ -522,7 +524,7 @@ def profile_stop() -> None:
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """Let an attached profiler collect data within the ``with`` block.
+    """Let an attached profiler collect data in a ``with`` block.
 
     Examples
     --------

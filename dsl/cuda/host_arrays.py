@@ -123,7 +123,7 @@ def mapped_array(
 ) -> SharedArray:
     """Return an uninitialized NumPy array in page-locked memory that kernels access directly.
 
-    The memory is always portable and never write-combined: `portable` and `wc` are ignored.
+    The memory is always portable and never write-combined, so `portable` and `wc` are ignored.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def managed_array(
 
 @contextmanager
 def pinned(*arylist: np.ndarray) -> Iterator[None]:
-    """Within the ``with`` block, page-lock host arrays for direct copies to and from the device.
+    """Page-lock host arrays in a ``with`` block, for direct copies to and from the device.
 
     Examples
     --------
@@ -187,9 +187,10 @@ def pinned(*arylist: np.ndarray) -> Iterator[None]:
 
 @contextmanager
 def mapped(*arylist: np.ndarray, stream: object = 0) -> Iterator[Any]:
-    """Within the ``with`` block, map host arrays to device arrays over the same memory.
+    """Map host arrays to device arrays with the same memory, in a ``with`` block.
 
-    Yields one array or a list of arrays. On a GPU, they raise ValueError after the block.
+    The context manager yields one array or a list of arrays. On a GPU, any use of these arrays after the block raises
+    ValueError.
 
     Examples
     --------

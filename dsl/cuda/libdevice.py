@@ -1,14 +1,14 @@
 """`weft.cuda.libdevice`: NVIDIA's libdevice functions, for kernels on every device.
 
-One entry per function: name, dtypes, host implementation and description. On a GPU, libdevice's function is called.
-Elsewhere its host form is used: an op, or a function in the kernel language (host_forms/). Invariant: names,
-arguments and result dtypes are Numba CUDA's. Unsigned integers are signed ones with the same bits, and output
-pointers become a tuple.
+Each function has one entry, which contains its name, dtypes, host implementation and description. On a GPU, a kernel
+calls the function of libdevice. On other devices, it calls the host form: an op, or a function in the kernel language
+(host_forms/). Invariant: names, arguments and result dtypes are the same as in Numba CUDA. Unsigned integers are
+represented by signed integers with the same bits, and output pointers are replaced by a tuple.
 
 On the host, integer functions, conversions, bit patterns and directed roundings are exact. Other functions have the
-error bound of their op or host form, 1 unit in the last place by default, relative to the scalar functions of the C
-library. Its vector variants may add up to 3 ulp. The fast_ functions are the normal functions there, so they are
-more accurate than on a GPU.
+error bound of their op or host form (by default, 1 unit in the last place), relative to the scalar functions of the C
+library. The vector variants of the C library may add up to 3 ulp. On the host, the fast_ functions are the same as the
+normal functions, so they are more accurate than on a GPU.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("asin", 1, "arcsin", "arc sine"),
     ("asinh", 1, "arcsinh", "inverse hyperbolic sine"),
     ("atan", 1, "arctan", "arc tangent"),
-    ("atan2", 2, "arctan2", "angle of the point (y, x), y first"),
+    ("atan2", 2, "arctan2", "arc tangent of y / x, in the correct quadrant"),
     ("atanh", 1, "arctanh", "inverse hyperbolic tangent"),
     ("cbrt", 1, "cbrt", "cube root"),
-    ("ceil", 1, "ceil", "least whole number not below x"),
+    ("ceil", 1, "ceil", "smallest integer that is not less than x"),
     ("copysign", 2, "copysign", "x with the sign of y"),
     ("cos", 1, "cos", "cosine"),
     ("cosh", 1, "cosh", "hyperbolic cosine"),
@@ -73,37 +73,37 @@ _BOTH: tuple[tuple[str, int, Host, str], ...] = (
     ("exp10", 1, elementary.exp10, "10**x"),
     ("exp2", 1, "exp2", "2**x"),
     ("expm1", 1, "expm1", "e**x - 1"),
-    ("fabs", 1, "fabs", "magnitude"),
-    ("fdim", 2, conversion.positive_difference, "x - y where that is positive, else 0"),
-    ("floor", 1, "floor", "greatest whole number not above x"),
-    ("fmax", 2, "fmax", "greater of two; of a NaN and a number, the number"),
-    ("fmin", 2, "fmin", "lesser of two; of a NaN and a number, the number"),
+    ("fabs", 1, "fabs", "absolute value"),
+    ("fdim", 2, conversion.positive_difference, "x - y if it is positive, otherwise 0"),
+    ("floor", 1, "floor", "largest integer that is not greater than x"),
+    ("fmax", 2, "fmax", "larger operand; if one operand is NaN, the other"),
+    ("fmin", 2, "fmin", "smaller operand; if one operand is NaN, the other"),
     ("fmod", 2, "fmod", "exact remainder with the sign of x"),
     ("hypot", 2, "hypot", "sqrt(x*x + y*y) without overflow"),
     ("log", 1, "log", "natural logarithm"),
-    ("log10", 1, "log10", "logarithm to base 10"),
+    ("log10", 1, "log10", "base-10 logarithm"),
     ("log1p", 1, "log1p", "log(1 + x)"),
-    ("log2", 1, "log2", "logarithm to base 2"),
+    ("log2", 1, "log2", "base-2 logarithm"),
     ("logb", 1, conversion.float_exponent, "exponent of 2 as a float; exact"),
-    ("nearbyint", 1, "rint", "nearest whole number, ties to even"),
-    ("nextafter", 2, "nextafter", "next float from x towards y"),
+    ("nearbyint", 1, "rint", "nearest integer, ties to even"),
+    ("nextafter", 2, "nextafter", "next float after x in the direction of y"),
     ("norm3d", 3, elementary.length_3, "sqrt(x*x + y*y + z*z) without overflow; 2 ulp"),
     ("norm4d", 4, elementary.length_4, "length of four numbers without overflow; 3 ulp"),
     ("pow", 2, "power", "x**y"),
     ("rcbrt", 1, elementary.reciprocal_cbrt, "1 / cbrt(x); 2 ulp"),
-    ("remainder", 2, conversion.nearest_remainder, "x - n*y, n the whole number nearest to x / y; exact"),
+    ("remainder", 2, conversion.nearest_remainder, "x - n*y, where n is the integer nearest to x / y; exact"),
     ("rhypot", 2, elementary.reciprocal_hypot, "1 / hypot(x, y); 2 ulp"),
-    ("rint", 1, "rint", "nearest whole number, ties to even"),
+    ("rint", 1, "rint", "nearest integer, ties to even"),
     ("rnorm3d", 3, elementary.reciprocal_length_3, "1 / norm3d(x, y, z); 3 ulp"),
     ("rnorm4d", 4, elementary.reciprocal_length_4, "1 / norm4d(x, y, z, w); 4 ulp"),
-    ("round", 1, conversion.round_half_away, "nearest whole number, halves away from 0"),
+    ("round", 1, conversion.round_half_away, "nearest integer, ties away from 0"),
     ("rsqrt", 1, elementary.reciprocal_sqrt, "1 / sqrt(x); 2 ulp"),
     ("sin", 1, "sin", "sine"),
     ("sinh", 1, "sinh", "hyperbolic sine"),
     ("sqrt", 1, "sqrt", "square root; exact"),
     ("tan", 1, "tan", "tangent"),
     ("tanh", 1, "tanh", "hyperbolic tangent"),
-    ("trunc", 1, "trunc", "the whole part"),
+    ("trunc", 1, "trunc", "integer part"),
 )
 # float64 host forms that the float32 versions also use, rounded once at the end
 _IN_DOUBLE: tuple[tuple[str, Callable[..., Any], str], ...] = (
@@ -130,15 +130,15 @@ def _floats() -> None:
         _add(name + "f", "f->f", elementary.in_double(form), doc)
     for name, row, python, doc in (
         ("tgamma", "gamma", _gamma, "gamma function; 8 ulp"),
-        ("lgamma", "lgamma", _log_gamma, "logarithm of the magnitude of the gamma function; 8 ulp"),
+        ("lgamma", "lgamma", _log_gamma, "logarithm of the absolute value of the gamma function; 8 ulp"),
     ):
         _add(name, "d->d", row, doc, python=python)
         _add(name + "f", "f->f", row, doc, python=python)
     for name in ("ldexp", "scalbn"):
         _add(name, "di->d", conversion.scale, "x * 2**n; exact")
         _add(name + "f", "fi->f", conversion.scale_single, "x * 2**n; exact")
-    _add("powi", "di->d", elementary.integer_power, "x**n for a whole n")
-    _add("powif", "fi->f", elementary.integer_power_single, "x**n for a whole n")
+    _add("powi", "di->d", elementary.integer_power, "x**n for an integer n")
+    _add("powif", "fi->f", elementary.integer_power_single, "x**n for an integer n")
     for name, form in (("jn", bessel.jn), ("yn", bessel.yn)):
         kind = "first" if name == "jn" else "second"
         _add(name, "id->d", form, f"Bessel function of the {kind} kind, order n; NaN for n < 0")
@@ -154,11 +154,11 @@ def _several_results() -> None:
         _add(name, "d->dd", form, doc, by_pointer=True)
         single_form = form if name == "sincos" else pair(form)
         _add(name + "f", "f->ff", single_form, doc, by_pointer=True)
-    _add("fast_sincosf", "f->ff", elementary.sin_cos, "sine and cosine, fast", by_pointer=True)
+    _add("fast_sincosf", "f->ff", elementary.sin_cos, "sine and cosine, faster on a GPU", by_pointer=True)
     _add("frexp", "d->di", conversion.split_exponent, "fraction in [0.5, 1) and exponent of 2; exact")
     _add("frexpf", "f->fi", single.split_exponent_single, "fraction in [0.5, 1) and exponent of 2; exact")
-    _add("modf", "d->dd", conversion.split_whole, "what is behind the point and what is before it; exact")
-    _add("modff", "f->ff", conversion.split_whole, "what is behind the point and what is before it; exact")
+    _add("modf", "d->dd", conversion.split_whole, "fractional part and integer part; exact")
+    _add("modff", "f->ff", conversion.split_whole, "fractional part and integer part; exact")
     doc = "remainder(x, y), and the last 3 bits of the quotient with its sign; exact"
     _add("remquo", "dd->di", conversion.remainder_quotient, doc)
     _add("remquof", "ff->fi", single.remainder_quotient_single, doc)
@@ -169,7 +169,7 @@ def _several_results() -> None:
 _DIRECTIONS: tuple[tuple[str, Callable[..., Any], str], ...] = (
     ("rd", rounding.down, "rounded down"),
     ("ru", rounding.up, "rounded up"),
-    ("rz", rounding.towards_zero, "rounded towards 0"),
+    ("rz", rounding.towards_zero, "rounded toward 0"),
 )
 
 
@@ -231,7 +231,7 @@ def _float_to_integer() -> None:
     for ending, letter in (("", "d"), ("f", "f")):
         _add(f"llrint{ending}", f"{letter}->q", conversion.to_integer(np.rint, *wide), "nearest integer, ties to even")
         away = conversion.to_integer(conversion.round_half_away, *wide)
-        _add(f"llround{ending}", f"{letter}->q", away, "nearest integer, halves away from 0")
+        _add(f"llround{ending}", f"{letter}->q", away, "nearest integer, ties away from 0")
         _add(f"ilogb{ending}", f"{letter}->i", conversion.exponent_of, "exponent of 2")
 
 
@@ -262,18 +262,18 @@ def _bits() -> None:
         ("double_as_longlong", "d->q", np.int64),
         ("longlong_as_double", "q->d", np.float64),
     ):
-        _add(name, signature, conversion.view_as(kind), "the same bits in the other type")
+        _add(name, signature, conversion.view_as(kind), "value of the other type with the same bits")
     _add("double2hiint", "d->i", conversion.high_word, "upper 32 bits")
     _add("double2loint", "d->i", conversion.low_word, "lower 32 bits")
-    _add("hiloint2double", "ii->d", conversion.from_words, "double of its upper and lower 32 bits")
+    _add("hiloint2double", "ii->d", conversion.from_words, "float64 with the given upper and lower 32 bits")
     _add("float2half_rn", "f->h", conversion.to_half, "bits of the nearest float16")
     _add("half2float", "h->f", conversion.from_half, "the float16 with these bits")
     for name, row in (("isinf", "isinf"), ("isnan", "isnan"), ("signbit", "signbit")):
-        _add(f"{name}d", "d->i", row, "1 or 0")
-        _add(f"{name}f", "f->i", row, "1 or 0")
-    _add("isfinited", "d->i", "isfinite", "1 or 0")
-    _add("finitef", "f->i", "isfinite", "1 or 0")
-    _add("saturatef", "f->f", conversion.saturate, "x kept between 0 and 1; 0 of NaN")
+        _add(f"{name}d", "d->i", row, "1 if the condition is true, otherwise 0")
+        _add(f"{name}f", "f->i", row, "1 if the condition is true, otherwise 0")
+    _add("isfinited", "d->i", "isfinite", "1 if the condition is true, otherwise 0")
+    _add("finitef", "f->i", "isfinite", "1 if the condition is true, otherwise 0")
+    _add("saturatef", "f->f", conversion.saturate, "x limited to the interval [0, 1], or 0 if x is NaN")
 
 
 # -- integers and fast functions -----------------------------------------------------------------
@@ -282,31 +282,31 @@ def _bits() -> None:
 def _integer_functions() -> None:
     least, greatest = integers.extreme_unsigned, integers.extreme_unsigned
     rows: tuple[tuple[str, str, Host, str], ...] = (
-        ("abs", "i->i", "absolute", "magnitude"),
-        ("llabs", "q->q", "absolute", "magnitude"),
+        ("abs", "i->i", "absolute", "absolute value"),
+        ("llabs", "q->q", "absolute", "absolute value"),
         ("brev", "i->i", integers.reverse_bits, "bits in reverse order"),
         ("brevll", "q->q", integers.reverse_bits_wide, "bits in reverse order"),
-        ("clz", "i->i", integers.leading_zeros, "zero bits above the highest set one"),
-        ("clzll", "q->i", integers.leading_zeros_wide, "zero bits above the highest set one"),
-        ("ffs", "i->i", integers.first_set, "place of the lowest set bit, from 1"),
-        ("ffsll", "q->i", integers.first_set_wide, "place of the lowest set bit, from 1"),
-        ("popc", "i->i", integers.count_bits, "bits that are set"),
-        ("popcll", "q->i", integers.count_bits_wide, "bits that are set"),
-        ("byte_perm", "iii->i", integers.select_bytes, "four of the eight bytes of y above x"),
+        ("clz", "i->i", integers.leading_zeros, "number of 0 bits above the highest 1 bit"),
+        ("clzll", "q->i", integers.leading_zeros_wide, "number of 0 bits above the highest 1 bit"),
+        ("ffs", "i->i", integers.first_set, "position of the lowest 1 bit, counted from 1, or 0"),
+        ("ffsll", "q->i", integers.first_set_wide, "position of the lowest 1 bit, counted from 1, or 0"),
+        ("popc", "i->i", integers.count_bits, "number of 1 bits"),
+        ("popcll", "q->i", integers.count_bits_wide, "number of 1 bits"),
+        ("byte_perm", "iii->i", integers.select_bytes, "four bytes, selected from the eight bytes of x and y"),
         ("sad", "iii->i", integers.absolute_difference, "abs(x - y) + z"),
         ("usad", "iii->i", integers.absolute_difference_unsigned, "abs(x - y) + z, unsigned"),
         ("hadd", "ii->i", integers.halved_sum, "(x + y) >> 1"),
         ("rhadd", "ii->i", integers.halved_sum_rounded, "(x + y + 1) >> 1"),
         ("uhadd", "ii->i", integers.halved_sum_unsigned, "(x + y) >> 1, unsigned"),
         ("urhadd", "ii->i", integers.halved_sum_rounded_unsigned, "(x + y + 1) >> 1, unsigned"),
-        ("max", "ii->i", "maximum", "greater of two"),
-        ("min", "ii->i", "minimum", "lesser of two"),
-        ("llmax", "qq->q", "maximum", "greater of two"),
-        ("llmin", "qq->q", "minimum", "lesser of two"),
-        ("umax", "ii->i", greatest(np.maximum, np.uint32, np.int32), "greater of two, unsigned"),
-        ("umin", "ii->i", least(np.minimum, np.uint32, np.int32), "lesser of two, unsigned"),
-        ("ullmax", "qq->q", greatest(np.maximum, np.uint64, np.int64), "greater of two, unsigned"),
-        ("ullmin", "qq->q", least(np.minimum, np.uint64, np.int64), "lesser of two, unsigned"),
+        ("max", "ii->i", "maximum", "larger operand"),
+        ("min", "ii->i", "minimum", "smaller operand"),
+        ("llmax", "qq->q", "maximum", "larger operand"),
+        ("llmin", "qq->q", "minimum", "smaller operand"),
+        ("umax", "ii->i", greatest(np.maximum, np.uint32, np.int32), "larger operand, unsigned"),
+        ("umin", "ii->i", least(np.minimum, np.uint32, np.int32), "smaller operand, unsigned"),
+        ("ullmax", "qq->q", greatest(np.maximum, np.uint64, np.int64), "larger operand, unsigned"),
+        ("ullmin", "qq->q", least(np.minimum, np.uint64, np.int64), "smaller operand, unsigned"),
         ("mul24", "ii->i", integers.multiply_24, "product of the lower 24 bits"),
         ("umul24", "ii->i", integers.multiply_24_unsigned, "product of the lower 24 bits, unsigned"),
         ("mulhi", "ii->i", integers.multiply_high, "upper half of the product"),
@@ -333,7 +333,7 @@ def _fast() -> None:
         ("tanh", "f->f", "tanh"),
     )
     for name, signature, host in rows:
-        _add(f"fast_{name}f", signature, host, f"{name}, fast on a GPU")
+        _add(f"fast_{name}f", signature, host, f"{name}, faster on a GPU")
 
 
 for _family in (

@@ -39,7 +39,8 @@ class DeviceAddress(ctypes.c_void_p):
 
 
 class MemoryArray:
-    """An array of any dtype over the bytes of a storage, for kernels and copies. It supports no arithmetic.
+    """An array of any dtype that uses the bytes of a storage. It can be copied and passed to kernels, but has no
+    arithmetic.
 
     A 0-d array of records is a single record.
 
@@ -215,7 +216,7 @@ class MemoryArray:
         return (self[k : k + section] for k in range(0, self.size, section))
 
     def bind(self, stream: object = 0) -> MemoryArray:
-        """Return this array. `stream` is ignored, since arrays may be used in any stream."""
+        """Return this array. `stream` is ignored, because arrays can be used in any stream."""
         return self
 
     # -- copies ---------------------------------------------------------------------------------
@@ -284,7 +285,7 @@ class MemoryArray:
         self.fill(source, stream)
 
     def fill(self, value: object, stream: object = 0) -> None:
-        """Set the elements to `value`, broadcast to the array's shape."""
+        """Set the elements to `value`, which is broadcast to the shape of the array."""
         if not self.size:
             return
         buffer = self.exclusive()

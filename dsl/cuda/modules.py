@@ -86,11 +86,16 @@ def _make() -> dict[str, ModuleType]:
         "random": random,
         **{space: names.NAMES[space] for space in ("cg", "fp16", "bf16")},
     }
-    inner = {name: _namespace(f"cudadrv.{name}", "Objects of weft.cuda.", rows) for name, rows in _DRIVER.items()}
-    made["cudadrv"] = _namespace("cudadrv", "Where Numba's users import errors and classes from.", dict(inner))
+    inner = {
+        name: _namespace(f"cudadrv.{name}", "Module that contains objects of weft.cuda under the names of Numba.", rows)
+        for name, rows in _DRIVER.items()
+    }
+    made["cudadrv"] = _namespace(
+        "cudadrv", "Module from which programs for Numba import errors and classes.", dict(inner)
+    )
     made |= {f"cudadrv.{name}": module for name, module in inner.items()}
     made |= {name: inner[name] for name in ("devicearray", "devices", "driver", "nvvm")}  # also reachable as attributes
-    made["core"] = _namespace("core", "Where Numba's users import errors from.", {"errors": errors})
+    made["core"] = _namespace("core", "Module from which programs for Numba import errors.", {"errors": errors})
     made["core.errors"] = errors
     return made
 

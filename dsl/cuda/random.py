@@ -39,7 +39,7 @@ def rotl(x: Any, k: Any) -> Any:
 
 @device
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Set the state at `index` from a 64-bit seed, mixed by splitmix64."""
+    """Set the state at `index` from a 64-bit seed, which splitmix64 mixes."""
     z = np.uint64(seed) + _STEP
     z = (z ^ (z >> 30)) * _FIRST
     z = (z ^ (z >> 27)) * _SECOND
@@ -95,19 +95,19 @@ def uint64_to_unit_float32(x: Any) -> Any:
 
 @device
 def xoroshiro128p_uniform_float32(states: Any, index: Any) -> Any:
-    """Return a float32 uniform on [0, 1), and advance the state."""
+    """Return a uniformly distributed float32 in [0, 1), and advance the state."""
     return uint64_to_unit_float32(xoroshiro128p_next(states, index))
 
 
 @device
 def xoroshiro128p_uniform_float64(states: Any, index: Any) -> Any:
-    """Return a float64 uniform on [0, 1), and advance the state."""
+    """Return a uniformly distributed float64 in [0, 1), and advance the state."""
     return uint64_to_unit_float64(xoroshiro128p_next(states, index))
 
 
 @device
 def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
-    """Return a standard normal float32, and advance the state by two steps."""
+    """Return a normally distributed float32, and advance the state by two steps."""
     u1 = xoroshiro128p_uniform_float32(states, index)
     u2 = xoroshiro128p_uniform_float32(states, index)
     return np.sqrt(np.float32(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT32 * u2)
@@ -115,7 +115,7 @@ def xoroshiro128p_normal_float32(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_normal_float64(states: Any, index: Any) -> Any:
-    """Return a standard normal float64, and advance the state by two steps."""
+    """Return a normally distributed float64, and advance the state by two steps."""
     u1 = xoroshiro128p_uniform_float64(states, index)
     u2 = xoroshiro128p_uniform_float64(states, index)
     return np.sqrt(np.float64(-2) * np.log(u1)) * np.cos(TWO_PI_FLOAT64 * u2)
@@ -131,7 +131,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
     ----------
     n : int
     seed : int
-        Taken modulo 2**64.
+        The seed, which is reduced modulo 2**64.
     subsequence_start : int
         Generator k starts (`subsequence_start` + k) * 2**64 numbers into the sequence.
     stream : stream
@@ -142,7 +142,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
 
 
 def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: object = 0) -> None:
-    """Initialize an array of generator states on a device or in NumPy, as `create_xoroshiro128p_states` does."""
+    """Initialize an array of generator states on a device or in NumPy, like `create_xoroshiro128p_states`."""
     if isinstance(states, np.ndarray):
         init_xoroshiro128p_states_cpu(states, seed, subsequence_start)
         return
@@ -154,7 +154,8 @@ def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0
 def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_start: int = 0) -> None:
     """Initialize a NumPy array of generator states.
 
-    A jump by 2**64 numbers is linear in the bits of a state. Each squaring of the jump doubles the states that are set.
+    A jump by 2**64 numbers is a linear function of the bits of a state. Each squaring of this function doubles the
+    number of states that are set.
     """
     if states.dtype != xoroshiro128p_dtype:
         raise TypeError(f"states have the dtype xoroshiro128p_dtype (uint64 s0 and s1), not {states.dtype}")

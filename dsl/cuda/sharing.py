@@ -38,7 +38,7 @@ class HandleBytes(bytes):
 class IpcArrayHandle:
     """A picklable handle to an array's memory. Another process opens the handle in a ``with`` statement.
 
-    The process that made the handle must keep the array alive.
+    The process that created the handle must keep the array alive.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """Return a handle by which another process can open this array. Moves the array to shareable memory.
+    """Return a handle with which another process can open this array. The array is moved to shareable memory.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def _move(storage: Storage, device: Device) -> bytes:
 
 @contextmanager
 def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
-    """Open the array of another process within a ``with`` block. `handle` is the bytes of an `IpcArrayHandle`.
+    """Open the array of another process in a ``with`` block. `handle` contains the bytes of an `IpcArrayHandle`.
 
     Parameters
     ----------
@@ -147,9 +147,9 @@ def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, off
     shape : int or tuple of int
     dtype
     strides : int or tuple of int, optional
-        Strides in bytes, by default those of C order.
+        Strides in bytes. By default, the strides of an array in C order.
     offset : int
-        Bytes from the start of the memory.
+        Offset from the start of the memory, in bytes.
 
     Examples
     --------

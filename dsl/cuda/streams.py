@@ -26,8 +26,9 @@ _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Pe
 class Stream:
     """A queue of copies and kernels, created by `weft.stream`, `cuda.stream` and related functions.
 
-    Within ``with stream:``, the calling thread's evaluations on the stream's device, kernels, and copies between host
-    and device run in the stream. Work recorded before the block runs first. Work recorded within it runs at the end.
+    In a block ``with stream:``, the evaluations, kernels and copies of the calling thread run in the stream if they use
+    the device of the stream. Operations that were recorded before the block run first. Operations that are recorded in
+    the block run at its end.
     """
 
     def __init__(self, queue: runtime.Stream, external: bool = False, device: runtime.Device | None = None) -> None:
@@ -75,7 +76,8 @@ class Stream:
         self.queue.synchronize()
 
     def wait(self, other: Stream | Event) -> None:
-        """Make later work in this stream wait for the current work of `other`, a stream or a recorded event."""
+        """Make later work in this stream wait for the current work of `other`, which is a stream or a recorded
+        event."""
         if isinstance(other, Event):
             self.queue.wait(other._event)
             return
@@ -92,7 +94,7 @@ class Stream:
     def add_callback(self, callback: Callable[[Stream, int, Any], object], arg: Any = None) -> None:
         """Call ``callback(stream, status, arg)`` once all earlier work in the stream has ended.
 
-        The callback may run in another thread, and must be short. On the CPU it runs immediately.
+        The callback may run in another thread, and must be short. On the CPU, the callback runs immediately.
         """
 
         def call() -> None:
@@ -142,9 +144,10 @@ def as_queue(value: object) -> runtime.Stream | None:
 
 
 def stream(device: str | runtime.Device | None = None) -> Stream:
-    """Return a new stream of the current or given device. ``with weft.stream():`` runs work in it.
+    """Create a stream. A block ``with weft.stream():`` runs its operations in a new stream.
 
-    Streams run concurrently if the device supports it. Arrays made in one stream may be used in any other, which waits for them.
+    Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be
+    used in any other stream, which then waits for the array.
 
     Parameters
     ----------
@@ -167,7 +170,7 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the device's default stream, in which weft arrays are computed.
+    """Return the default stream of the device, in which weft arrays are computed.
 
     Examples
     --------
@@ -219,7 +222,7 @@ class Event:
         return getattr(self._event, "handle", 0)
 
     def record(self, stream: object = 0) -> None:
-        """Record the event at the end of a stream. Pending work runs first."""
+        """Record the event at the end of a stream. Pending operations run first."""
         flush()
         self._event.record(as_queue(stream))
 
@@ -242,7 +245,7 @@ class Event:
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event of the current device. Without `timing`, the event is cheaper and records no time.
+    """Return a new event of the current device. If `timing` is false, the event is cheaper and records no time.
 
     Examples
     --------

@@ -43,7 +43,7 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
-    """Take elements along an axis at separate indices for each row, like `numpy.take_along_axis`.
+    """Return the elements at indices along an axis, with separate indices for each row, like `numpy.take_along_axis`.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """Assign values along an axis at separate indices for each row, like `numpy.put_along_axis`.
+    """Assign values at indices along an axis, with separate indices for each row, like `numpy.put_along_axis`.
 
     Examples
     --------

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None) -> Array:
-    """Cast an array to a dtype, like `numpy.astype`. Out-of-range floats saturate, and NaN becomes 0.
+    """Cast an array to a dtype, like `numpy.astype`.
+
+    In casts to integers, out-of-range floats saturate and NaN becomes 0.
 
     Examples
     --------

@@ -33,7 +33,7 @@ _INT64 = np.dtype(np.int64)
 
 
 def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1) -> Any:
-    """Compute the gradient by central differences, one-sided at the ends, like `numpy.gradient`.
+    """Compute the gradient with central differences, or one-sided differences at the ends, like `numpy.gradient`.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
 
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Any:
-    """Compute differences of consecutive elements of the flat array, like `numpy.ediff1d`.
+    """Compute the differences between consecutive elements of the flattened array, like `numpy.ediff1d`.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 def interp(
     x: Any, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """Interpolate linearly between given points at the positions `x`, like `numpy.interp`.
+    """Interpolate linearly between data points, and return the values at the positions `x`, like `numpy.interp`.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def cumulative_sum(
     out: Output | None = None,
     include_initial: bool = False,
 ) -> Any:
-    """Return the cumulative sum along an axis, like `cumulative_sum` in the array API standard.
+    """Return the cumulative sum along an axis, as defined by the array API standard.
 
     Examples
     --------

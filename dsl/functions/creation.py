@@ -57,7 +57,7 @@ def asarray(
 ) -> Array:
     """Convert the input to an array. NumPy arrays are copied.
 
-    Weft arrays are returned unchanged unless `dtype` differs.
+    Weft arrays are returned unchanged unless their dtype differs from `dtype`.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def array(
 
 
 def to_device(values: Array, device: Device | str) -> Array:
-    """Copy the array to a device. An array that is already there is returned unchanged."""
+    """Copy the array to a device. An array that is already on this device is returned unchanged."""
     target = get_device(device)
     if target is values.device:
         return values
@@ -374,7 +374,7 @@ def zeros_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return zeros with the shape, dtype and device of another array.
+    """Return an array of zeros with the shape, dtype and device of another array.
 
     Examples
     --------
@@ -393,7 +393,7 @@ def ones_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return ones with the shape, dtype and device of another array.
+    """Return an array of ones with the shape, dtype and device of another array.
 
     Examples
     --------
@@ -494,7 +494,8 @@ def _frequencies(name: str) -> Callable[..., Array]:
         found = getattr(np.fft, name)(n, d)
         return asarray(found if dtype is None else found.astype(dtype), device=device)
 
-    frequencies.__name__, frequencies.__doc__ = name, f"As `numpy.fft.{name}`."
+    frequencies.__name__ = name
+    frequencies.__doc__ = f"Return the sample frequencies of a discrete Fourier transform, like `numpy.fft.{name}`."
     return frequencies
 
 

@@ -156,7 +156,7 @@ def inv(a: ArrayLike) -> Any:
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the solution of linear equations, like `numpy.linalg.solve`.
+    """Return the solution of a system of linear equations, like `numpy.linalg.solve`.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def _signed_diagonal(solver: Any, x: Array) -> tuple[Array, Array]:
 
 
 def det(a: ArrayLike) -> Any:
-    """Return the determinant, like `numpy.linalg.det`.
+    """Return the determinant of a matrix, like `numpy.linalg.det`.
 
     Examples
     --------
@@ -277,7 +277,7 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Any:
 
 
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
-    """Return the QR factorization, like `numpy.linalg.qr`.
+    """Return the QR factorization of a matrix, like `numpy.linalg.qr`.
 
     Examples
     --------
@@ -310,7 +310,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 
 
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """Return the singular value decomposition, like `numpy.linalg.svd`.
+    """Return the singular value decomposition of a matrix, like `numpy.linalg.svd`.
 
     Examples
     --------
@@ -393,7 +393,7 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
 
 
 def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> Any:
-    """Return the least-squares solution of linear equations, like `numpy.linalg.lstsq`.
+    """Return the least-squares solution of a system of linear equations, like `numpy.linalg.lstsq`.
 
     Examples
     --------

@@ -180,7 +180,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
 ) -> Any:
-    """Compute real values from their non-negative frequencies, like `numpy.fft.irfft`. This is the inverse of `rfft`.
+    """Return the inverse of `rfft`, which computes real values from non-negative frequencies, like `numpy.fft.irfft`.
 
     Examples
     --------

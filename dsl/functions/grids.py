@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
-    """Return arrays of the indices along each axis, like `numpy.indices`.
+    """Return the indices of a grid, as one array per axis, like `numpy.indices`.
 
     Examples
     --------

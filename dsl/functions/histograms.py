@@ -76,7 +76,7 @@ def _extremes(*arrays: Array) -> list[Any]:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """Count the occurrences of each non-negative integer in `x`, or add their weights, like `numpy.bincount`.
+    """Count the occurrences of each non-negative integer in `x`, or sum their weights, like `numpy.bincount`.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device
 def histogram(
     a: Any, bins: ArrayLike | str = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> Any:
-    """Count the values in each bin. Return the counts and the bin edges, like `numpy.histogram`.
+    """Return the number of values in each bin, and the bin edges, like `numpy.histogram`.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def histogram(
 
 
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """Count the points in each cell of a grid. Return the counts and both axes' edges, like `numpy.histogram2d`.
+    """Return the number of points in each cell of a grid, and the bin edges of both axes, like `numpy.histogram2d`.
 
     Examples
     --------
@@ -254,7 +254,7 @@ def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Find where to insert values into a sorted array so that it remains sorted, like `numpy.searchsorted`.
+    """Return the indices at which values must be inserted to keep a sorted array sorted, like `numpy.searchsorted`.
 
     Examples
     --------

@@ -59,7 +59,7 @@ triu_indices_from = _of_stand_ins(np.triu_indices_from)
 def min_scalar_type(a: ArrayLike, /) -> np.dtype:
     """Return the smallest dtype that holds a number, or the dtype of an array, like `numpy.min_scalar_type`.
 
-    Evaluates a 0-d array.
+    A 0-d array is evaluated.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class _Extent:
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements of an array, or the product of its lengths along axes, like `numpy.size`.
+    """Return the number of elements of an array, in total or along the given axes, like `numpy.size`.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def size(a: ArrayLike, axis: Any = None) -> int:
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
     """Return whether two arrays share memory, like `numpy.shares_memory`.
 
-    Copies share none, although their memory may be the same until a write.
+    The result for an array and its copy is False, even if they use the same memory until one of them is written.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """The broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
+    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
 
     Examples
     --------

@@ -38,7 +38,7 @@ MANY = 64
 def concatenate(
     arrays: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind"
 ) -> Array:
-    """Join arrays along an axis.
+    """Join arrays along an existing axis.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def stack(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Array:
-    """Join arrays of one shape along a new axis.
+    """Join arrays of the same shape along a new axis.
 
     Examples
     --------
@@ -160,7 +160,7 @@ set_stack(stack)
 
 
 def row_stack(tup: Sequence[ArrayLike], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Array:
-    """Join arrays row by row. Deprecated alias of `vstack`.
+    """Join arrays vertically (row-wise). This function is a deprecated alias of `vstack`.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -
 
 
 def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:
-    """Split an array into views of equal length.
+    """Split an array into views of equal length, or at the given indices.
 
     Examples
     --------

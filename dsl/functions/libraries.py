@@ -32,7 +32,7 @@ _FOURIER = Service("NumPy on all threads", "cuFFT")
 _SOLVER = Service("NumPy", "cuSOLVER")
 _PRODUCT = Service("BLAS", "cuBLAS")
 _KERNELS = Service("kernels", "kernels")
-_NO_RESULT_TYPE = "the values decide whether NumPy's result is real or complex"
+_NO_RESULT_TYPE = "the dtype of the result (real or complex) depends on the values"
 
 TABLE: dict[str, dict[str, Service]] = {
     "numpy.linalg": {

@@ -45,7 +45,9 @@ def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype,
 
 @memoized
 def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: Any) -> Any:
-    """Return the matrix product, broadcast over leading axes. Raises ValueError if the shapes do not match.
+    """Return the matrix product of two arrays, with broadcasting over the leading axes.
+
+    Raises ValueError if the shapes do not match.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def matmul(a: ArrayLike, b: ArrayLike, /, out: Output | None = None, **options: 
 
 
 def linalg_matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Return the matrix product, like `numpy.linalg.matmul`."""
+    """Return the matrix product of two arrays, like `numpy.linalg.matmul`."""
     return matmul(x1, x2)
 
 
@@ -98,7 +100,7 @@ def _product(shape: tuple[int, ...]) -> int:
 
 @memoized
 def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
-    """Return the dot product, like `numpy.dot`.
+    """Return the dot product of two arrays, like `numpy.dot`.
 
     Examples
     --------
@@ -151,7 +153,7 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Any:
 
 @memoized
 def inner(a: ArrayLike, b: Any) -> Any:
-    """Return the inner product over the last axes of two arrays.
+    """Return the inner product of two arrays along their last axes.
 
     Examples
     --------
@@ -182,7 +184,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
 
 @memoized
 def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
-    """Return the sum of products over pairs of axes of two arrays, like `numpy.tensordot`.
+    """Return the sums of products over pairs of axes of two arrays, like `numpy.tensordot`.
 
     Examples
     --------
@@ -233,7 +235,7 @@ def _einsum_call(subscripts: str) -> Any:
 
 @memoized
 def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-    """Return the sum of products that Einstein summation subscripts describe, like `numpy.einsum`.
+    """Evaluate an Einstein summation over the given operands, like `numpy.einsum`.
 
     Examples
     --------
@@ -439,7 +441,7 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
 
 @memoized
 def kron(a: ArrayLike, b: ArrayLike) -> Any:
-    """Return the Kronecker product.
+    """Return the Kronecker product of two arrays.
 
     Examples
     --------

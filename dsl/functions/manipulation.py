@@ -41,7 +41,7 @@ def reshape(
     newshape: ShapeLike | None = None,
     copy: bool | None = None,
 ) -> Array:
-    """Reshape an array. Return a view if the strides allow it, otherwise a copy.
+    """Reshape an array. The result is a view if the strides allow it, otherwise a copy.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | No
 
 
 def transpose(a: ArrayLike, axes: ShapeLike | None = None) -> Array:
-    """Permute the axes, as a view. The default reverses their order.
+    """Return a view with permuted axes. By default, the order of the axes is reversed.
 
     Examples
     --------
@@ -147,7 +147,7 @@ permute_dims = transpose
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Exchange two axes, as a view.
+    """Return a view with two axes exchanged.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
-    """Move axes to other positions, as a view.
+    """Return a view with axes moved to other positions.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
 
 
 def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Remove axes of length 1, as a view.
+    """Return a view without the axes of length 1.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
 
 
 def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
-    """Insert axes of length 1, as a view.
+    """Return a view with additional axes of length 1.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
 
 
 def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Array:
-    """Broadcast an array to a shape, as a read-only view.
+    """Return a read-only view of an array that is broadcast to a shape.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Arr
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
-    """Broadcast arrays against each other, as views.
+    """Broadcast arrays against each other, and return views.
 
     Examples
     --------
@@ -256,10 +256,10 @@ def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
 
 
 def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """Flatten an array. Return a view if it is contiguous, otherwise a copy.
+    """Flatten an array. The result is a view if the array is contiguous, otherwise a copy.
 
-    Order "A" means "F" for arrays in Fortran order, otherwise "C". Order "K" is the order of the elements in memory;
-    broadcast axes keep their places.
+    Order "A" is "F" for arrays in Fortran order, and "C" for all other arrays. Order "K" is the order of the elements
+    in memory. It does not change the positions of broadcast axes.
 
     Examples
     --------
@@ -278,7 +278,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 
 def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Reverse the elements along axes, as a view.
+    """Return a view with the elements in reverse order along the given axes.
 
     Examples
     --------
@@ -291,7 +291,7 @@ def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Array:
-    """Rotate by quarter turns in the plane of two axes.
+    """Rotate an array by multiples of 90 degrees in the plane of two axes.
 
     Examples
     --------
@@ -369,7 +369,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a diagonal of the plane of two axes, as a read-only view whose last axis is the diagonal.
+    """Return a read-only view of a diagonal in the plane of two axes. The last axis of the view is the diagonal.
 
     Examples
     --------
@@ -421,7 +421,7 @@ def sliding_window_view(
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """Exchange the last two axes, as a view.
+    """Return a view with the last two axes exchanged.
 
     Examples
     --------
@@ -436,12 +436,12 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def linalg_diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """Return a diagonal of the last two axes, like `numpy.linalg.diagonal`."""
+    """Return a diagonal of each matrix in the last two axes, like `numpy.linalg.diagonal`."""
     return diagonal(x, offset, -2, -1)
 
 
 def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Return the sum of a diagonal of the last two axes, like `numpy.linalg.trace`."""
+    """Return the sum of a diagonal of each matrix in the last two axes, like `numpy.linalg.trace`."""
     return trace(x, offset, -2, -1, dtype)
 
 
@@ -480,7 +480,7 @@ def trace(
     dtype: DTypeLike | None = None,
     out: Output | None = None,
 ) -> Any:
-    """Return the sum of a diagonal.
+    """Return the sum of the elements on a diagonal.
 
     Examples
     --------

@@ -196,7 +196,7 @@ def nanmin(
 
 
 def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative sum along an axis, counting NaNs as 0, like `numpy.nancumsum`.
+    """Return the cumulative sum along an axis, treating NaN as 0, like `numpy.nancumsum`.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
 
 
 def nancumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None) -> Any:
-    """Return the cumulative product along an axis, counting NaNs as 1, like `numpy.nancumprod`.
+    """Return the cumulative product along an axis, treating NaN as 1, like `numpy.nancumprod`.
 
     Examples
     --------

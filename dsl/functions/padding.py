@@ -116,7 +116,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
 
 @memoized
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """Return a diagonal of a matrix as a view, or the matrix that has a vector as its diagonal.
+    """Return a view of a diagonal of a matrix, or a matrix that has a vector as its diagonal.
 
     Examples
     --------

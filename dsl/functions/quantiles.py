@@ -41,7 +41,7 @@ _METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inve
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median along axes, like `numpy.median`. It is NaN if an element is NaN.
+    """Return the median along the given axes, like `numpy.median`. The result is NaN if an element is NaN.
 
     Examples
     --------

@@ -291,7 +291,9 @@ def mean(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return the arithmetic mean. Integers are averaged in float64, and 16-bit floats are summed in float32.
+    """Return the arithmetic mean along the given axes.
+
+    The mean of integers is computed in float64, and 16-bit floats are summed in float32.
 
     Examples
     --------
@@ -344,7 +346,7 @@ def var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the variance: the mean of squared deviations from the mean, computed in two passes.
+    """Return the variance, which is the mean of the squared deviations from the mean.
 
     Examples
     --------
@@ -495,7 +497,7 @@ def cumprod(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = Non
 
 @memoized
 def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, keepdims: bool = False) -> Any:
-    """Return the maximum minus the minimum ("peak to peak").
+    """Return the difference between the maximum and the minimum ("peak to peak").
 
     Examples
     --------
@@ -518,7 +520,7 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the weighted mean along axes.
+    """Return the weighted mean along the given axes.
 
     Examples
     --------

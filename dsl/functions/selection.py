@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def where(condition: ArrayLike, x: Any = ..., y: Any = ..., /) -> Any:
     """Return elements of `x` where the condition is true, and elements of `y` where it is false.
 
-    With only a condition, return the indices where it holds.
+    If only a condition is given, return the indices of its true elements.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def clip(
 ) -> Any:
     """Limit elements to an interval, like `numpy.clip`.
 
-    The bounds have the names of the array API standard (`min`, `max`) or of NumPy (`a_min`, `a_max`).
+    The bounds can be passed as `min` and `max` (array API standard), or as `a_min` and `a_max` (NumPy).
 
     Examples
     --------
@@ -135,7 +135,7 @@ def clip(
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Output | None = None, mode: str = "raise"
 ) -> Any:
-    """Take elements at indices along an axis.
+    """Return the elements at the given indices along an axis.
 
     Examples
     --------
@@ -184,7 +184,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Return elements of the first choice whose condition is true there, like `numpy.select`.
+    """Return an array whose elements come from the first choice with a true condition, like `numpy.select`.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Replace NaNs and infinities by finite numbers, like `numpy.nan_to_num`.
+    """Replace NaNs and infinities with finite numbers, like `numpy.nan_to_num`.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def isclose(
 
 
 def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
-    """Return the elements at which a condition is true, like `numpy.extract`.
+    """Return the elements for which a condition is true, like `numpy.extract`.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Any:
 
 
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Output | None = None) -> Any:
-    """Return the slices at which a 1-D condition is true along an axis, like `numpy.compress`.
+    """Return the slices along an axis for which a 1-D condition is true, like `numpy.compress`.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return a copy of an array without the slices at given indices along an axis, like `numpy.delete`.
+    """Return a copy of an array without the slices at the given indices along an axis, like `numpy.delete`.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Return elements of several choices, selected by an index array, like `numpy.choose`.
+    """Return an array whose elements an index array selects from several choices, like `numpy.choose`.
 
     Examples
     --------
@@ -359,7 +359,9 @@ def _as_stored(values: Any, dtype: np.dtype) -> Array:
 
 
 def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
-    """Assign successive values to the elements that a mask selects, like `numpy.place`. Values repeat as needed.
+    """Assign successive values to the elements that a mask selects, like `numpy.place`.
+
+    The values are repeated as needed.
 
     Examples
     --------
@@ -386,7 +388,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 
 
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
-    """Replace the elements that a mask selects by the elements of `values` at the same positions, like `numpy.putmask`.
+    """Replace the elements that a mask selects with elements of `values` at the same positions, like `numpy.putmask`.
 
     Examples
     --------

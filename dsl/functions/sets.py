@@ -46,7 +46,9 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """Return the sorted unique values, or unique slices along an axis, like `numpy.unique`. Evaluates the array.
+    """Return the sorted unique values, or the unique slices along an axis, like `numpy.unique`.
+
+    The array is evaluated.
 
     Examples
     --------
@@ -166,7 +168,7 @@ def isin(
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the values of one array that are not in another, like `numpy.setdiff1d`.
+    """Return the sorted unique values of one array that are not in another array, like `numpy.setdiff1d`.
 
     Examples
     --------

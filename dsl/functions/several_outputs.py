@@ -119,7 +119,7 @@ def _modf(x: Any) -> Any:
 
 
 def _frexp(x: Any) -> Any:
-    """Return mantissas, with magnitudes in [0.5, 1), and exponents of 2, like `numpy.frexp`.
+    """Return the mantissas and the base-2 exponents of numbers, like `numpy.frexp`.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def linalg_vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
 
 
 def fix(x: ArrayLike, out: Output | None = None) -> Array:
-    """Return the nearest integers toward zero, like `numpy.fix`.
+    """Round each element to the nearest integer toward zero, like `numpy.fix`.
 
     Examples
     --------

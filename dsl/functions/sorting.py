@@ -133,9 +133,11 @@ def sort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
-    """Sort along an axis, like `numpy.sort`. The array API standard defines the option `descending`.
+    """Return a copy that is sorted along an axis, like `numpy.sort`.
 
-    A GPU uses a stable radix sort. NaNs come last in both orders.
+    The array API standard defines the option `descending`.
+
+    On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
 
     Examples
     --------
@@ -154,11 +156,11 @@ def argsort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
-    """Return the indices that sort along an axis, like `numpy.argsort`.
+    """Return the indices that sort an array along an axis, like `numpy.argsort`.
 
     The array API standard defines the option `descending`.
 
-    A GPU uses a stable radix sort. NaNs come last in both orders.
+    On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
 
     Examples
     --------
@@ -169,7 +171,7 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the indices that sort by several keys, like `numpy.lexsort`. The last key is compared first.
+    """Return the indices that sort by several keys, like `numpy.lexsort`. The last key is the primary key.
 
     Examples
     --------
@@ -189,7 +191,9 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Move the `kth` elements to their positions in sorted order, like `numpy.partition`. A GPU sorts completely.
+    """Return a copy in which the `kth` elements are in their sorted positions, like `numpy.partition`.
+
+    On a GPU, the whole copy is sorted.
 
     Examples
     --------
@@ -205,7 +209,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
     """Return the indices that partition an array around its `kth` elements, like `numpy.argpartition`.
 
-    On a GPU, the indices sort the array.
+    On a GPU, the returned indices sort the whole array.
 
     Examples
     --------
@@ -233,7 +237,7 @@ def _check_kth(a: Array, kth: Any, axis: Any) -> None:
 def sort_in_place(
     self: Array, axis: int = -1, kind: str | None = None, order: str | None = None, **options: Any
 ) -> None:
-    """Sort along an axis in place."""
+    """Sort the array in place along an axis."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(sort(self, axis, kind, order, **options))[0])
 
@@ -241,7 +245,7 @@ def sort_in_place(
 def partition_in_place(
     self: Array, kth: ShapeLike, axis: Any = -1, kind: Any = "introselect", order: Any = None
 ) -> None:
-    """Partition along an axis in place, like `numpy.ndarray.partition`."""
+    """Partition the array in place along an axis, like `numpy.ndarray.partition`."""
     normalize_axis(axis, self.ndim)
     write(self, as_operand(partition(self, kth, axis, kind, order))[0])
 

@@ -22,7 +22,7 @@ _NUMBER = object()  # stands for a constant instead of a function
 
 
 class SymbolicFunction:
-    """A function compiled from a sympy expression by `weft.lambdify`."""
+    """A function that `weft.lambdify` has compiled from a SymPy expression."""
 
     def __init__(self, symbols: Sequence[Any], expression: Any, wrt: Any = None) -> None:
         self.symbols = tuple(symbols)
@@ -124,30 +124,32 @@ def _of_numbers(function: Any, operands: list[Any]) -> Any:
 
 
 def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:
-    """Convert a sympy expression to a function of arrays, whose operations are recorded lazily and fused.
+    """Convert a SymPy expression to a function of arrays. The operations of the function are recorded and fused.
 
     Parameters
     ----------
     symbols : sympy.Symbol or sequence of them
-        The function's arguments, in order. A sequence or matrix of symbols, or a MatrixSymbol, is one array argument whose
-        first axes run over the symbols.
+        The arguments of the function, in order. A sequence or matrix of symbols, or a MatrixSymbol, corresponds to one
+        array argument, whose first axes index the symbols.
     expression : sympy expression, Matrix, Array, or list or tuple of expressions
         Common subexpressions are computed once.
     wrt : sympy.Symbol or sequence of them, optional
-        Symbols to differentiate by. Derivatives hold almost everywhere, so steps have the derivative 0.
+        Symbols with respect to which the expression is differentiated. The derivative of a step function such
+        as ``floor`` is 0, even at the steps.
 
     Returns
     -------
     SymbolicFunction
-        A function that returns the value: an array, or a list or tuple of arrays. A matrix or array gives one array with its
-    axes first. With `wrt` it returns the value and the derivative (a tuple of derivatives if `wrt` is a sequence).
+        A function of arrays that returns the value of the expression: an array, or a list or tuple of arrays. The value of
+        a matrix or array expression is one array, whose first axes are those of the expression. If `wrt` is given, the
+        function returns the value and the derivative. If `wrt` is a sequence, the derivative is a tuple.
 
     Raises
     ------
     TypeError
-        For a function without a counterpart in weft.
+        If the expression contains a function that weft does not support.
     NameError
-        For a symbol that is not an argument.
+        If the expression contains a symbol that is not an argument.
 
     Examples
     --------

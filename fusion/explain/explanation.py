@@ -122,12 +122,12 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The result of `explain`, with the `kernels` in launch order.
+    """The result of `explain`. Its attribute `kernels` lists the kernels in launch order.
 
-    ``str()`` formats it as text. A notebook shows a table and a picture.
+    ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 
     `least` is the minimum number of bytes to move: each input is read once, and each result is written once. `stages`
-    has a title and the text of each kernel at the requested stage.
+    contains a title and the text of each kernel at the requested stage.
 
     Examples
     --------
@@ -156,9 +156,9 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return a picture of the plan: kernels as boxes, arrays as the lines between them.
+        """Return a picture of the plan. The boxes are kernels, and the lines between them are arrays.
 
-        The kernels are numbered from 1, or by `numbers`.
+        `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """
         return draw_plan(self, numbers)
 

@@ -35,7 +35,7 @@ class Box:
 def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
     """Return an SVG picture: kernels are boxes, and arrays are lines between them.
 
-    The kernels are numbered from 1, or by `numbers`.
+    `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
     """
     notes = explanation.kernels
     made: dict[str, int] = {name: k for k, note in enumerate(notes) for name in note.writes}

@@ -37,14 +37,17 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """Return the counters since the start of the process, or since the last `reset_statistics`.
+    """Return the values of the counters since the start of the process or the last call of `reset_statistics`.
 
     Returns
     -------
     dict
-        The counters: ``kernels`` launched, ``bytes`` moved, ``compilations``, ``plans`` created, ``plans_read`` from disk, kernels
-        ``lowered`` for plans, programs ``interpreted``, programs and functions that a second process is ``compiling`` now, and small arrays ``uploaded`` to their device or passed to kernels
-        ``by_value``.
+        ``kernels`` is the number of launched kernels, ``bytes`` is the number of bytes that they moved, and
+        ``compilations`` is the number of compilations. ``plans`` counts the created plans, ``plans_read`` counts the plans
+        that were read from disk, and ``lowered`` counts the kernels that were generated for plans. ``interpreted`` counts
+        the runs of interpreted programs. ``compiling`` is the number of programs and functions that a second process is
+        compiling now. ``uploaded`` counts the small arrays that were copied to a device, and ``by_value`` counts those
+        that were passed to kernels by value.
 
     Examples
     --------
@@ -94,7 +97,7 @@ def show_host_work(counts: Mapping[str, Any]) -> str:
 
 
 def reset_statistics() -> None:
-    """Set every counter to 0.
+    """Set all counters of `statistics` to 0.
 
     Examples
     --------

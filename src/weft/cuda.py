@@ -1,6 +1,6 @@
-"""The CUDA model under Numba CUDA's names: ``from weft import cuda`` in place of ``from numba import cuda``.
+"""The CUDA model with the names of Numba CUDA. ``from weft import cuda`` replaces ``from numba import cuda``.
 
-Kernels run on the GPU. Without a GPU, they are compiled for the CPU and have the same meaning.
+Kernels run on the GPU. On a machine without a GPU, kernels are compiled for the CPU, and give the same results.
 """
 
 from __future__ import annotations

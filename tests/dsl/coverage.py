@@ -27,8 +27,8 @@ HEAD = """# Where NumPy's functions run
 
 To produce this table, each function was called with NumPy {version} on the CPU and on the device `simt`, which uses the schedules of a GPU.
 The arguments were float64 arrays, or arrays of another dtype if the function requires it. With other dtypes or options, a function may run
-elsewhere. If such a function runs on the host instead of a GPU, weft issues `weft.HostFallbackWarning`. The last table lists the libraries.
-The device `simt` does not use the libraries of a GPU.
+on the host instead of a GPU. In this case, weft issues `weft.HostFallbackWarning`. The last table lists the libraries. The device `simt`
+does not use the libraries of a GPU.
 
 | word | meaning |
 | --- | --- |
@@ -36,7 +36,7 @@ The device `simt` does not use the libraries of a GPU.
 | view | the function reads no elements, and returns a view of the memory or a property of the arrays, such as a dtype or a shape |
 | library | a library computes the function: BLAS or cuBLAS for products, cuFFT and cuSOLVER on a GPU, NumPy on all threads of a CPU |
 | host | NumPy computes the function immediately; arrays on a GPU are copied to the host |
-| no arrays | the function does not accept weft arrays, such as functions for text, dates, files and printing |
+| no arrays | the function does not accept weft arrays (for example, functions for text, dates, files and printing) |
 
 """
 

@@ -30,8 +30,8 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 class DeviceFunction:
     """A function that kernels can call. Python code can call it like any other function.
 
-    With signatures, a call uses the first one that fits best: numbers are cast to its argument types, and the result is
-    cast to its result type.
+    If the function has signatures, a call uses the signature that fits best. The arguments are cast to the argument
+    types of this signature, and the result is cast to its result type.
     """
 
     __name__: str
@@ -80,7 +80,7 @@ class DeviceFunction:
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Raise RuntimeError, since a device function has machine code only as part of a kernel."""
+        """Raise RuntimeError, because a device function has machine code only as part of a kernel."""
         raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
 
     def _stage(self, name: str, signature: Any, cc: Any) -> Any:
@@ -109,15 +109,17 @@ class KernelFunction:
 def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     """Make a function callable from kernels (``@weft.device``).
 
-    With a device name, return a context that sets the device of new arrays: ``with weft.device("cpu")``.
+    If the argument is the name of a device, as in ``with weft.device("cpu")``, return a context manager that sets the
+    device of new arrays.
 
-    A device function is inlined at each call, for the types of that call. Recursive functions become functions of the
-    kernel. Kernels can also call plain Python functions without this decorator.
+    Each call of a device function is inlined and compiled for the types of its arguments. Recursive functions are
+    compiled as separate functions. Kernels can also call plain Python functions without this decorator.
 
     Parameters
     ----------
     function : function, name of a device, or signature(s)
-        With signatures, such as ``"float32(float32, int32)"``, arguments and result are cast to their types.
+        If signatures such as ``"float32(float32, int32)"`` are given, the arguments and the result are cast to the
+        types of the signature.
 
     Returns
     -------

@@ -44,7 +44,7 @@ class KernelError(WeftError):
     Attributes
     ----------
     place : Place or None
-        The location in the user's source.
+        The location in the source code of the kernel.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class KernelTypeError(KernelError, TypeError):
 
 @public_error
 class KernelNameError(KernelTypeError, NameError):
-    """Raised for a name that is not defined, or not defined yet.
+    """Raised if a kernel uses a name that is not defined, or that is not yet defined at this point.
 
     Examples
     --------

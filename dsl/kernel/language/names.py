@@ -21,104 +21,168 @@ FULL_MASK = 0xFFFFFFFF
 # path -> (parameters, description). Parameter names are Numba's if Numba has the function.
 TABLE: dict[str, tuple[str, str]] = {
     # thread indices
-    "grid": ("ndim", "The thread's position in the grid: an int, or a tuple of 2 or 3 (x first)."),
-    "gridsize": ("ndim", "Threads of the grid: an int, or a tuple of 2 or 3 (x first)."),
+    "grid": ("ndim", "Return the position of the thread in the grid: an int, or a tuple of 2 or 3 ints (x first)."),
+    "gridsize": ("ndim", "Return the number of threads of the grid: an int, or a tuple of 2 or 3 ints (x first)."),
     # barriers and fences
-    "syncthreads": ("", "Wait for every thread of the block."),
-    "syncthreads_count": ("predicate", "Wait for the block; how many of its threads have a true `predicate`."),
-    "syncthreads_and": ("predicate", "Wait for the block; 1 where `predicate` is true in all its threads."),
-    "syncthreads_or": ("predicate", "Wait for the block; 1 where `predicate` is true in any of its threads."),
-    "syncwarp": ("mask=0xFFFFFFFF", "Wait for the lanes of the warp that `mask` names."),
-    "threadfence": ("", "Order this thread's writes for the whole device."),
-    "threadfence_block": ("", "Order this thread's writes for its block."),
-    "threadfence_system": ("", "Order this thread's writes for every device and the host."),
+    "syncthreads": ("", "Wait for all threads of the block."),
+    "syncthreads_count": (
+        "predicate",
+        "Wait for all threads of the block, and return the number of threads whose `predicate` is true.",
+    ),
+    "syncthreads_and": (
+        "predicate",
+        "Wait for all threads of the block, and return 1 if `predicate` is true in all of them, otherwise 0.",
+    ),
+    "syncthreads_or": (
+        "predicate",
+        "Wait for all threads of the block, and return 1 if `predicate` is true in any of them, otherwise 0.",
+    ),
+    "syncwarp": ("mask=0xFFFFFFFF", "Wait for the lanes of the warp whose bits are set in `mask`."),
+    "threadfence": ("", "Order this thread's earlier writes before its later writes, for all threads of the device."),
+    "threadfence_block": (
+        "",
+        "Order this thread's earlier writes before its later writes, for all threads of the block.",
+    ),
+    "threadfence_system": (
+        "",
+        "Order this thread's earlier writes before its later writes, for all devices and the host.",
+    ),
     # memory
     "shared.array": (
         "shape, dtype, alignment=None",
-        "An array that the block shares. Shape 0 is all of the launch's dynamic shared memory.",
+        "Create an array that all threads of the block share. With shape 0, the array contains all of the launch's "
+        "dynamic shared memory.",
     ),
     "shared.dynamic": (
         "shape, dtype, offset=0",
-        "An array in the launch's dynamic shared memory, `offset` bytes behind its start.",
+        "Create an array in the launch's dynamic shared memory, `offset` bytes after the start of this memory.",
     ),
-    "local.array": ("shape, dtype, alignment=None", "An array of the thread's own."),
-    "const.array_like": ("ary", "A copy of a host array in constant memory."),
+    "local.array": ("shape, dtype, alignment=None", "Create an array that only this thread can access."),
+    "const.array_like": ("ary", "Return a copy of a host array in constant memory."),
     # lanes of a warp
-    "shfl_sync": ("mask, value, src_lane, width=32", "`value` of lane `src_lane`."),
-    "shfl_up_sync": ("mask, value, delta, width=32", "`value` of the lane `delta` below; my own where there is none."),
+    "shfl_sync": ("mask, value, src_lane, width=32", "Return the `value` of lane `src_lane`."),
+    "shfl_up_sync": (
+        "mask, value, delta, width=32",
+        "Return the `value` of the lane whose number is smaller by `delta`, or this lane's `value` if there is no such "
+        "lane.",
+    ),
     "shfl_down_sync": (
         "mask, value, delta, width=32",
-        "`value` of the lane `delta` above; my own where there is none.",
+        "Return the `value` of the lane whose number is larger by `delta`, or this lane's `value` if there is no such "
+        "lane.",
     ),
-    "shfl_xor_sync": ("mask, value, lane_mask, width=32", "`value` of the lane whose number is mine ^ `lane_mask`."),
-    "all_sync": ("mask, predicate", "Whether `predicate` is true in every lane of `mask`."),
-    "any_sync": ("mask, predicate", "Whether `predicate` is true in some lane of `mask`."),
-    "eq_sync": ("mask, predicate", "Whether `predicate` is the same in every lane of `mask`."),
-    "ballot_sync": ("mask, predicate", "Bit k is set where `predicate` is true in lane k."),
-    "match_any_sync": ("mask, value", "The lanes of `mask` that have my `value`, as bits."),
-    "match_all_sync": ("mask, value", "`mask` and True where all its lanes have the same `value`, else 0 and False."),
-    "activemask": ("", "The lanes of the warp that run together here, as bits."),
-    "lanemask_lt": ("", "The lanes below mine, as bits."),
-    "reduce_add_sync": ("mask, value", "The sum of `value` over the lanes of `mask`."),
-    "reduce_min_sync": ("mask, value", "The least `value` of the lanes of `mask`."),
-    "reduce_max_sync": ("mask, value", "The greatest `value` of the lanes of `mask`."),
-    "reduce_and_sync": ("mask, value", "`value` of the lanes of `mask`, reduced with &."),
-    "reduce_or_sync": ("mask, value", "`value` of the lanes of `mask`, reduced with |."),
-    "reduce_xor_sync": ("mask, value", "`value` of the lanes of `mask`, reduced with ^."),
-    # atomics: all return the old element
-    "atomic.load": ("ary, idx", "``ary[idx]`` as it is now, which other threads may be writing to by atomics."),
-    "atomic.add": ("ary, idx, val", "``ary[idx] += val``."),
-    "atomic.sub": ("ary, idx, val", "``ary[idx] -= val``."),
-    "atomic.min": ("ary, idx, val", "``ary[idx] = val`` where `val` is less. NaN is never less."),
-    "atomic.max": ("ary, idx, val", "``ary[idx] = val`` where `val` is greater. NaN is never greater."),
-    "atomic.nanmin": ("ary, idx, val", "The lesser of ``ary[idx]`` and `val`; of a NaN and a number, the number."),
-    "atomic.nanmax": ("ary, idx, val", "The greater of ``ary[idx]`` and `val`; of a NaN and a number, the number."),
-    "atomic.and_": ("ary, idx, val", "``ary[idx] &= val``."),
-    "atomic.or_": ("ary, idx, val", "``ary[idx] |= val``."),
-    "atomic.xor": ("ary, idx, val", "``ary[idx] ^= val``."),
-    "atomic.exch": ("ary, idx, val", "``ary[idx] = val``."),
-    "atomic.inc": ("ary, idx, val", "One more, from `val` (or above) back to 0. Unsigned integers."),
-    "atomic.dec": ("ary, idx, val", "One less, from 0 (or above `val`) to `val`. Unsigned integers."),
-    "atomic.cas": ("ary, idx, old, val", "``ary[idx] = val`` where ``ary[idx] == old``."),
-    "atomic.compare_and_swap": ("ary, old, val", "``ary[0] = val`` where ``ary[0] == old``, `ary` having one element."),
+    "shfl_xor_sync": (
+        "mask, value, lane_mask, width=32",
+        "Return the `value` of the lane with the number ``laneid ^ lane_mask``.",
+    ),
+    "all_sync": ("mask, predicate", "Return whether `predicate` is true in all lanes of `mask`."),
+    "any_sync": ("mask, predicate", "Return whether `predicate` is true in any lane of `mask`."),
+    "eq_sync": ("mask, predicate", "Return whether `predicate` is the same in all lanes of `mask`."),
+    "ballot_sync": ("mask, predicate", "Return an integer whose bit k is set if `predicate` is true in lane k."),
+    "match_any_sync": (
+        "mask, value",
+        "Return a bit mask of the lanes of `mask` that have the same `value` as this lane.",
+    ),
+    "match_all_sync": (
+        "mask, value",
+        "Return `mask` and True if all lanes of `mask` have the same `value`, otherwise 0 and False.",
+    ),
+    "activemask": ("", "Return a bit mask of the lanes of the warp that execute this call together."),
+    "lanemask_lt": ("", "Return a bit mask of the lanes with smaller numbers than this lane."),
+    "reduce_add_sync": ("mask, value", "Return the sum of `value` over the lanes of `mask`."),
+    "reduce_min_sync": ("mask, value", "Return the minimum of `value` over the lanes of `mask`."),
+    "reduce_max_sync": ("mask, value", "Return the maximum of `value` over the lanes of `mask`."),
+    "reduce_and_sync": ("mask, value", "Return the bitwise AND of `value` over the lanes of `mask`."),
+    "reduce_or_sync": ("mask, value", "Return the bitwise OR of `value` over the lanes of `mask`."),
+    "reduce_xor_sync": ("mask, value", "Return the bitwise exclusive OR of `value` over the lanes of `mask`."),
+    # atomics
+    "atomic.load": ("ary, idx", "Return ``ary[idx]`` while other threads may be updating the element atomically."),
+    "atomic.add": ("ary, idx, val", "Execute ``ary[idx] += val`` atomically, and return the old element."),
+    "atomic.sub": ("ary, idx, val", "Execute ``ary[idx] -= val`` atomically, and return the old element."),
+    "atomic.min": (
+        "ary, idx, val",
+        "Assign `val` to ``ary[idx]`` if `val` is less, and return the old element. NaN is never less.",
+    ),
+    "atomic.max": (
+        "ary, idx, val",
+        "Assign `val` to ``ary[idx]`` if `val` is greater, and return the old element. NaN is never greater.",
+    ),
+    "atomic.nanmin": (
+        "ary, idx, val",
+        "Assign the smaller of ``ary[idx]`` and `val` to ``ary[idx]``, and return the old element. NaN is ignored.",
+    ),
+    "atomic.nanmax": (
+        "ary, idx, val",
+        "Assign the larger of ``ary[idx]`` and `val` to ``ary[idx]``, and return the old element. NaN is ignored.",
+    ),
+    "atomic.and_": ("ary, idx, val", "Execute ``ary[idx] &= val`` atomically, and return the old element."),
+    "atomic.or_": ("ary, idx, val", "Execute ``ary[idx] |= val`` atomically, and return the old element."),
+    "atomic.xor": ("ary, idx, val", "Execute ``ary[idx] ^= val`` atomically, and return the old element."),
+    "atomic.exch": ("ary, idx, val", "Execute ``ary[idx] = val`` atomically, and return the old element."),
+    "atomic.inc": (
+        "ary, idx, val",
+        "Add 1 to an unsigned integer, or set it to 0 if it is at least `val`, and return the old element.",
+    ),
+    "atomic.dec": (
+        "ary, idx, val",
+        "Subtract 1 from an unsigned integer, or set it to `val` if it is 0 or greater than `val`, and return the old "
+        "element.",
+    ),
+    "atomic.cas": (
+        "ary, idx, old, val",
+        "Assign `val` to ``ary[idx]`` if the element equals `old`, and return the old element.",
+    ),
+    "atomic.compare_and_swap": (
+        "ary, old, val",
+        "Assign `val` to the only element of `ary` if the element equals `old`, and return the old element.",
+    ),
     # bits, numbers, time
-    "popc": ("x", "How many bits of an integer are set."),
-    "clz": ("x", "Zero bits above the highest set one, of 32 or 64."),
-    "ffs": ("x", "The place of the lowest set bit, from 1; 0 where there is none."),
-    "brev": ("x", "The bits of an integer in reverse order, of 32 or 64."),
-    "fma": ("a, b, c", "``a * b + c``, rounded once."),
-    "cbrt": ("a", "The cube root."),
-    "rsqrt": ("a", "One over the square root."),
-    "selp": ("a, b, c", "`b` where `a` is true, else `c`; both are computed."),
-    "nanosleep": ("ns", "Suspend the thread for about so many nanoseconds."),
-    "clock": ("", "A counter of cycles, 32 bits."),
-    "clock64": ("", "A counter of cycles, 64 bits."),
+    "popc": ("x", "Return the number of 1 bits of an integer."),
+    "clz": ("x", "Return the number of 0 bits above the highest 1 bit of a 32-bit or 64-bit integer."),
+    "ffs": ("x", "Return the position of the lowest 1 bit, counted from 1, or 0 if no bit is set."),
+    "brev": ("x", "Return the bits of a 32-bit or 64-bit integer in reverse order."),
+    "fma": ("a, b, c", "Return ``a * b + c``, rounded once."),
+    "cbrt": ("a", "Return the cube root of `a`."),
+    "rsqrt": ("a", "Return 1 divided by the square root of `a`."),
+    "selp": ("a, b, c", "Return `b` if `a` is true, otherwise `c`. Both `b` and `c` are computed."),
+    "nanosleep": ("ns", "Suspend the thread for approximately `ns` nanoseconds."),
+    "clock": ("", "Return a 32-bit counter of clock cycles."),
+    "clock64": ("", "Return a 64-bit counter of clock cycles."),
     # loads and stores with a cache operator
-    "ldca": ("array, i", "``array[i]``, cached at all levels."),
-    "ldcg": ("array, i", "``array[i]``, cached at the global level."),
-    "ldcs": ("array, i", "``array[i]``, likely not to be read again."),
-    "ldlu": ("array, i", "``array[i]``, not to be read again."),
-    "ldcv": ("array, i", "``array[i]``, fetched again."),
-    "stcg": ("array, i, value", "``array[i] = value``, cached at the global level."),
-    "stcs": ("array, i, value", "``array[i] = value``, likely not to be read again."),
-    "stwb": ("array, i, value", "``array[i] = value``, written back at all levels."),
-    "stwt": ("array, i, value", "``array[i] = value``, written through to memory."),
-    "inline_ptx": ("template, constraints, *values", "PTX in the program, as LLVM's inline assembly; on a GPU only."),
+    "ldca": ("array, i", "Load ``array[i]``, and cache it at all levels."),
+    "ldcg": ("array, i", "Load ``array[i]``, and cache it only at the global level."),
+    "ldcs": ("array, i", "Load ``array[i]``, which is probably not read again."),
+    "ldlu": ("array, i", "Load ``array[i]``, which is not read again."),
+    "ldcv": ("array, i", "Load ``array[i]`` from memory, even if it is cached."),
+    "stcg": ("array, i, value", "Execute ``array[i] = value``, and cache the element only at the global level."),
+    "stcs": ("array, i, value", "Execute ``array[i] = value`` for an element that is probably not read again."),
+    "stwb": ("array, i, value", "Execute ``array[i] = value``, and write the element back at all cache levels."),
+    "stwt": ("array, i, value", "Execute ``array[i] = value``, and write the element through the caches to memory."),
+    "inline_ptx": (
+        "template, constraints, *values",
+        "Insert PTX code, in the syntax of LLVM's inline assembly. The kernel then runs only on a GPU.",
+    ),
     # cooperative groups
-    "cg.this_grid": ("", "The group of all threads of the grid; its `sync` makes the launch cooperative."),
-    "cg.grid_sync": ("", "Wait for every thread of the grid: `this_grid().sync()`."),
-    "cg.this_thread_block": ("", "The group of the block's threads."),
-    "cg.this_block": ("", "The group of the block's threads."),
-    "cg.tiled_partition": ("group, size", "The tile of `size` lanes (1, 2, 4, 8, 16 or 32) that the thread is in."),
-    "cg.coalesced_threads": ("", "The group of the lanes that run together here."),
+    "cg.this_grid": (
+        "",
+        "Return the group of all threads of the grid. If a kernel calls its `sync`, the launch is cooperative.",
+    ),
+    "cg.grid_sync": ("", "Wait for all threads of the grid, as ``this_grid().sync()`` does."),
+    "cg.this_thread_block": ("", "Return the group of all threads of the block."),
+    "cg.this_block": ("", "Return the group of all threads of the block."),
+    "cg.tiled_partition": (
+        "group, size",
+        "Return the tile of `size` lanes (1, 2, 4, 8, 16 or 32) that contains the thread.",
+    ),
+    "cg.coalesced_threads": ("", "Return the group of the lanes that execute this call together."),
 }
 
 # Built-in variables with the components x, y and z.
 TRIPLES = {
-    "threadIdx": "The thread's place in its block.",
-    "blockIdx": "The block's place in the grid.",
-    "blockDim": "Threads of a block along each axis.",
-    "gridDim": "Blocks of the grid along each axis.",
+    "threadIdx": "The index of the thread in its block.",
+    "blockIdx": "The index of the block in the grid.",
+    "blockDim": "The number of threads of a block along each axis.",
+    "gridDim": "The number of blocks of the grid along each axis.",
 }
 
 
@@ -338,7 +402,7 @@ def _make_names() -> dict[str, Any]:
     names["fp16"] = Namespace("fp16", FP16)
     names["bf16"] = BrainNamespace("bf16", BF16)
     names |= {path: ThreadNumbers(path, doc) for path, doc in TRIPLES.items()}
-    names["laneid"] = ThreadNumber("laneid", "The thread's number in its warp.")
+    names["laneid"] = ThreadNumber("laneid", "The index of the thread in its warp.")
     names["warpsize"] = 32
     return names
 

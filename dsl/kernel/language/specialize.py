@@ -38,10 +38,10 @@ RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another
 class Specialization:
     """A kernel compiled for certain argument types.
 
-    `descriptors` define how each argument is passed, and `hidden` lists the parameters that follow the user's. `sites`
-    are the errors that the kernel can report, and `written` the numbers of the arguments that it writes to. `tracer` is
-    the sanitizer's instrumentation. `doubled` is the first source location at which Numba's types promote a float32 to
-    float64.
+    `descriptors` define how each argument is passed, and `hidden` lists the parameters that follow the user's
+    parameters. `sites` lists the errors that the kernel can report, and `written` contains the numbers of the arguments
+    to which the kernel writes. `tracer` is the sanitizer's instrumentation. `doubled` is the first source location at
+    which Numba's types promote a float32 to float64.
     """
 
     kernel: Kernel

@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar. Called with a value, it casts the value; called with types, it returns a signature."""
+    """The type of a scalar. A call with a value casts the value. A call with types returns a signature."""
 
     name: str
     dtype: np.dtype
@@ -349,7 +349,7 @@ def from_dtype(dtype: Any) -> Type:
     Raises
     ------
     KernelTypeError
-        If kernels do not support such elements (objects, non-native byte order).
+        If kernels do not support the dtype (for example, objects or a non-native byte order).
 
     Examples
     --------
@@ -395,7 +395,7 @@ def as_type(value: object) -> Type:
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
     """Return the layout of an array with the byte strides `strides`: "C", "F" or "A". Strides of None mean C order.
 
-    Axes of length 1 fit any order, and so does an array without elements, as for NumPy.
+    As in NumPy, the stride of an axis of length 1 has no effect, and an array without elements has any layout.
     """
     if strides is None or 0 in shape:
         return "C"
@@ -422,15 +422,15 @@ _PYTHON: dict[type, ScalarType] = {
 
 
 def typeof(value: Any) -> Type:
-    """Return the type of a value as a kernel argument.
+    """Return the type that a value has as an argument of a kernel.
 
-    The value is a number, an array of NumPy or weft, an object with ``__cuda_array_interface__``, a record, an enum
-    member, a (named) tuple or dataclass of such values, or None.
+    The value can be a number, an array of NumPy or weft, an object with ``__cuda_array_interface__``, a record, an enum
+    member, None, or a tuple, named tuple or dataclass of such values.
 
     Raises
     ------
     TypeError
-        For anything else.
+        If the value has a different type.
 
     Examples
     --------
@@ -480,7 +480,7 @@ _MAKERS: dict[str, Callable[..., Type]] = {
 
 
 def parse_type(text: str) -> Type:
-    """Parse a type such as ``"float32[:, ::1]"``. Raises TypeError as `parse_signature` does."""
+    """Parse a type such as ``"float32[:, ::1]"``. Raises TypeError if the text cannot be parsed."""
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")

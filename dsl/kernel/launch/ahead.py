@@ -43,15 +43,15 @@ def compile_ptx(
     ----------
     pyfunc : function
     sig : str, tuple of types or Signature
-        ``"void(float32[:], float32[:])"``. A device function's result may be left out.
+        The signature, such as ``"void(float32[:], float32[:])"``. The result type of a device function may be omitted.
     device : bool
-        Compile a function for other GPU code to call instead of a kernel.
+        Whether to compile a device function, which other GPU code can call. Otherwise, a kernel is compiled.
     cc : tuple of int, optional
-        Compute capability, as in ``(8, 0)``.
+        Compute capability, such as ``(8, 0)``.
     abi : {"c", "numba"}
-        Calling convention of a device function's result.
+        Calling convention of a device function.
     abi_info : dict, optional
-        ``{"abi_name": name}`` names the symbol.
+        ``{"abi_name": name}`` sets the name of the symbol.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tup
 def compile(
     pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
 ) -> tuple[Any, Any]:
-    """Compile a function to PTX as `compile_ptx` does, but by default as a device function with the C ABI.
+    """Compile a function to PTX, like `compile_ptx`, but by default as a device function with the C ABI.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function as `compile` does. Return a list that contains the code, and the result type.
+    """Compile a function, like `compile`, but return a list with the code, and the result type.
 
     Examples
     --------

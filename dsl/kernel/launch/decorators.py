@@ -19,18 +19,20 @@ _REJECTED = {
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Make a function a kernel, or with ``device=True`` a function callable from kernels.
+    """Convert a function to a kernel or, with ``device=True``, to a function that kernels can call.
 
     Parameters
     ----------
     func_or_sig : function, or signature(s)
-        As for `weft.kernel`.
+        The function or the signatures, as in `weft.kernel`.
     device : bool
+        Whether to create a device function.
     weak_scalars : bool
-        Whether Python numbers take the dtype of the other operand, as in NumPy 2 and `weft.kernel`. By default (setting
-        ``WEFT_WEAK_SCALARS``) they are int64 and float64, and integers compute in 64 bits, as in Numba.
+        Whether Python numbers take the dtype of the other operand, as in NumPy 2 and `weft.kernel`. By default, Python
+        numbers are int64 and float64, and integer arithmetic uses 64 bits, as in Numba. The setting
+        ``WEFT_WEAK_SCALARS`` changes the default.
     **options
-        As for `weft.kernel`. Numba's ``inline``, ``opt``, ``cache`` and similar options have no effect.
+        The options of `weft.kernel`. Numba's options ``inline``, ``opt``, ``cache`` and similar options have no effect.
 
     Examples
     --------
@@ -59,7 +61,9 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
 
 
 def vectorize(function: Any = None, signatures: Any = None, **options: Any) -> Any:
-    """Make a scalar function apply elementwise to arrays, as `weft.vectorize` does, but with Numba's type rules.
+    """Convert a function of scalars to an elementwise function of arrays.
+
+    The type rules are those of Numba. Otherwise, this function is like `weft.vectorize`.
 
     Examples
     --------
@@ -74,7 +78,9 @@ def vectorize(function: Any = None, signatures: Any = None, **options: Any) -> A
 
 
 def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any:
-    """Make a generalized ufunc from a function of arrays, as `weft.guvectorize` does, but with Numba's type rules.
+    """Create a generalized ufunc from a function of arrays.
+
+    The type rules are those of Numba. Otherwise, this function is like `weft.guvectorize`.
 
     Examples
     --------

@@ -95,7 +95,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     """A function that runs on every thread of a grid, created by `weft.kernel`.
 
     ``k[grid, block](...)`` and ``k[grid, block, stream, shared_bytes](...)`` launch the kernel. ``k.forall(n)(...)``
-    chooses the grid for n threads.
+    launches a grid with at least `n` threads.
     """
 
     def __init__(
@@ -363,31 +363,34 @@ def _signature_of(kernel: KernelDispatcher, function: FunctionType) -> inspect.S
 
 
 def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
-    """Make a Python function a kernel, usually as the decorator ``@weft.kernel``.
+    """Convert a Python function to a kernel, usually as the decorator ``@weft.kernel``.
 
     Parameters
     ----------
     function : function, or signature(s)
-        The function, or a signature (text or type object) or a list of signatures to compile ahead of time.
+        The function. Alternatively, a signature (text or type object) or a list of signatures for which the kernel is
+        compiled when it is defined.
     debug : bool
-        Check every index and every divisor. IndexError and ZeroDivisionError name the block and thread.
+        Check every index and every divisor. The messages of IndexError and ZeroDivisionError name the block and the
+        thread.
     fastmath : bool
-        Fused multiply-add, approximate division and square root.
+        Allow fused multiply-add, and approximate division and square roots.
     max_registers : int
-        Maximum registers per thread.
+        Maximum number of registers per thread.
     launch_bounds : int or tuple of int
-        Maximum threads per block, and optionally minimum blocks per multiprocessor.
+        Maximum number of threads per block and, optionally, minimum number of blocks per multiprocessor.
     lineinfo : bool
         Emit line numbers in the GPU code, for profilers.
     link : list
-        Files, or objects such as `cuda.CUSource`, with the functions that `cuda.declare_device` declares.
+        Files, or objects such as `cuda.CUSource`, that define the functions declared with `cuda.declare_device`.
     extensions : list
-        Objects that convert arguments at each launch, by ``prepare_args(type, value, stream, retr)``, which returns a type and
-        a value. The type of a value that kernels do not take is None. Functions appended to ``retr`` are called afterwards.
+        Objects that convert the arguments of each launch. Their method ``prepare_args(type, value, stream, retr)``
+        receives None as the type of a value that kernels do not support. The method returns a type and a value.
+        Functions that it appends to ``retr`` are called after the launch.
 
     Returns
     -------
-    Kernel, or a decorator that makes one
+    Kernel, or a decorator that creates a kernel
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Argument hints `In`, `Out` and `InOut`, which set the directions in which a launch copies a host array."""
+"""Argument hints `In`, `Out` and `InOut`, which determine the directions in which a launch copies a host array."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class Inspection:
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Make launches with new argument types an error, or allow such launches again if `flag` is False."""
+        """Forbid launches with new argument types, or allow such launches again if `flag` is False."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
@@ -100,7 +100,8 @@ class Inspection:
         ----------
         signature : Signature, str or tuple of types, optional
         cc : tuple of int or str, optional
-            Compute capability, ``(9, 0)``, or architecture, ``"sm_90"``; ``"host"`` for this machine's CPU.
+            A compute capability such as ``(9, 0)``, an architecture such as ``"sm_90"``, or ``"host"`` for the CPU of
+            this machine.
         """
         target = resolve_target("host") if cc == "host" else resolve_target(architecture(cc))
         keys = list(self._found)
@@ -141,7 +142,7 @@ class Inspection:
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
         """Return the machine code for one signature, or a dict from signatures to machine code.
 
-        Needs nvJitLink, and nvdisasm or cuobjdump.
+        This method requires nvJitLink, and nvdisasm or cuobjdump.
         """
         return self._asked(signature, cc, lambda kernel: kernel.sass)
 

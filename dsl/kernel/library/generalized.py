@@ -216,17 +216,18 @@ def _over_outer_axes(function: FunctionType) -> Any:
 
 
 def guvectorize(function: Any = None, layout: Any = None, signature: Any = None, **options: Any) -> Any:
-    """Make a generalized ufunc from a function of arrays: ``@weft.guvectorize([...], "(n),(n)->()")``.
+    """Create a generalized ufunc from a function of arrays: ``@weft.guvectorize([...], "(n),(n)->()")``.
 
     Parameters
     ----------
     function : function, or signatures
-        A function of the inputs, followed by the outputs to write to. An output without core axes is an array of one
-        element. Alternatively a list of signatures, such as ``["void(float32[:], float32[:], float32[:])"]``.
+        A function of the inputs and the outputs. The function writes its results to the outputs. An output without core
+        axes is an array of one element. Alternatively, a list of signatures, such as
+        ``["void(float32[:], float32[:], float32[:])"]``.
     layout : str
-        Core axes of inputs and outputs.
+        The core axes of the inputs and outputs.
     signature : str, optional
-        The layout, under Numba's name.
+        Numba's name for `layout`.
 
     Returns
     -------

@@ -54,7 +54,7 @@ class GridGroup:
         grid_sync()
 
     def is_valid(self) -> bool:
-        """Return whether the group can be synchronized. Always true."""
+        """Return True, because the group can always be synchronized."""
         return True
 
     def size(self) -> int:
@@ -71,7 +71,7 @@ class GridGroup:
         return gridDim.x * gridDim.y * gridDim.z
 
     def block_rank(self) -> int:
-        """Return the block's rank in the grid, x fastest."""
+        """Return the rank of the block in the grid. The x index varies fastest."""
         return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)
 
 
@@ -88,7 +88,7 @@ class ThreadBlock:
         return blockDim.x * blockDim.y * blockDim.z
 
     def thread_rank(self) -> int:
-        """Return the thread's rank in its block, x fastest."""
+        """Return the rank of the thread in its block. The x index varies fastest."""
         return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
 
     def group_index(self) -> tuple[int, int, int]:

@@ -22,8 +22,8 @@ from weft.runtime import counted
 class LibraryFunction:
     """A function of libdevice, or a float16 or bfloat16 function, that kernels can call.
 
-    Called on numbers outside a compiled kernel, it runs as plain Python: arguments are converted as in kernels, and
-    results are NumPy scalars.
+    If it is called with numbers outside a compiled kernel, the function runs as plain Python. Arguments are converted
+    as in kernels, and results are NumPy scalars.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class LibraryFunction:
     host : str or function
         Implementation for targets without libdevice: the name of an op, or a function in the kernel language.
     symbol : str
-        Name of the libdevice function, or empty. It returns the first result, and writes the others through pointers
-        that follow the arguments.
+        Name of the libdevice function, or an empty string. This function returns the first result, and writes the other
+        results through pointers that follow the arguments.
     by_pointer : bool
         Whether the first result is also written through a pointer.
     doc : str

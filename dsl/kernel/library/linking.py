@@ -33,7 +33,7 @@ SUFFIXES = {
 
 
 class LinkableCode:
-    """Base class of separately compiled code for the option ``link=``.
+    """Base class for separately compiled code, which is passed to the option ``link=``.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class LinkableCode:
 
 
 class CUSource(LinkableCode):
-    """CUDA C++ source text, compiled by NVRTC."""
+    """CUDA C++ source text, which NVRTC compiles."""
 
     kind = "cu"
 
@@ -71,13 +71,13 @@ class PTXSource(LinkableCode):
 
 
 class Cubin(LinkableCode):
-    """A cubin: relocatable machine code of one GPU architecture."""
+    """A cubin, which contains relocatable machine code for one GPU architecture."""
 
     kind = "cubin"
 
 
 class Fatbin(LinkableCode):
-    """A fatbin: machine code and PTX for several GPU architectures."""
+    """A fatbin, which contains machine code and PTX for several GPU architectures."""
 
     kind = "fatbin"
 
@@ -95,7 +95,7 @@ class Archive(LinkableCode):
 
 
 class LTOIR(LinkableCode):
-    """LTO-IR: NVVM code that is optimized at link time."""
+    """LTO-IR, which is NVVM code that is optimized at link time."""
 
     kind = "ltoir"
 
@@ -179,15 +179,17 @@ def declare_device(
     Parameters
     ----------
     name : str
-        The symbol, declared as ``extern "C"``.
+        The symbol of the function, which must be declared as ``extern "C"``.
     sig : str or Signature
-        Such as ``"float32(float32, float32)"``. An argument ``CPointer(float32)`` takes the address of a contiguous array.
+        The signature, such as ``"float32(float32, float32)"``. For a parameter of type ``CPointer(float32)``, the
+        argument is a contiguous array, whose address is passed.
     link : path, `LinkableCode`, or a list of them
-        Code that defines the function. Kernels can name it instead: ``cuda.jit(link=[...])``.
+        Code that defines the function. Alternatively, pass the code to the decorator of the kernel:
+        ``cuda.jit(link=[...])``.
     use_cooperative : bool
-        Has no effect: launches of kernels with grid barriers are always cooperative.
+        This parameter has no effect. Launches of kernels with grid barriers are always cooperative.
     abi : {"numba", "c"}
-        The function's calling convention.
+        The calling convention of the function.
 
     Returns
     -------
@@ -195,10 +197,11 @@ def declare_device(
 
     Notes
     -----
-    With Numba's convention, the function in CUDA C++ is
-    ``extern "C" __device__ int name(float* result, float x, float y)``: it writes the result through the first pointer
-    and returns 0. With C's, it is ``extern "C" __device__ float name(float x, float y)``. On the CPU, a kernel that
-    calls it raises `KernelTypeError`.
+    With Numba's calling convention, the function has the signature
+    ``extern "C" __device__ int name(float* result, float x, float y)`` in CUDA C++. It writes the result through the
+    first pointer, and returns 0. With the C calling convention, its signature is
+    ``extern "C" __device__ float name(float x, float y)``. On the CPU, the launch of a kernel that calls the function
+    raises `KernelTypeError`.
 
     Examples
     --------

@@ -52,26 +52,28 @@ class Coordinates(enum.Enum):
 def texture(
     array: Any, *, filter: str = "nearest", address: str = "clamp", normalized: bool = False
 ) -> Texture1D | Texture2D | Texture3D:
-    """Make a texture from an array, for sampling in kernels.
+    """Create a texture from an array. Kernels can sample the texture.
 
     Parameters
     ----------
     array : array_like
-        One to three axes of float32, or of integers of at most 32 bits. The last axis is the texture's x. The elements
-        are copied.
+        An array with one to three axes. The elements are float32, or integers of at most 32 bits. The last axis is the
+        x axis of the texture. The elements are copied.
     filter : {"nearest", "linear"}
-        "linear" interpolates between the nearest elements, of float32. Weights are multiples of 1/256 on every device.
+        "linear" interpolates between the nearest elements, which must be float32. The weights are multiples of 1/256.
     address : {"clamp", "border", "wrap", "mirror"}
-        What coordinates outside the array refer to: the nearest element, zero, the array repeated, or the array repeated
-        and mirrored. The latter two need `normalized`.
+        The values at coordinates outside the array: the nearest element ("clamp"), zero ("border"), a repetition of the
+        array ("wrap"), or a repetition of the array in alternating directions ("mirror"). "wrap" and "mirror" require
+        `normalized`.
     normalized : bool
-        Whether coordinates run from 0 to 1 along each axis, and not in elements.
+        Whether coordinates range from 0 to 1 along each axis. Otherwise, the unit of coordinates is one element.
 
     Returns
     -------
     Texture1D, Texture2D or Texture3D
-        An argument of kernels. In a kernel ``t.sample(x)``, ``t.sample(x, y)`` or ``t.sample(x, y, z)`` returns a number of
-        the array's dtype. The centre of the first element has the coordinate 0.5.
+        A texture, which can be an argument of kernels. In a kernel, ``t.sample(x)``, ``t.sample(x, y)`` or
+        ``t.sample(x, y, z)`` returns a number with the dtype of the array. The coordinate of the center of the first
+        element is 0.5.
 
     Raises
     ------
@@ -118,7 +120,7 @@ class Texture:
     data : Array
         The elements.
     handle : int
-        The texture object of a GPU, 0 on other devices.
+        The texture object of a GPU, or 0 on other devices.
     filter : Filter
     address : Address
     coordinates : Coordinates

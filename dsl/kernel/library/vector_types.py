@@ -40,12 +40,13 @@ class Vector:
     Parameters
     ----------
     *parts : scalar or Vector
-        Components, as many in total as the vector has lanes. Each is converted to the vector's dtype.
+        The components. The total number of components must be the number of lanes of the vector. Each component is
+        converted to the dtype of the vector.
 
     Notes
     -----
-    ``+ - * / // % ** & | ^ << >>`` work componentwise, with a vector of as many lanes or with a number. Dtypes are promoted as in
-    NumPy, and Python numbers are weak. ``==`` returns whether all components are equal.
+    The operators ``+ - * / // % ** & | ^ << >>`` operate on components. The other operand is a vector with the same
+    number of lanes, or a number. Types are promoted as in NumPy 2. ``==`` returns whether all components are equal.
     """
 
     __slots__ = ("_values",)
@@ -138,13 +139,14 @@ for _name in ("neg", "pos", "abs", "invert"):
 
 def _make_types() -> dict[str, type[Vector]]:
     made: dict[str, type[Vector]] = {}
+    details = (Vector.__doc__ or "").partition("\n")[2]
     for base, prefixes in BASES.items():
         for lanes in range(1, 5):
             prefixes_here = (*prefixes, _LONG[base]) if base in _LONG else prefixes
             body: dict[str, Any] = {
                 "__slots__": (),
                 "__module__": __name__,
-                "__doc__": f"{lanes} of {base}; {Vector.__doc__}",
+                "__doc__": f"A vector of {counted(lanes, f'{base} number')}.\n{details}",
                 "dtype": np.dtype(base),
                 "lanes": lanes,
                 "aliases": tuple(f"{prefix}{lanes}" for prefix in prefixes_here),

@@ -48,9 +48,10 @@ _COST_OF_LOOPS = 200
 
 
 class VectorFunction(DeviceFunction):
-    """A scalar function applied elementwise, created by `weft.vectorize`.
+    """A function of scalars that is applied elementwise, created by `weft.vectorize`.
 
-    A call on arrays, which broadcast, records an operation that can be fused. Inside kernels it is a device function.
+    A call with arrays broadcasts the arrays, and records an operation that can be fused. In a kernel, the object is a
+    device function.
     """
 
     def __init__(
@@ -308,14 +309,14 @@ def _over_elements(function: Any, options: Any) -> KernelDispatcher:
 def vectorize(
     function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any
 ) -> Any:
-    """Make a scalar function apply elementwise to arrays: ``@weft.vectorize``.
+    """Convert a function of scalars to an elementwise function of arrays: ``@weft.vectorize``.
 
     Parameters
     ----------
     function : function, or signatures
-        A scalar function that returns a scalar or a tuple of scalars. Alternatively a list of signatures such as
-        ``["float32(float32, float32)"]``: the first that fits is used. Without signatures, the arguments determine the
-        dtypes.
+        A function of scalars that returns a scalar or a tuple of scalars. Alternatively, a list of signatures such as
+        ``["float32(float32, float32)"]``. A call uses the first signature that fits its arguments. Without signatures,
+        the arguments determine the dtypes.
     signatures : list, optional
         Signatures, if the first argument is the function.
     target, identity
@@ -326,16 +327,17 @@ def vectorize(
     Returns
     -------
     VectorFunction
-        With `excluded`, `cache` or `signature`, an object of NumPy's class, whose results are weft arrays.
+        If `excluded`, `cache` or `signature` is given, an object of `numpy.vectorize` whose calls return weft arrays.
 
     Warns
     -----
     PerformanceWarning
-        If the function cannot be compiled, so that NumPy calls it for each element.
+        If the function cannot be compiled. In this case, NumPy calls the function for each element.
 
     Notes
     -----
-    Functions without loops become straight-line code: both sides of an `if` are computed, and one is selected.
+    A function without loops is compiled to straight-line code. For an `if`, this code computes both branches and
+    selects one result.
 
     Examples
     --------

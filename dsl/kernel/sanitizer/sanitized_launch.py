@@ -148,9 +148,10 @@ class SanitizerError(WeftError):
 
 
 def sanitize() -> AbstractContextManager[None]:
-    """Run kernels with every access checked: ``with weft.sanitize():``.
+    """Check every memory access of the kernels that are launched in the block ``with weft.sanitize():``.
 
-    A launch inside raises `SanitizerError` if its kernel has errors. The setting ``WEFT_SANITIZE=1`` has the same effect.
+    If a kernel has errors, its launch raises `SanitizerError`. The setting ``WEFT_SANITIZE=1`` checks all launches of a
+    program.
 
     Returns
     -------
