@@ -193,22 +193,23 @@ def test_decisions_are_kept_for_modules_only() -> None:
 
 
 def test_generated_code_is_decided_for_each_of_its_namespaces() -> None:
-    code = compile("found = x + x", "<generated>", "exec")
+    code = compile("def apply(x): return x + x", "<generated>", "exec")
     x = wf.asarray(arrays()[0])
     for number in range(4):
-        names: dict[str, Any] = {"x": x, "wf": wf} if number % 2 else {"x": x}
+        names: dict[str, Any] = {"wf": wf} if number % 2 else {}
+        exec(code, names)
         for _ in range(2):
-            exec(code, names)
-            assert type(names["found"]) is (Array if number % 2 else np.ndarray)
+            assert type(names["apply"](x)) is (Array if number % 2 else np.ndarray)
 
 
 def test_namespaces_of_generated_code_are_not_kept() -> None:
     kept: weakref.ref[Any] | None = None
     for _ in range(3):
-        names: dict[str, Any] = {"x": wf.asarray(arrays()[0]), "other": np.empty(8).view(Kept)}
-        exec("found = x + x", names)
+        names: dict[str, Any] = {"other": np.empty(8).view(Kept)}
+        exec("def apply(x): return x + x", names)
+        names["apply"](wf.asarray(arrays()[0]))
         kept = weakref.ref(names["other"])
-        del names
+        names.clear()
     assert kept is not None and kept() is None
 
 
