@@ -88,13 +88,13 @@ def _imports_weft(names: dict[str, Any]) -> bool:
     values = tuple(names.values())
     # (generated functions may have a namespace of a thousand names each)
     modules = {kind for kind in set(map(type, values)) if issubclass(kind, ModuleType)}
-    return bool(modules) and any([_is_wefts(value.__name__) for value in values if type(value) in modules])
+    return bool(modules) and any(_is_wefts(value.__name__) for value in values if type(value) in modules)
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:
     """Return whether a module, given by its global names, belongs to weft or imports from it."""
     kinds = set(map(type, tuple(names.values())))
-    if any([_is_wefts(vars(kind).get("__module__")) for kind in kinds]):
+    if any(_is_wefts(vars(kind).get("__module__")) for kind in kinds):
         return True
     return _imports_weft(names) or _is_wefts(names.get("__name__"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import weakref
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -209,7 +210,8 @@ def test_namespaces_of_generated_code_are_not_kept() -> None:
         exec("def apply(x): return x + x", names)
         names["apply"](wf.asarray(arrays()[0]))
         kept = weakref.ref(names["other"])
-        names.clear()
+        del names
+        gc.collect()
     assert kept is not None and kept() is None
 
 
