@@ -13,13 +13,13 @@ path = (
 )
 clusters = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 table = np.loadtxt(path, delimiter=",", skiprows=1)
-centerd = (table - table.mean(axis=0)) / table.std(axis=0)
-covariance = centerd.T @ centerd / (len(table) - 1)
+centered = (table - table.mean(axis=0)) / table.std(axis=0)
+covariance = centered.T @ centered / (len(table) - 1)
 values, vectors = np.linalg.eigh(covariance)
 order = np.argsort(values)[::-1]
 values, vectors = values[order], vectors[:, order]
 vectors = vectors * np.sign(vectors[0])
-scores = centerd @ vectors[:, :2]
+scores = centered @ vectors[:, :2]
 print(f"{table.shape[0]} rows of {table.shape[1]} columns")
 print("explained variance:", " ".join(f"{v:.4f}" for v in values / values.sum()))
 

@@ -17,8 +17,8 @@ TEXTS = {
     "black_scholes": (
         "Option prices",
         "The Black-Scholes formula computes the price of an option with logarithms, exponentials and the normal distribution.\n"
-        "NumPy needs dozens of loops for the formula, weft only one. There is no such formula for Asian options, so the program\n"
-        "simulates them with random numbers. The random numbers are those of NumPy's generator.",
+        "NumPy needs dozens of loops for the formula, but weft needs only one. There is no such formula for Asian options, so the\n"
+        "program estimates their price by simulation. weft draws the same random numbers as NumPy.",
     ),
     "gray_scott": (
         "Gray-Scott patterns",
@@ -37,8 +37,9 @@ TEXTS = {
     ),
     "ising": (
         "The Ising model",
-        "The program simulates a magnet near its critical temperature, with the Metropolis algorithm in checkerboard order. It\n"
-        "assigns through a boolean mask. weft computes the new values for all elements, and stores them where the mask is true.",
+        "The program simulates a magnet near its critical temperature, with the Metropolis algorithm in checkerboard order. An\n"
+        "assignment through a boolean mask updates the spins. weft computes the new values for all elements, and stores them where\n"
+        "the mask is true.",
     ),
     "k_means": (
         "k-means clustering",
@@ -54,8 +55,8 @@ TEXTS = {
     ),
     "mandelbrot": (
         "The Mandelbrot set",
-        "The program computes escape times with smooth colors. It removes the points that have escaped, so its arrays become\n"
-        "smaller in each step.",
+        "The program computes escape times, from which it derives smooth colors. It removes the points that have escaped, so its\n"
+        "arrays become smaller in each step.",
     ),
     "n_body": (
         "Bodies that attract each other",
@@ -83,7 +84,7 @@ TEXTS = {
     "seawater": (
         "Density of seawater",
         "UNESCO's equation of state is a polynomial with dozens of coefficients. weft computes it in one kernel, which reads three\n"
-        "numbers per point. The lines in the picture are temperatures.",
+        "numbers per point. The lines in the picture connect points of equal temperature.",
     ),
     "spectrogram": (
         "A spectrogram",
@@ -118,7 +119,7 @@ def show_ms(seconds: float) -> str:
 def time_table(result: dict[str, Any] | None) -> str:
     """Return the table of a program's times."""
     if result is None:
-        return "There are no measured times of this program.\n"
+        return "The times of this program have not been measured.\n"
     rows = [
         f"| `main({result['size']:_})` | NumPy | weft |",
         "| --- | ---: | ---: |",
@@ -155,7 +156,7 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
         f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, with pictures, and with run times for NumPy and weft.\n"
-        "The speed below each picture is that of a repeated call. Each page describes the measurement.\n\n"
+        "The speed below each picture is the speed of a repeated call. Each page describes the measurement.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
         "`python -m benchmarks --device cpu --suite gallery --out FOLDER` measures the times again.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"

@@ -64,9 +64,9 @@ def programs() -> str:
             same = ours.returncode == 0 and ours.stdout == theirs.stdout
             working += same
             print(path.stem, "works" if same else "fails", flush=True)
-            reason = "another output" if ours.returncode == 0 else "an error"
+            reason = "different output" if ours.returncode == 0 else "an error"
             rows.append(f"| `{path.stem}` | {'works | |' if same else f'fails | {reason} |'}")
-    head = f"{working} of {len(PROGRAMS)} programs print the same as under Python.\n\n| program | | reason |\n| --- | --- | --- |\n"
+    head = f"{working} of {len(PROGRAMS)} programs print the same output as with NumPy.\n\n| program | | reason |\n| --- | --- | --- |\n"
     return head + "\n".join(rows)
 
 
