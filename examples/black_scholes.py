@@ -1,4 +1,4 @@
-"""Prices of European options by the Black-Scholes formula.
+"""Prices of European options, computed with the Black-Scholes formula.
 
 The normal distribution function uses formula 26.2.17 of Abramowitz and Stegun, because NumPy has no erf.
 Usage: black_scholes.py [number of options]

@@ -1,4 +1,4 @@
-"""Density of seawater by UNESCO's international equation of state EOS-80.
+"""Density of seawater, computed with UNESCO's international equation of state EOS-80.
 
 Coefficients: UNESCO technical papers in marine science 44 (1983), pages 15 to 19. The published check value is
 density(40, 40 degC, 1000 bar) = 1059.82037 kg/m3.

@@ -1,4 +1,4 @@
-"""Option prices: the Black-Scholes formula with sensitivities, and Asian options by Monte Carlo with antithetic paths."""
+"""Option prices: the Black-Scholes formula with sensitivities, and Asian options simulated with antithetic paths."""
 
 import numpy as np
 

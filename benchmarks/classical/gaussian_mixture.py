@@ -6,13 +6,13 @@ COMPONENTS, DIMENSIONS = 5, 3
 
 
 def sample(count, rng):
-    centres = rng.uniform(-6, 6, (COMPONENTS, DIMENSIONS))
+    centers = rng.uniform(-6, 6, (COMPONENTS, DIMENSIONS))
     shapes = rng.standard_normal((COMPONENTS, DIMENSIONS, DIMENSIONS)) * 0.5 + np.eye(DIMENSIONS)
     which = rng.integers(0, COMPONENTS, count)
     noise = rng.standard_normal((count, DIMENSIONS))
     points = np.empty((count, DIMENSIONS))
     for k in range(COMPONENTS):
-        points[which == k] = centres[k] + noise[which == k] @ shapes[k].T
+        points[which == k] = centers[k] + noise[which == k] @ shapes[k].T
     return points
 
 
@@ -37,8 +37,8 @@ def maximisation(points, shares):
     means = shares.T @ points / counts[:, None]
     covariances = np.empty((COMPONENTS, DIMENSIONS, DIMENSIONS))
     for k in range(COMPONENTS):
-        centred = points - means[k]
-        covariances[k] = (shares[:, k, None] * centred).T @ centred / counts[k] + 1e-6 * np.eye(DIMENSIONS)
+        centered = points - means[k]
+        covariances[k] = (shares[:, k, None] * centered).T @ centered / counts[k] + 1e-6 * np.eye(DIMENSIONS)
     return counts / len(points), means, covariances
 
 

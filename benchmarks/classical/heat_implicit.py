@@ -40,10 +40,10 @@ def main(size):
     x = np.linspace(0, 1, size)
     u = np.where((np.abs(x[:, None] - 0.4) < 0.2) & (np.abs(x[None, :] - 0.5) < 0.1), 100.0, 20.0)
     ratio, pivot = factor(size, r)
-    centre, hottest = [], []
+    center, hottest = [], []
     for _ in range(10):
         u = solve(explicit(u, r), ratio, pivot, r)
         u = solve(explicit(u.T, r), ratio, pivot, r).T
-        centre.append(float(u[size // 2, size // 2]))
+        center.append(float(u[size // 2, size // 2]))
         hottest.append(float(u.max()))
-    return u, np.array(centre), np.array(hottest), u.mean(axis=0)
+    return u, np.array(center), np.array(hottest), u.mean(axis=0)

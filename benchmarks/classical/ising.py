@@ -1,6 +1,6 @@
-"""The Ising model of a magnet, by the Metropolis algorithm.
+"""The Ising model of a magnet, simulated with the Metropolis algorithm.
 
-All cells of one colour of a checkerboard are updated at a time.
+Each half sweep updates all cells of one color of a checkerboard.
 """
 
 import numpy as np
@@ -8,10 +8,10 @@ import numpy as np
 COUPLING = 0.44  # close to the critical point
 
 
-def half_sweep(spins, colour, rng):
+def half_sweep(spins, color, rng):
     around = np.roll(spins, 1, 0) + np.roll(spins, -1, 0) + np.roll(spins, 1, 1) + np.roll(spins, -1, 1)
     cost = 2 * COUPLING * spins * around
-    flips = colour & (rng.random(spins.shape) < np.exp(-cost))
+    flips = color & (rng.random(spins.shape) < np.exp(-cost))
     spins[flips] *= -1
 
 

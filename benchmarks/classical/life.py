@@ -5,7 +5,7 @@ import numpy as np
 GLIDER = np.array([[0, 1, 0], [0, 0, 1], [1, 1, 1]], dtype=np.uint8)
 
 
-def neighbours(cells):
+def neighbors(cells):
     count = np.zeros_like(cells)
     for i in (-1, 0, 1):
         for j in (-1, 0, 1):
@@ -15,7 +15,7 @@ def neighbours(cells):
 
 
 def generation(cells):
-    count = neighbours(cells)
+    count = neighbors(cells)
     return ((count == 3) | ((cells == 1) & (count == 2))).astype(np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""The Mandelbrot set with smooth colours. Points that have escaped are no longer computed."""
+"""The Mandelbrot set with smooth colors. Points that have escaped are no longer computed."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def escape_times(c):
     return counts, smooth, inside
 
 
-def colours(smooth, inside):
+def colors(smooth, inside):
     hue = smooth / ITERATIONS
     image = np.stack([np.sqrt(np.abs(hue)), hue, np.abs(np.sin(np.pi * hue))], axis=-1)
     image[inside] = 0
@@ -31,5 +31,5 @@ def main(size):
     x = np.linspace(-2.2, 0.8, size)
     y = np.linspace(-1.2, 1.2, size * 4 // 5)
     counts, smooth, inside = escape_times(x[None, :] + 1j * y[:, None])
-    image = colours(smooth, inside)
+    image = colors(smooth, inside)
     return counts, image, inside.mean()

@@ -1,6 +1,6 @@
-"""N-body simulation of bodies that attract each other, by the leapfrog method.
+"""Simulation of bodies that attract each other, with the leapfrog method.
 
-Energy and angular momentum are recorded.
+The program also computes the energy and the angular momentum over time.
 """
 
 import numpy as np

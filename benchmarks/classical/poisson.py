@@ -1,4 +1,4 @@
-"""Poisson's equation on a square, by Jacobi iterations and by successive over-relaxation in checkerboard order."""
+"""Poisson's equation on a square, solved with Jacobi iterations and with successive over-relaxation in checkerboard order."""
 
 import numpy as np
 
@@ -33,10 +33,10 @@ def relax(u, f, h, iterations):
     i, j = np.indices((n - 2, n - 2))
     red = (i + j) % 2 == 0
     for _ in range(iterations):
-        for colour in (red, ~red):
+        for color in (red, ~red):
             around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
             change = 0.25 * (around - h * h * f[1:-1, 1:-1]) - u[1:-1, 1:-1]
-            u[1:-1, 1:-1] += omega * np.where(colour, change, 0.0)
+            u[1:-1, 1:-1] += omega * np.where(color, change, 0.0)
     return u
 
 

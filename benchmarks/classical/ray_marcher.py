@@ -1,4 +1,4 @@
-"""A picture by ray marching.
+"""A picture that is computed by ray marching.
 
 Signed distance functions describe spheres, a torus and a floor. The picture has shadows and shading.
 """

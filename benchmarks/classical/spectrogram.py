@@ -1,6 +1,6 @@
 """A spectrogram without a fast Fourier transform.
 
-Windowed frames are multiplied by a matrix of cosines and sines. Peaks and bands follow.
+Windowed frames are multiplied by a matrix of cosines and sines. The program then finds peaks and sums frequency bands.
 """
 
 from itertools import pairwise

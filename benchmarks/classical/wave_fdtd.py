@@ -1,4 +1,4 @@
-"""Electromagnetic waves in the plane by finite differences in time (Yee's grid), with an absorbing border and a mirror."""
+"""Electromagnetic waves in two dimensions, with Yee's finite-difference method, an absorbing border and a mirror."""
 
 import numpy as np
 

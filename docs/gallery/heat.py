@@ -1,4 +1,4 @@
-"""Heat conduction in a plate with a hot square, two cold edges and two insulated edges, in explicit time steps."""
+"""Heat conduction in a plate with a hot square, two cold edges and two insulated edges, computed with explicit time steps."""
 
 import numpy as np
 
