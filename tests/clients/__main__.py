@@ -49,7 +49,9 @@ def section_of(package: str, number: str, cases: dict[str, str]) -> str:
         reason = reason.replace("|", "\\|")
         rows.append(f"| `{name}` | {status} | {reason} |")
     title = TITLES.get(package, package)
-    return f"## {title} {number.partition('+')[0]}\n\n| case | | reason |\n| --- | --- | --- |\n" + "\n".join(rows)
+    return f"## {title} {number.partition('+')[0]}\n\n| case | result | reason |\n| --- | --- | --- |\n" + "\n".join(
+        rows
+    )
 
 
 def programs() -> str:
@@ -66,7 +68,7 @@ def programs() -> str:
             print(path.stem, "works" if same else "fails", flush=True)
             reason = "different output" if ours.returncode == 0 else "an error"
             rows.append(f"| `{path.stem}` | {'works | |' if same else f'fails | {reason} |'}")
-    head = f"{working} of {len(PROGRAMS)} programs print the same output as with NumPy.\n\n| program | | reason |\n| --- | --- | --- |\n"
+    head = f"{working} of {len(PROGRAMS)} programs print the same output as with NumPy.\n\n| program | result | reason |\n| --- | --- | --- |\n"
     return head + "\n".join(rows)
 
 

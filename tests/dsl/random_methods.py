@@ -1,7 +1,7 @@
-"""A generator of the table that says where each method of a random generator draws.
+"""Generate the table that shows where each method of a random generator draws its numbers.
 
-``python -m tests.dsl.random_methods`` prints it. It stands in `docs/guide/random_numbers.md`; test_random_methods.py
-holds the page to it.
+``python -m tests.dsl.random_methods`` prints the table. The page `docs/guide/random_numbers.md` contains it, and
+test_random_methods.py compares the two.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ N = 20_000
 # The columns: bit generators and devices.
 JUMPING = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox)
 COLUMNS: dict[str, tuple[tuple[Any, ...], tuple[str, ...]]] = {
-    "PCG64, PCG64DXSM, Philox: CPU": (JUMPING, ("cpu",)),
-    "GPU": (JUMPING, ("simt",)),
-    "SFC64, MT19937: both": ((np.random.SFC64, np.random.MT19937), ("cpu", "simt")),
+    "PCG64, PCG64DXSM, Philox on the CPU": (JUMPING, ("cpu",)),
+    "PCG64, PCG64DXSM, Philox on a GPU": (JUMPING, ("simt",)),
+    "SFC64, MT19937": ((np.random.SFC64, np.random.MT19937), ("cpu", "simt")),
 }
 CALLS: dict[str, Callable[[Any, int], Any]] = {
     "`random`": lambda rng, n: rng.random(n),
