@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 Kind = Literal[
-    "leaf",  # slot: the buffer that is bound to it, whole, in C order
+    "leaf",  # slot: the whole buffer that is bound to it, in C order
     "scalar",  # slot: the Python scalar that is bound to it, 0-d
     "constant",  # value: the same scalar in every element
     "empty",  # uninitialized memory
@@ -131,7 +131,8 @@ def scalar(slot: int, dtype: np.dtype) -> Expr:
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
-# Calls a function that may call user functions. Recording replaces it, so that they cannot evaluate what is recorded.
+# Calls a function that may call user functions. Recording replaces this lambda by a function that prevents user
+# functions from evaluating pending work.
 _call_user: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # noqa: E731
 
 
@@ -142,8 +143,8 @@ def call_user_with(function: Callable[..., Any]) -> None:
 
 
 _PYTHON_NUMBERS = frozenset({bool, int, float})
-# Types to which conversions of Python numbers may overflow, which calls the user's handler (`numpy.seterrcall`), or shows
-# a warning.
+# Conversions of Python numbers to these types may overflow. An overflow calls the user's handler (`numpy.seterrcall`)
+# or shows a warning.
 _NARROW = frozenset({np.float16, np.float32})
 _MOST = 65504  # the largest number of float16
 
@@ -353,7 +354,7 @@ def update(
     if not offset and shape == previous.shape and strides == contiguous_strides(shape):
         return value
     if not offset and len(shape) > 1 and (order := dense_order(shape, strides)) and prod(shape) == previous.size:
-        # all elements are replaced, with the axes in another order
+        # all elements are replaced, and the axes are in another order
         own = contiguous_strides(shape)
         value = view(value, tuple([shape[k] for k in order]), tuple([own[k] for k in order]), 0)
         return reshape(value, previous.shape)
@@ -414,7 +415,7 @@ def is_stream(node: Expr) -> bool:
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression is a stream, or random numbers that kernels compute from their position."""
+    """Return whether an expression is a stream, or random numbers that kernels compute from their indices."""
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 

@@ -80,7 +80,7 @@ class BlockWriter(BlockedStepsWriter):
             for dtype, count in sizes.items()
         }
         self.rings = {node: (arrays[node.dtype], place) for node, place in places.items()}
-        # (unneeded values are computed from unwritten memory)
+        # (unneeded values may be computed from elements that no step has written)
         for dtype, count in sizes.items():
             with self.builder.loop(self.builder.constant(count), "reduce") as loop:
                 self.builder.store(arrays[dtype], loop.index, self.builder.constant(0, dtype))
@@ -206,7 +206,7 @@ class BlockWriter(BlockedStepsWriter):
         return places
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a step that works in place. The step reads nothing outside its box, where other threads may write."""
+        """Emit a step that works in place. It reads only inside its box, since other threads may write outside."""
         b, blocked = self.builder, self.blocked
         places = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements

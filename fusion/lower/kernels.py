@@ -155,7 +155,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Lower the alignment of each pointer that has no vector accesses. It becomes the element size.
+    """Lower the alignment of each pointer that has no vector accesses to the element size.
 
     More kernels then have equal code and share a compilation.
     """

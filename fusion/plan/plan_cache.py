@@ -26,10 +26,10 @@ from weft.runtime import Device
 FORMS_LIMIT = 1024
 # Maximum number of plans that are kept per form, each for other conditions.
 VARIANTS = 16
-# Planning with traced sizes takes half as long again. Programs of up to this number of expressions are traced at once,
-# longer programs only when they recur, and programs of more than NODES never.
+# Planning takes 50 % longer with traced sizes. Programs of up to this number of expressions are traced at once, and
+# longer programs when they recur. Programs of more than NODES expressions are never traced.
 AT_ONCE = 128
-# Number of kernels of a form from which on no further kernels are specialized for exact sizes.
+# Once a form has this number of kernels, no further kernels are specialized for exact sizes.
 MOST_KERNELS = 4
 NODES = 4096
 
@@ -59,7 +59,7 @@ class FormPlans:
 _known: OrderedDict[Any, FormPlans] = OrderedDict()
 # Forms that have no plans on disk. The set is bounded.
 _absent: set[Any] = set()
-_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
+_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
@@ -92,7 +92,7 @@ class SizeEncoder:
     def __init__(self) -> None:
         self.values: list[int] = []
         self.codes = {0: 0, 1: 1, -1: -1}
-        self.offsets: dict[tuple[Any, int], int] = {}  # (what it is the offset of, value) -> code
+        self.offsets: dict[tuple[Any, int], int] = {}  # (key of the strides, offset) -> code
         self.constants: dict[bytes, int] = {}
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -230,7 +230,7 @@ def note_kernels(form: Form, count: int) -> None:
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     """Return whether a form should be planned with traced sizes, so that its plan can be reused.
 
-    The form must have occurred before and have room for more plans or, with `at_once`, be new and short.
+    A form that has occurred before must have room for more plans. A new form must be short, and `at_once` must be true.
     """
     known = _known.get(form.key)
     if known is not None:

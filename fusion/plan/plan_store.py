@@ -108,7 +108,7 @@ def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None,
 def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
     """Return the records of a cache entry.
 
-    Each has the only sizes to which it applies (None: any sizes), and its text.
+    Each record consists of the only sizes to which it applies (None: any sizes), and its text.
     """
     if entry is None or entry.kind != "plan":
         return []

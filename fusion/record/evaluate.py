@@ -219,8 +219,8 @@ def _assign(
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
     """Move pending draws of random numbers to epochs of their own. Return the other storages.
 
-    Programs often keep a name for random numbers that kernels have drawn. Their epoch would keep the memory of all that
-    was recorded together with them.
+    Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
+    memory that was recorded together with them.
     """
     others = []
     for storage in left:

@@ -39,7 +39,8 @@ class SharedMemory:
         return np.ndarray(shape, dtype, np.asarray(self), offset, strides)
 
 
-# Storages with shared memory: the memory, and its owner. It is held weakly while others have it, or forever.
+# Storage -> its shared memory, and the owner of the memory. The owner is held weakly while other code has it, or
+# permanently.
 _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemory]] = WeakKeyDictionary()
 
 

@@ -45,7 +45,7 @@ OFTEN = 8
 Settle = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
-_plans_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
+_plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
