@@ -95,7 +95,7 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process compiled. Kernels found in a cache do not count."""
+    """Counter of the kernels that this process compiled. Kernels found in a cache are not counted."""
 
     compiled = 0
 

@@ -46,8 +46,10 @@ class Value:
 
 
 class Block:
-    """A list of operations, and the parameters that these operations can use. The regions of an operation are
-    blocks."""
+    """A list of operations, and the parameters that these operations can use.
+
+    The regions of an operation are blocks.
+    """
 
     __slots__ = ("operations", "parameters")
 
@@ -244,7 +246,7 @@ STRUCTURAL: dict[str, str] = {
         "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x reduced over the lanes in "
         "`mask`: with all 32 by halves (mine with that of lane mine ^ 16, ^ 8, ^ 4, ^ 2, ^ 1), else from the lowest up"
     ),
-    # threaded level, odds and ends
+    # threaded level, other operations
     "clock": "() -> int64, a counter of cycles",
     "sleep": "(nanoseconds) suspends the thread for about so long (uint32)",
     "print": (

@@ -99,7 +99,7 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoPolls:
-    """Counter of loop iterations that emits no code, and so no interrupt polls."""
+    """Counter of loop iterations that emits no code, and therefore no interrupt polls."""
 
     fault = ""  # the address of a launch's record, a number
 
@@ -138,7 +138,8 @@ class Writer:
     # arguments that functions get besides their own: LLVM type and text; inside a function their names are %context.0
     # ...
     context: list[tuple[str, str]] = field(default_factory=list)
-    # whether loads are fetched ahead here, those that are; stores that go past the caches here, whether any did
+    # whether loads are prefetched in the open loop, and the prefetched loads; the non-temporal stores of the open loop,
+    # and whether the kernel has any
     fetching: bool = False
     fetched: set[Operation] = field(default_factory=set)
     past_cache: set[Operation] = field(default_factory=set)

@@ -92,8 +92,7 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Emit code that stores the number of a synchronization point in the thread's record and suspends the
-        thread."""
+        """Emit code that stores a synchronization point's number in the thread's record and suspends the thread."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))

@@ -13,7 +13,7 @@ from weft.runtime import read_llvm
 
 POLL = 6  # index of the function's address in the record
 INTERVAL = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
-BLOCK = 1 << 8  # iterations that a block of threads counts as
+BLOCK = 1 << 8  # number of iterations that are counted for a block of threads
 SHORT = 64  # loops with fewer iterations are short
 
 _WEIGHTS = "!9"

@@ -26,7 +26,7 @@ from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
 
 LONGEST_STRIDE = 64  # bytes between the accesses of adjacent threads of merged blocks
-MOST_MERGED = 1 << 16  # threads of merged blocks: after these, the kernel polls for interrupts
+MOST_MERGED = 1 << 16  # number of threads of merged blocks between two interrupt polls
 
 
 class SplitEmitter(BarrierEmitter):

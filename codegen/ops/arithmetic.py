@@ -20,8 +20,10 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return the complex number with the parts `real` and `imag`. Infinite parts stay exact, unlike in ``real + 1j *
-    imag``."""
+    """Return the complex number with the parts `real` and `imag`.
+
+    Infinite parts stay exact, unlike in ``real + 1j * imag``.
+    """
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -131,7 +133,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     floor = b.op("floor", quotient)
     far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
     whole = select(b, far, b.op("add", floor, unit), floor)
-    # x / y if only its sign matters or if y is 0: as products, since a division takes many instructions on a GPU
+    # x / y, if only its sign matters or y is 0, is computed by products: a division takes many instructions on a GPU
     signed_zero = b.op("multiply", b.op("copysign", nought, x), b.op("copysign", unit, y))
     whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
     infinite = b.op("multiply", x, b.op("copysign", b.constant(np.inf, x.type), y))
@@ -140,8 +142,10 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers by repeated squaring with wraparound, or None for floats, whose power has a
-    lowering."""
+    """Return the power of integers by repeated squaring with wraparound.
+
+    Return None for floats, whose power has a lowering.
+    """
     if _is_float(x):
         return None
     assert isinstance(x.type, np.dtype)
@@ -186,7 +190,7 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
     """Return the greatest common divisor by Euclid's algorithm.
 
-    Its number of steps suffices for all integers of this width.
+    The fixed number of steps suffices for all integers of this width.
     """
     assert isinstance(x.type, np.dtype)
     a, c = (b.op("absolute", v) if v.type.kind == "i" else v for v in (x, y))  # type: ignore[union-attr]

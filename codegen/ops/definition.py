@@ -30,7 +30,7 @@ class OpDef:
         ``expand(builder, *operands) -> Value`` in simpler ops, or None for dtypes that have a lowering.
     on_pairs : callable or None
         The same for complex operands: ``on_pairs(builder, *operands)``, where a complex operand is a
-        (real, imaginary) pair of values and a real one a single value; returns a pair or one value.
+        (real, imaginary) pair of values and a real operand is a single value. It returns a pair or one value.
     lowering : dict of str to str
         If the op is not expanded: maps the dtype kind of the first operand ("b", "i", "u", "f") to
         ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library

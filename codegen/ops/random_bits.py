@@ -1,6 +1,6 @@
 """Ops that compute the random number at a position: 128-bit arithmetic on pairs of words, and output functions.
 
-`weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" give the numbers: an array of
+`weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" return the numbers. An array of
 them is cheap to compute again, so it is not stored for a variable that still refers to it.
 """
 
@@ -28,7 +28,7 @@ ROUNDS = 10
 class _Words:
     """64-bit words in a kernel or in a NumPy array, with the same operators for both."""
 
-    # One formula thus is the expansion and the reference. Numbers become constants of 64 bits.
+    # The same formula thus serves as expansion and as reference. Python numbers become 64-bit constants.
 
     def __init__(self, value: Any, b: KernelBuilder | None = None) -> None:
         self.value = value

@@ -116,8 +116,10 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the pointers that a block loads without a preceding store in this block. Add those of all regions to
-    `found`."""
+    """Return the pointers that a block loads without a preceding store in this block.
+
+    The pointers of all regions are added to `found`.
+    """
     written: set[Value] = set()
     read = found[block] = set()
     for o in block.operations:
@@ -149,8 +151,10 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence among the threads that remain after others have left, and whether any thread
-        has left the kernel."""
+        """Return the causes of divergence among the threads that remain after others have left.
+
+        Also return whether any thread has left the kernel.
+        """
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 

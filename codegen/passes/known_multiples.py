@@ -26,7 +26,7 @@ class Multiples:
     sizes : mapping
         The values of index parameters by name.
     exact : bool
-        Whether the kernel is for these sizes only. Otherwise only their names count.
+        Whether the kernel is for these sizes only. Otherwise only their names are used.
     """
 
     def __init__(self, kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) -> None:
@@ -108,8 +108,9 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers whose accesses are all whole, aligned vectors, and the parameters that must be multiples of
-    `lanes`.
+    """Return the pointers that are only accessed by whole, aligned vectors.
+
+    Also return the parameters that must be multiples of `lanes` for this.
 
     Parameters
     ----------

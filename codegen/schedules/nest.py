@@ -152,7 +152,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
             if operation.opcode in ("load", "store"):
                 pointer, index = operation.operands[:2]
                 if all(steps.get(index, 0) == 0 for steps in domain):
-                    continue  # the same for every item, and soon cached
+                    continue  # the same for every item, and therefore cached
                 weight = pointer.type.dtype.itemsize  # type: ignore[union-attr]
                 columns += weight * (along.get(index, 0) in (1, -1) and across.get(index, 0) not in (1, -1))
                 rows += weight * (across.get(index, 0) in (1, -1))
