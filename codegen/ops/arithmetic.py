@@ -237,7 +237,7 @@ ROWS = (
     OpDef(
         "_complex",
         2,
-        "The complex number of two parts.",
+        "Return the complex number with these real and imaginary parts.",
         loops=("ff->F", "dd->D"),
         reference=_join_parts,
         on_pairs=lambda b, real, imag: (real, imag),
@@ -373,7 +373,7 @@ ROWS = (
     OpDef(
         "_truncate_divide",
         2,
-        "Integer quotient towards zero; the divisor is safe.",
+        "Divide integers and round towards zero; the division must not trap.",
         loops=_SAME,
         reference=_truncated,
         lowering={"i": "instruction sdiv", "u": "instruction udiv"},
@@ -382,7 +382,7 @@ ROWS = (
     OpDef(
         "_truncate_remainder",
         2,
-        "Integer remainder of the quotient towards zero; the divisor is safe.",
+        "Return the remainder of `_truncate_divide`; the division must not trap.",
         loops=_SAME,
         reference=np.fmod,
         lowering={"i": "instruction srem", "u": "instruction urem"},
