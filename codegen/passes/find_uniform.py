@@ -34,8 +34,8 @@ class Uniformity:
     roots : dict
         Pointer into local memory -> the result of the `local` that it comes from.
     apart : dict
-        Operations that some threads of the block may skip, and later continue with the others -> the causes: the
-        operations whose condition differs between threads, or the `leave` operations, outermost first.
+        Operations that some threads of the block may skip before they continue with the other threads -> the causes:
+        the operations whose condition differs between threads, or the `leave` operations, outermost first.
     late : set of Operation
         Operations that some threads may never reach, since they have left the kernel.
     exit : str or None

@@ -54,7 +54,7 @@ class KernelNote:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     instructions: int = 0  # approximate number per element: the sum of the ops' costs
-    # total number of instructions; an instruction on wide elements counts as several float32 instructions
+    # total number of instructions; an instruction on wide elements is counted as several float32 instructions
     work: int = 0
     bandwidth: float | None = None  # of the device, bytes per second
     rate: float | None = None  # of the device, float32 instructions per second

@@ -1,7 +1,7 @@
 """The arithmetic rate of a device, measured once per process.
 
 In: a device. Out: float32 operations per second. Invariant: the measured program is one kernel whose data fits in the
-caches. Nothing of the user's program runs or is counted.
+caches. No part of the user's program runs or is counted.
 """
 
 from __future__ import annotations

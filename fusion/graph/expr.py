@@ -83,7 +83,7 @@ class Expr:
         return f"<Expr {self.kind} {self.op} {self.dtype}{list(self.shape)}>"
 
 
-# The only table of interned nodes. When it is full, the older half is dropped, which costs only later hits.
+# The only table of interned nodes. When it is full, the older half is dropped, which only causes later misses.
 INTERNED: dict[Any, Expr] = {}
 INTERNED_LIMIT = 200_000
 
@@ -137,7 +137,7 @@ _call_user: Callable[..., Any] = lambda function, *arguments: function(*argument
 
 
 def call_user_with(function: Callable[..., Any]) -> None:
-    """Register the function that calls a function with arguments if it may call user functions."""
+    """Set `function` as the wrapper of all calls that may call user functions."""
     global _call_user
     _call_user = function
 
@@ -210,8 +210,8 @@ def map_(
     """Return the result of op `op` applied elementwise. Operands are broadcast as in NumPy.
 
     `weak` has ``int``, ``float`` or ``complex`` for an operand that is a Python scalar, which does not take part in
-    promotion, and None for other operands. `dtype` selects the loop, as for a ufunc. Raises ValueError (shapes),
-    TypeError (dtypes) as NumPy does.
+    promotion, and None for other operands. `dtype` selects the loop, as for a ufunc. Raises ValueError for shapes and
+    TypeError for dtypes, as NumPy does.
     """
     kinds: tuple[Any, ...] = tuple(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
@@ -402,9 +402,9 @@ def opaque(
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. It must not keep or write its operands.
 
-    If `call` has a method ``enqueue(device, out, (operand, byte), shape, dtype)``, it starts its own kernels. They read
-    one operand, whose elements are contiguous and begin at that byte of its memory. The method ``describe(shape,
-    dtype)`` describes these kernels.
+    A `call` with a method ``enqueue(device, out, (operand, byte), shape, dtype)`` starts its own kernels. They read one
+    operand, whose elements are contiguous and begin at that byte of its memory. The method ``describe(shape, dtype)``
+    describes these kernels.
     """
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
 

@@ -167,7 +167,8 @@ class BlockWriter(BlockedStepsWriter):
         places = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
-        # (statements without values beside the box may start at another point than the step's other statements)
+        # (a statement that copies no values outside its box may start at a different point from the step's other
+        # statements)
         kept = [s for s in step.statements if s.task.node not in self.group.private]
         targets = {s.task.node: self._target(s, s.placed.flat(s.task.target)) for s in kept if s.previous is None}
         self._set_indices([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])

@@ -95,7 +95,7 @@ class KernelWriter:
         self.partials: list[tuple[int, int]] = []
         self.parallel = tuple(loop.extent for loop in nest.outer)
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
-        self.any_order = False  # whether a scatter runs on all threads at once
+        self.any_order = False  # whether all threads execute a scatter concurrently
         self.for_cpu = (
             False  # elements are accumulated in the order of the loops; vector loads allow a small constant stride
         )

@@ -206,7 +206,7 @@ class Grouping:
             assert index is not None
             home = stored[node]
             if placed.flat(index) == home.flat(home.task.target):
-                # results of reductions are known after the loops, other values at once
+                # results of reductions are known after the loops, and other values immediately
                 ready = max(ready, home.stage + (home.task.kind == "reduce"))
             else:
                 return "it reads values at indices other than those at which they are computed"

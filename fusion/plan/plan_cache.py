@@ -1,9 +1,9 @@
 """Reuse of plans for other lengths and positions.
 
 In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides and offsets.
-If another graph of the form was planned with traced sizes (`sizes.py`), the result includes its plan. Invariant: a
-reused plan equals the plan that would be created. A plan is used only if every condition on sizes that planning has
-evaluated has the same result.
+If another graph of the form was planned with traced sizes (`sizes.py`), the result includes the plan of that graph.
+Invariant: a reused plan equals the plan that would be created. A plan is used only if every condition on sizes that
+planning has evaluated has the same result for the new sizes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from weft.runtime import Device
 FORMS_LIMIT = 1024
 # Maximum number of plans that are kept per form, each for other conditions.
 VARIANTS = 16
-# Planning takes 50 % longer with traced sizes. Programs of up to this number of expressions are traced at once, and
-# longer programs when they recur. Programs of more than NODES expressions are never traced.
+# Planning takes 50 % longer with traced sizes. Programs of up to this number of expressions are traced when they first
+# occur, and longer programs when they recur. Programs of more than NODES expressions are never traced.
 AT_ONCE = 128
 # Once a form has this number of kernels, no further kernels are specialized for exact sizes.
 MOST_KERNELS = 4
@@ -85,8 +85,8 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 class SizeEncoder:
     """Encoding of sizes in the key of a form.
 
-    0, 1 and -1 stay, since planning treats them specially. Other sizes are replaced by consecutive codes. Offsets have
-    separate codes, so that an offset that happens to equal a length does not change the form.
+    0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes are replaced by consecutive codes.
+    Offsets have separate codes, so that an offset that happens to equal a length does not change the form.
     """
 
     def __init__(self) -> None:

@@ -152,7 +152,7 @@ class Plan:
     # initial table entries after the epoch's slots: no buffers, and no started kernels
     blank: list[Any] = field(default_factory=list, init=False)
     asks_more: bool = field(default=False, init=False)  # whether a run also sets scalars, counters and so on
-    program: list[Step] | None = field(default=None, init=False)  # the steps as they run, after the first run
+    program: list[Step] | None = field(default=None, init=False)  # the final steps, after the first run
     # the slots of the versions that were last requested (-1: none), and whether all are present
     handed: list[int] = field(default_factory=list, init=False)
     complete: bool = field(default=False, init=False)

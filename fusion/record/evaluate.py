@@ -81,7 +81,7 @@ def fill_memory(storage: Storage) -> bool:
     storage.buffer = buffer
     storage.expr = storage.epoch = None
     if epoch is not None and epoch is recording.epoch:
-        epoch.drop_unheld(len(epoch.pending) - 1)  # (the epoch would keep the memory)
+        epoch.drop_unheld(len(epoch.pending) - 1)  # (otherwise the epoch would keep the memory alive)
     return True
 
 
@@ -204,7 +204,7 @@ def _assign(
     With `stays`, the storages remain in their epoch. Streams without a result do so only with `streams`.
     """
     left = []
-    for storage, version, slot in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
+    for storage, version, slot in zip(live, versions, plan.handed):  # noqa: B905 (`strict` takes time)
         if slot >= 0 and storage.expr is version:
             buffer: Buffer = table[slot]
             buffer.origin = version.location or epoch.first  # type: ignore[union-attr]

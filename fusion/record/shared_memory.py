@@ -1,8 +1,8 @@
 """Host memory that a storage of the CPU shares with other code, which may read and write it at any time.
 
 In: a storage, and memory. Out: the storage with its elements in `Storage.host`. Invariant: a recorded operation reads
-a copy that was made when it was recorded, and a write is done at once. So each side sees the writes of the other, in
-the order of the program.
+a copy that was made when it was recorded, and a write is done immediately. Each side therefore sees the writes of the
+other, in the order of the program.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def write_shared(
     make: Callable[[Expr], Expr],
     evaluate: Callable[[Expr, Epoch], Buffer],
 ) -> tuple[Expr, Expr]:
-    """Write the result of `make` to shared memory at once. Return the old and the new version."""
+    """Write the result of `make` to shared memory immediately. Return the old and the new version."""
     previous = epoch.bind(copy_shared(storage, owner), storage.shape, storage.dtype)
     made = make(previous)
     epoch.check(made)

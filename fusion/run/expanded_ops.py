@@ -23,7 +23,7 @@ from weft.codegen import find_op, is_bfloat16
 Loop = tuple[np.dtype, ...]
 
 # Seconds in NumPy after which an op's loop is requested from the second process, and after which the second process is
-# started at once.
+# started immediately.
 REQUEST, URGENT = 0.005, 0.03
 # Seconds that the compilation of a loop takes, and that loading LLVM and the code generator takes.
 PRICE, LOADING = 0.03, 0.1

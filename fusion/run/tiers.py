@@ -2,7 +2,7 @@
 
 In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs have
 lost about as much time as compilation is expected to take. A second process then compiles it, and the form is
-interpreted until its plan is on disk. If a single run would lose that much time, the form is compiled at once. This
+interpreted until its plan is on disk. If a single run would lose that much time, the form is compiled immediately. This
 ski-rental rule applies to the total of all processes. Invariant: interpretation and compiled plans give the same bits.
 A sum may have NumPy's order only if planning failed.
 """
