@@ -2,7 +2,7 @@
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
 [begin, end) of the grid. The block index x varies fastest, or y if the innermost loop over threads runs along y.
-Successive blocks thus access neighbouring memory. After the parameters' slots come grid x, y, z, block x, y, z, the
+Successive blocks thus access neighboring memory. After the parameters' slots come grid x, y, z, block x, y, z, the
 bytes of dynamic shared memory, and the address of the fault record. Invariant: between two synchronization points the
 threads of a block may run in any order, so the accesses of the loop over x are independent.
 """

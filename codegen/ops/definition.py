@@ -11,9 +11,8 @@ from typing import Any
 class OpDef:
     """The definition of a scalar operation.
 
-    The array function, the method and operator, the ufunc protocol entry, the dtype rule,
-    constant folding, the reference interpreter, both lowerings, the tests and the reference
-    page are all derived from it.
+    It determines the array function, the method and operator, the entry in the ufunc protocol, the dtype rule, constant
+    folding, the reference interpreter, both lowerings, the tests and the reference page.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """The contents of a variable after a branch, or of a variable that is not known (`condition` is None).
+    """The contents of a variable after a branch, or unknown contents if `condition` is None.
 
     At the start of an iteration, `before` are the contents before the loop, and the loop stores the values in `stored`.
     """

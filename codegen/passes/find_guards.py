@@ -1,8 +1,8 @@
 """Find the threads of a block that have work in a run, from guards such as ``if i < n``.
 
-In: a kernel that is split into runs. Out: for each run, bounds of the thread indices outside which a thread has no
-effect, or the bounds of two parts of the run, and the comparisons that are constant within these bounds. Invariant: a
-thread outside the bounds of a run stores nothing that another thread or another run can read.
+In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
+indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
+Invariant: a thread outside the bounds of a run stores nothing that another thread or another run can read.
 """
 
 from __future__ import annotations

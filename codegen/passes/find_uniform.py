@@ -199,7 +199,7 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyse a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
+        """Analyze a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

@@ -83,7 +83,7 @@ def _walked(
 
     Each item consists of the parameter, the index, and whether vector accesses are possible. Indices of a group differ
     by constants. With `strided`, a group may advance by more than one element, if it accesses all elements in between,
-    such as the channels of a colour.
+    such as the channels of a color.
     """
     align = {p.value: p.align for p in kernel.parameters}
     steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))

@@ -137,7 +137,10 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether more bytes are contiguous along the innermost domain loop only than along the loops `loops`."""
+    """Return whether more bytes are contiguous along the innermost domain loop than along the loops `loops`.
+
+    Accesses that are contiguous along both are counted only for `loops`.
+    """
     if not nest.levels:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]

@@ -81,7 +81,7 @@ class KernelNote:
 
     @property
     def storage(self) -> str:
-        """Return a description of the locations of the step's values: memory, registers or caches."""
+        """Return a description of where the step's values are: in memory, registers or caches."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")

@@ -150,7 +150,9 @@ _MOST = 65504  # the largest number of float16
 
 
 def to_number(value: Any, kind: Any) -> Any:
-    """Return a number as a NumPy scalar of the type `kind`. Handlers of floating-point errors cannot end the recording.
+    """Return a number as a NumPy scalar of the type `kind`.
+
+    Handlers of floating-point errors, which may be user functions, cannot end the recording.
 
     Raises OverflowError if an integer is out of the dtype's range.
     """

@@ -295,6 +295,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Stop making plans of `form` that are valid for other array sizes, too."""
+    """Stop making plans of `form` that are also valid for other array sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

@@ -1,8 +1,8 @@
 """Row-and-column reductions: two reductions of the same elements in one kernel, which reads them only once.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
-have in separate kernels. A pair is therefore merged only if one of the reductions is split anyway, so that threads
-share its blocks, or if there are other axes that neither reduction reduces.
+have in separate kernels. A pair is therefore merged only if threads have blocks to share: one of the reductions is
+split anyway, or there are axes that neither reduces.
 """
 
 from __future__ import annotations

@@ -348,7 +348,7 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
 
     The task writes the value inside of the box, and the previous version outside. The value is also
     computed outside of the box, and discarded there. Return None if this would read outside of an array, if the update
-    is not a box, or if the box is too small a part of the array.
+    is not a box, or if the box is too small.
     """
     previous, value = node.operands
     shape, strides, offset = node.attrs

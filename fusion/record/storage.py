@@ -26,8 +26,8 @@ from weft.fusion.record.by_value import MOST_BYTES, ValueBuffer
 from weft.fusion.record.loops import Site, site_of
 from weft.runtime import IMMEDIATE, Buffer, Device, DeviceMismatchError, default_device
 
-# Recording is cut at the head of a loop (`loops.py`) if at least SOFT_LIMIT operations are pending, and anywhere if
-# there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
+# Recording is cut at the head of a loop (`loops.py`) if at least SOFT_LIMIT operations are pending. It is cut anywhere
+# if there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
 # Limit if iterations differ in their array lengths, or if no plan is found for a long time. Long programs of such
 # iterations are never equal, but short programs find their plans again (`plan_cache.py`).

@@ -50,7 +50,7 @@ class _Value:
 
 
 class _OnArrays:
-    """Implementation on arrays of the `KernelBuilder` methods that expansions of ops use.
+    """Array implementation of the `KernelBuilder` methods that expansions of ops use.
 
     `simple` returns NumPy's loop for an op, or None.
     """

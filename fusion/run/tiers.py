@@ -50,9 +50,8 @@ TOGETHER = 8
 LOST = 0.75
 # Share of its price that a form may lose before the second process compiles it, on another core.
 BACKGROUND = 0.2
-# A requested form is compiled in this process after all once it has lost this multiple of the expected seconds of
-# compilation, including the start of the second process. Other processes of the machine may leave the second process no
-# time.
+# Multiple of the expected seconds of compilation, including the start of the second process. Once a requested form has
+# lost this much time, it is compiled in this process: the second process may get no time on a busy machine.
 PATIENCE = 4.0
 # The lost time of a form is stored on disk each time it has grown by this share of its price.
 NOTED = 0.125
