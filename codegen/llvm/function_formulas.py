@@ -308,7 +308,7 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
     """Emit the formula of a C library function, on scalars (lanes 0) or vectors.
 
-    Returns None if there is no formula, or if the machine has no fused multiply-add.
+    Return None if there is no formula, or if the machine has no fused multiply-add.
     """
     if name not in FORMULAS or not has_fma(target):
         return None

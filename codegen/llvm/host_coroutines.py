@@ -223,7 +223,7 @@ def _suspend(emitter: Emitter) -> None:
 def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
     """Emit a kernel with threads as coroutines.
 
-    Returns the LLVM text, the external symbols that it calls, and the names of its synchronization points.
+    Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """
     dialect = CoroutineDialect(target)
     emitter = Emitter(kernel, dialect)

@@ -1,8 +1,7 @@
 """C library functions in loops over threads that LLVM vectorizes.
 
-A value must not depend on whether it is computed in a vector or in a remainder. The scalar form is therefore the
-vector function too, called with one value. Each function is wrapped, and the scalar wrapper declares its vector forms
-to LLVM.
+A value must not depend on whether it is computed in a vector or in a remainder. The scalar form therefore also calls
+the vector function, with one value. Each function is wrapped, and the scalar wrapper declares its vector forms to LLVM.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Interrupt polls in the loops of explicit kernels, by which Ctrl-C can end any kernel.
 
 In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call of the function whose address
-is in the fault record (0: none), with the record as argument. Invariant: the function returns, or leaves the kernel
-for good. A loop that LLVM can vectorize contains no poll.
+is in the fault record (0: none), with the record as argument. Invariant: the function either returns or ends the
+kernel. A loop that LLVM can vectorize contains no poll.
 """
 
 from __future__ import annotations

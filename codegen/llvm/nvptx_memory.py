@@ -1,7 +1,7 @@
 """PTX of shared memory, atomics, fences and accesses with cache operators.
 
-Atomics are LLVM's: one instruction if the machine has it, otherwise a compare-and-swap loop. minimum and maximum
-propagate NaN, while fmin and fmax ignore it.
+Each atomic is an LLVM operation: one instruction if the machine has it, otherwise a compare-and-swap loop. `minimum`
+and `maximum` propagate NaN, while `fmin` and `fmax` ignore it.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
     """Return NumPy's floor division.
 
-    For integers, ``x // 0`` is 0, and the least integer ``// -1`` is itself. Floats are computed as by npy_divmod.
+    For integers, ``x // 0`` is 0, and the least integer divided by -1 is itself. Floats are computed as by npy_divmod.
     """
     if _is_float(x):
         return _float_divmod(b, x, y)[0]

@@ -178,7 +178,7 @@ def exp2(b: KernelBuilder, x: Pair) -> Pair:
 def expm1(b: KernelBuilder, x: Pair) -> Pair:
     """Compute exp(x) - 1 without cancellation near 0, by NumPy's formula.
 
-    Special cases are those of the array API standard. NumPy's formula has NaNs there.
+    Special cases are those of the array API standard. NumPy's formula gives NaN in these cases.
     """
     re, im = _parts(b, x)
     half, grown = (im * 0.5).of("sin"), re.of("expm1")

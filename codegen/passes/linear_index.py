@@ -52,7 +52,8 @@ class LinearIndex:
     def axes(self, value: Value) -> frozenset[int] | None:
         """Return the axes of the thread indices from which a value can be computed.
 
-        None means a value that depends on more, such as memory, or one that takes many operations.
+        Return None for a value that also depends on something else, such as memory, or that takes many operations to
+        compute.
         """
         found = self._cost(value)
         return None if found is None else found[0]

@@ -276,7 +276,7 @@ def _is_short(repeat: Operation) -> bool:
 
     It should if the loop is short and stores only the thread's own variables, such as a sum.
 
-    The threads then read memory at several places at once, and load and store their variables less often.
+    Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """
     inside = [o for o in program_order(repeat.regions[0].operations) if o.opcode not in ("constant", "cast", "yield")]
     others = [o for o in inside if o.opcode in STRUCTURAL and o.opcode not in _STRAIGHT]

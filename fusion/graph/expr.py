@@ -211,9 +211,9 @@ def map_(
 ) -> Expr:
     """Return the result of op `op` applied elementwise. Operands are broadcast as in NumPy.
 
-    `weak` has ``int``, ``float`` or ``complex`` for an operand that is a Python scalar, which does not take part in
-    promotion, and None for other operands. `dtype` selects the loop, as for a ufunc. Raises ValueError for shapes and
-    TypeError for dtypes, as NumPy does.
+    `weak` contains ``int``, ``float`` or ``complex`` for each operand that is a Python scalar, and None for other
+    operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
+    for shapes and TypeError for dtypes, as NumPy does.
     """
     kinds: tuple[Any, ...] = tuple(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
@@ -383,7 +383,7 @@ def scatter(
     """Return `previous` with `value` written at computed indices, in C order of `shape`.
 
     The last write to an index wins. With `op` (such as "add"), each write is combined with the element. If `op` is
-    "same", all writes to an index have the same value, so that their order is irrelevant.
+    "same", all writes to an index have the same value, so their order is irrelevant.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):

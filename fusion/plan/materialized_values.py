@@ -84,7 +84,7 @@ def _bound_reads(
 ) -> frozenset[Expr]:
     """Return the materialized values that the computation of `node` reads.
 
-    While there are too many of them, the inlined operand with the most reads is materialized.
+    While there are too many of these values, the inlined operand with the most reads is materialized.
     """
     while True:
         found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))

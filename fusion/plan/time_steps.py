@@ -1,8 +1,8 @@
 """Temporal blocking: chains of stencil steps that become one kernel.
 
-In: a schedule. Out: the schedule with chains of steps merged if that saves more traffic than it costs arithmetic. The
-work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points that
-the last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
+In: a schedule. Out: the schedule with chains of steps merged, if the traffic saved outweighs the additional arithmetic.
+The work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points
+that the last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
 
 A block iterates over its rows once. In each iteration every step computes one row, `lag` rows behind the first step.
 Between two steps, a few rows are kept in a ring that stays in the L2 cache (on a GPU in shared memory:

@@ -1,7 +1,7 @@
 """Memory traffic of kernels, and a lower bound on it.
 
-In: groups and schedules. Out: byte counts. Invariant: an element counts once per kernel, even if the kernel reads it
-several times.
+In: groups and schedules. Out: byte counts. Invariant: an element is counted once per kernel, even if the kernel reads
+it several times.
 """
 
 from __future__ import annotations

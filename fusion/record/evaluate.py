@@ -201,7 +201,7 @@ def _assign(
 ) -> list[Storage]:
     """Assign the results of a plan to storages. Return the storages that have no result.
 
-    With `stays`, the storages remain in their epoch. Streams without a result do so only with `streams`.
+    With `stays`, the storages remain in their epoch. Streams without a result remain only with `streams`.
     """
     left = []
     for storage, version, slot in zip(live, versions, plan.handed):  # noqa: B905 (`strict` takes time)

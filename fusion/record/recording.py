@@ -308,8 +308,8 @@ def _find_short(epoch: Epoch, count: int) -> None:
 def _choose_head(epoch: Epoch, count: int) -> None:
     """Choose the loop head at which the recording will be cut.
 
-    It is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited for two
-    iterations is ignored, because its operation may now run immediately.
+    The recording is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited
+    for two iterations is ignored, because its operation may now run immediately.
     """
     recorded = _expressions(epoch)
     sites = visits_of(recorded)

@@ -195,7 +195,7 @@ def _should_interpret(
 ) -> bool:
     """Return whether to interpret a graph that has no plan. `losing` is the extra time in seconds over a compiled run.
 
-    If its form should be compiled, this requests the compilation.
+    If its form should be compiled, also request the compilation.
     """
     if form.broken or setting("interpret") == "always":
         return True
