@@ -116,7 +116,7 @@ __getattr__ = lazy_names(
     },
 )
 
-# the compiler loads when a device is asked for its target
+# the compiler is loaded when the target of a device is requested
 set_target_resolver(lambda *wanted: import_module("weft.codegen.host_target").resolve_target(*wanted))
 
 __all__ = [

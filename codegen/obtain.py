@@ -67,7 +67,7 @@ class CodeCache:
                 self._found.move_to_end(key)
                 return self._found[key]
             lock = self._building.setdefault(key, threading.RLock())
-        with lock:  # (Python releases it wherever Ctrl-C arrives; a ``finally`` block guarantees less)
+        with lock:  # (Python releases the lock wherever Ctrl-C arrives; a ``finally`` block guarantees less)
             made = self.get(key)
             try:
                 if made is None:
@@ -95,7 +95,7 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process compiled. Kernels found in a cache do not count."""
+    """Counter of the kernels that this process compiled. Kernels found in a cache are not counted."""
 
     compiled = 0
 

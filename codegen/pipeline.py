@@ -57,73 +57,73 @@ def _trace_schedule(kernel: Kernel, target: Target) -> Kernel:
 PREPARE = (
     Pass(
         "inline_rows",
-        "Put user functions without branches in place of their calls.",
+        "Inline user functions without control flow.",
         lambda kernel, target: inline_rows(kernel, straight=True),
     ),
     Pass(
         "expand_bfloat16",
-        "Compute bfloat16 in float32, so that no later pass meets it.",
+        "Compute bfloat16 in float32, so that later passes need not support it.",
         lambda kernel, target: expand_bfloat16(kernel),
     ),
     Pass(
         "unroll_loops",
-        "Write out reductions over a few elements, and on a GPU parallel loops over them.",
+        "Unroll reductions over a few elements, and on a GPU also parallel loops over a few elements.",
         lambda kernel, target: unroll_loops(kernel, target.scheduled_for.kind == "cuda"),
     ),
 )
 LOOPS = (
     Pass(
         "cut_scatters",
-        "Cut a loop that scatters into blocks: compute their values in vectors, then write them in order.",
+        "Split a scatter loop into blocks, whose values are computed in vectors and then written in order.",
         lambda kernel, target: cut_scatters(kernel),
     ),
     Pass(
         "choose_lanes",
-        "Mark the loop that runs in vectors.",
+        "Mark the loops that run in vectors.",
         lambda kernel, target: choose_lanes(kernel, target),
     ),
     Pass(
         "settle_scatters",
-        "Run these blocks in order, now that vector lanes are chosen.",
+        "Make the blocks of scatter loops serial, after vector lanes have been chosen.",
         lambda kernel, target: settle_scatters(kernel),
     ),
     Pass(
         "keep_rows",
-        "Keep values that several loops over one row compute alike.",
+        "Store values that several loops over the same row compute.",
         lambda kernel, target: keep_rows(kernel),
     ),
     Pass(
         "fetch_rows",
-        "Prefetch the next row while one is computed.",
+        "Prefetch the next row while the current row is computed.",
         lambda kernel, target: fetch_rows(kernel),
     ),
     Pass(
         "tile_transposes",
-        "Tile loops over the rows of one operand and the columns of another.",
+        "Tile loops that read one operand along rows and another operand along columns.",
         lambda kernel, target: tile_transposes(kernel),
     ),
     Pass(
         "split_borders",
-        "Split loops where a condition changes, so that the inner part has no branch.",
+        "Split loops where a condition changes, so that the middle range has no branch.",
         lambda kernel, target: split_borders(kernel),
     ),
 )
 THREADS = (
     Pass(
         "map_axes",
-        "Give loops to the threads of a GPU by the schedule that fits.",
+        "Map loops to the threads of a GPU by the first schedule that fits.",
         lambda kernel, target: map_axes(kernel, target.scheduled_for),
     ),
 )
 EXPAND = (
     Pass(
         "inline_rows",
-        "Put the other user functions in place of their calls.",
+        "Inline the remaining user functions.",
         lambda kernel, target: inline_rows(kernel, straight=False),
     ),
     Pass(
         "expand_bfloat16",
-        "Compute bfloat16 in float32 where a user wrote it.",
+        "Compute bfloat16 in float32 in inlined functions and user-written kernels.",
         lambda kernel, target: expand_bfloat16(kernel),
         fused=False,
     ),
@@ -144,13 +144,13 @@ INSTRUCTIONS = (
     # after `expand_ops`, by which float16 is reduced in float32
     Pass(
         "expand_warp_reduce",
-        "Replace reductions over a warp by shuffles, and expand the ops of these.",
+        "Replace warp reductions by shuffles, and expand the ops that combine their values.",
         _expand_warp_reduce,
         fused=False,
     ),
     Pass(
         "expand_division",
-        "Write division and square roots of floats out, correctly rounded; fast mathematics keeps its approximations.",
+        "Expand divisions and square roots of float32 with correct rounding, unless fast math is enabled.",
         _expand_division,
         fused=False,
     ),
@@ -158,7 +158,7 @@ INSTRUCTIONS = (
 SANITIZE = (
     Pass(
         "trace_schedule",
-        "Report each access and barrier of a kernel with a schedule to the sanitizer.",
+        "Report each access and barrier of a fused kernel to the sanitizer.",
         _trace_schedule,
         fused=False,
     ),

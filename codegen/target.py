@@ -83,8 +83,10 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """Pairs (op, dtype) of the float minima and maxima that are single instructions. `fmin` and `fmax` ignore
-        NaN."""
+        """Pairs (op, dtype) of the float minima and maxima that are single instructions.
+
+        `fmin` and `fmax` ignore NaN.
+        """
         if self.kind != "cuda":
             return frozenset()
         numbers = {(name, dtype) for name in ("fmin", "fmax") for dtype in ("float32", "float64")}
@@ -111,8 +113,9 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in the table that the GPU `name` supports, with a PTX version of at most
-    `newest_ptx`.
+    """Return the newest architecture in the table that the GPU `name` supports.
+
+    Its PTX version is at most `newest_ptx`.
 
     Raises CompileError if the GPU is older than all architectures in the table.
     """

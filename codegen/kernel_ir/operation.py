@@ -46,8 +46,10 @@ class Value:
 
 
 class Block:
-    """A list of operations, and the parameters that these operations can use. The regions of an operation are
-    blocks."""
+    """A list of operations, and the parameters that these operations can use.
+
+    The regions of an operation are blocks.
+    """
 
     __slots__ = ("operations", "parameters")
 
@@ -165,107 +167,116 @@ STRUCTURAL: dict[str, str] = {
     "constant": "{value} -> a scalar of the result's dtype",
     "cast": "(x) -> x in the result's dtype (out-of-range float to int saturates, NaN gives 0)",
     "load": (
-        "(pointer, index) -> the element at `index`, counted in elements. Loads and stores may say `align` (bytes, where "
-        "not the element's own), `volatile`, and `hint` (a cache operator of PTX: ca, cg, cs, lu, cv; wb, cg, cs, wt)"
+        "(pointer, index) -> the element at `index`, which counts elements. Attributes of loads and stores: `align` (in bytes; "
+        "by default that of the element), `volatile`, and `hint` (a PTX cache operator: ca, cg, cs, lu, cv; wb, cg, cs, wt)"
     ),
-    "store": "(pointer, index, value) writes one element",
+    "store": "(pointer, index, value) stores an element",
     "for": (
-        "(start, stop, *initial) {role, step=1, combine=()} region(index, *carried) -> *results; "
-        "runs index = start, start+step, ... < stop; the region ends in `yield` of the next carried values. "
-        "with `step_from` the last operand is the step. "
-        "With `rolled` nobody unrolls it; with `opaque` a GPU finds addresses from its index anew in each iteration. With `lanes` "
-        "the body may run for so many consecutive indices at once. "
-        "role reduce: carried values are combined with the ops named in `combine`, in any order"
+        "(start, stop, *initial) {role, step=1, combine=()} region(index, *carried) -> *results. The index runs from start to "
+        "stop (exclusive) in steps of `step`. The region ends with a `yield` of the next carried values. With `step_from`, the "
+        "last operand is the step. With `rolled`, the loop is not unrolled. With `opaque`, a GPU computes addresses from the "
+        "index in each iteration. With `lanes`, the body may run for this number of consecutive indices at once. Role reduce: "
+        "carried values are combined by the ops in `combine`, in any order"
     ),
-    "if": "(condition) {likely} region, region -> *results; both regions end in `yield`. `likely`: whether it mostly holds",
+    "if": (
+        "(condition) {likely} region, region -> *results. Both regions end with a `yield`. `likely`: whether the condition "
+        "usually holds"
+    ),
     "yield": "(*values) ends a region",
     "transposed": (
-        "(pointer, index, stride, rows, columns, all) {size} -> pointer to local memory, the same each time it comes by, "
-        "where element r * size + c is that at index + r + c * stride; for so many rows and columns, `size` at most, of "
-        "the `all` columns that there are from there on"
+        "(pointer, index, stride, rows, columns, all) {size} -> a pointer to local memory, the same for each execution. Its "
+        "element r * size + c is a copy of the element at index + r + c * stride. `rows` and `columns` are at most `size`; `all` "
+        "is the number of columns that exist from there on"
     ),
-    "fetch": "(pointer, index) asks for an element that a later iteration reads; where there is none, for nothing",
+    "fetch": (
+        "(pointer, index) prefetches an element that a later iteration reads. It has no effect if the element does not exist"
+    ),
     # threaded level
     "thread_index": "() {axis} -> index of the thread in its block",
     "block_index": "() {axis} -> index of the block in the grid",
-    "block_size": "() {axis} -> threads of a block along the axis",
-    "grid_size": "() {axis} -> blocks of the grid along the axis",
+    "block_size": "() {axis} -> number of threads of a block along the axis",
+    "grid_size": "() {axis} -> number of blocks of the grid along the axis",
     "lane_index": "() -> index of the thread in its warp",
-    "barrier": "() waits for every thread of the block",
-    "shared": "() {count} -> pointer to `count` elements that the block shares",
+    "barrier": "() waits for all threads of the block",
+    "shared": "() {count} -> a pointer to `count` elements that the threads of a block share",
     "local": (
-        "() {count, align} -> pointer to `count` elements of the thread's own; the same ones each time it runs. "
-        "Also at the logical level, where each call of the host's code has its own"
+        "() {count, align} -> a pointer to `count` elements of the thread's own memory, the same for each execution. Also "
+        "allowed at the logical level, where each call of the host code has its own memory"
     ),
-    "shuffle_xor": "(x) {mask} -> x of the lane whose number is mine ^ mask (full warp)",
+    "shuffle_xor": "(x) {mask} -> x of the lane whose number is the own lane number ^ mask (full warp)",
     "atomic": (
-        "(pointer, index, value) {kind, scope=device, order=monotonic} -> the old element, as the kind's op leaves it, or "
-        "subtract or exchange; of unsigned integers also increment (old >= value: 0, else old + 1) and decrement (old == 0 "
-        "or old > value: value, else old - 1). In global or shared memory; also at the logical level; scope: block, device or system; with order "
-        "acq_rel there is a fence in front of it and one behind"
+        "(pointer, index, value) {kind, scope=device, order=monotonic} -> the old element. The new element is the result of "
+        "the op `kind`, or of subtract or exchange. Unsigned integers also support increment (old >= value: 0, otherwise "
+        "old + 1) and decrement (old == 0 or old > value: value, otherwise old - 1). For global and shared memory, also at the "
+        "logical level. Scope: block, device or system. With order acq_rel, a fence precedes it and another fence follows it"
     ),
     # threaded level, control flow written by the user
-    "scope": "() {label} region; `leave` of its label, anywhere inside, goes on behind it",
+    "scope": "() {label} region. A `leave` with this label, anywhere inside, continues after the scope",
     "repeat": (
-        "() region, again and again until a `leave` goes out of it. With `in_step` the threads of a block run each iteration "
-        "together where that is possible"
+        "() region, which is repeated until a `leave` exits it. With `in_step`, the threads of a block run each iteration "
+        "together if possible"
     ),
     "leave": (
-        "() {label} ends its region, in place of a `yield`, and every one around it up to the scope of that label"
+        "() {label} ends its region instead of a `yield`, and all enclosing regions up to the scope with this label"
     ),
-    "call": "(*arguments) {function} -> *results of one of the kernel's functions",
+    "call": "(*arguments) {function} -> *results of a function of the kernel",
     # threaded level, memory
-    "offset": "(pointer, index) -> the pointer, `index` elements further",
-    "reinterpret": "(pointer) -> a pointer to the same place that sees elements of the result's dtype",
-    "address": "(pointer) -> int64, a number that stands for the place",
-    "pointer": "(address) -> the pointer whose address it is (not to local memory)",
-    "dynamic_shared": "() -> pointer (uint8) to the bytes of shared memory that the launch asked for",
-    "table": "() {values} -> pointer to constant memory with these elements (a 1-D NumPy array)",
+    "offset": "(pointer, index) -> the pointer, advanced by `index` elements",
+    "reinterpret": "(pointer) -> a pointer to the same address with elements of the result's dtype",
+    "address": "(pointer) -> the address as int64",
+    "pointer": "(address) -> the pointer with this address (not to local memory)",
+    "dynamic_shared": "() -> a pointer (uint8) to the dynamic shared memory that the launch requested",
+    "table": "() {values} -> a pointer to constant memory with these elements (a 1-D NumPy array)",
     "atomic_cas": (
-        "(pointer, index, expected, value) {scope=device} -> the old element; writes `value` if its bits were those of "
-        "`expected`"
+        "(pointer, index, expected, value) {scope=device} -> the old element. Stores `value` if the bits of the old element "
+        "are those of `expected`"
     ),
     "fence": (
-        "() {scope: block, device or system; order=seq_cst or acq_rel} orders this thread's accesses before those that follow"
+        "() {scope: block, device or system; order=seq_cst or acq_rel} orders this thread's earlier accesses before its later "
+        "accesses"
     ),
     # threaded level, between threads. Masks are uint32, bit k for lane k
-    "barrier_vote": "(condition) {kind: count, and, or} -> int32, the same in every thread of the block",
-    "grid_barrier": "() waits for every thread of the grid (cooperative launch)",
+    "barrier_vote": "(condition) {kind: count, and, or} -> int32, the same for all threads of the block",
+    "grid_barrier": "() waits for all threads of the grid (cooperative launch)",
     "warp_barrier": "(mask) waits for the lanes in `mask`",
     "shuffle": (
-        "(mask, x, lane) {mode: idx, up, down, xor; width=32} -> x of another lane: `lane` itself, so many below or "
-        "above mine, or mine ^ lane (int32), within groups of `width` lanes; my own where there is none. The number "
-        "counts modulo 32; xor reaches lower groups too, as the machine does"
+        "(mask, x, lane) {mode: idx, up, down, xor; width=32} -> x of another lane: number `lane`, `lane` below or above the "
+        "own lane, or own lane ^ `lane` (int32), within groups of `width` lanes. If there is no such lane, the result is the own "
+        "x. Lane numbers are taken modulo 32. As on the machine, xor also reaches lower groups"
     ),
-    "vote": "(mask, condition) {kind: all, any, eq, ballot} -> bool; for ballot uint32",
-    "match": "(mask, x) {kind: any, all} -> uint32 of the lanes with my bits; for all: that mask or 0, and a bool",
-    "active_mask": "() -> uint32, the lanes of the warp that run together here",
+    "vote": "(mask, condition) {kind: all, any, eq, ballot} -> bool, or uint32 for ballot",
+    "match": (
+        "(mask, x) {kind: any, all} -> uint32 mask of the lanes with the same bits. For all: `mask` or 0, and a bool"
+    ),
+    "active_mask": "() -> uint32 mask of the lanes of the warp that execute this operation together",
     "warp_reduce": (
-        "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x reduced over the lanes in "
-        "`mask`: with all 32 by halves (mine with that of lane mine ^ 16, ^ 8, ^ 4, ^ 2, ^ 1), else from the lowest up"
+        "(mask, x) {kind: add, minimum, maximum, bitwise_and, bitwise_or, bitwise_xor} -> x reduced over the lanes in `mask`. "
+        "If these are all 32 lanes, by halves: each lane combines its value with that of lane ^ 16, ^ 8, ^ 4, ^ 2, ^ 1. "
+        "Otherwise in ascending order of the lanes"
     ),
-    # threaded level, odds and ends
-    "clock": "() -> int64, a counter of cycles",
-    "sleep": "(nanoseconds) suspends the thread for about so long (uint32)",
+    # threaded level, other operations
+    "clock": "() -> int64, a cycle counter",
+    "sleep": "(nanoseconds) suspends the thread for approximately this time (uint32)",
     "print": (
-        "(*values) {pieces, formats=()} prints the texts and values, alternating: one more piece than values. "
-        "A format a value, as C's printf has them without the %: `.3f`, `08x`; where it is empty (or there are none): "
-        "d for integers, g for floats, True or False for bools"
+        "(*values) {pieces, formats=()} prints texts and values alternately, with one more text than values. Each value has a "
+        "format of C's printf without the %: `.3f`, `08x`. An empty or missing format means d for integers, g for floats, "
+        "and True or False for bools"
     ),
     "trace": (
-        "(pointer, *numbers) or (*numbers) {site, align=1} -> bool; tells the listener of the launch that the thread comes "
-        "by this site, with the address and the numbers (floats by their bits); true where the address is a multiple of "
-        "`align`. On the host only, where the kernel's attribute ``trace`` is the words of an event: 3 and the most numbers"
+        "(pointer, *numbers) or (*numbers) {site, align=1} -> bool. Reports to the listener of the launch that the thread has "
+        "reached this site, with the address and the numbers (floats as bits). The result is whether the address is a multiple "
+        "of `align`. On the host only, in kernels whose attribute ``trace`` is the number of words of an event: 3 plus the maximum "
+        "count of numbers"
     ),
     "approximate": (
-        "(x) {function: reciprocal, reciprocal root} -> about that, as the machine has it: of float32 within a unit (2^-22.4 for "
-        "roots), of float64 within 2^-17; subnormal numbers count as zeros. On a GPU only"
+        "(x) {function: reciprocal, reciprocal root} -> the machine's approximation: for float32 within a unit (2^-22.4 for "
+        "roots), for float64 within 2^-17. Subnormal numbers are treated as zeros. On a GPU only"
     ),
     "external": (
-        "(*values) {symbol} -> the result of one of libdevice's functions, or with `links` of a function in the code with "
-        "these digests; on a GPU only"
+        "(*values) {symbol} -> the result of a libdevice function or, with `links`, of a function in the code with these "
+        "digests. On a GPU only"
     ),
-    "assembly": "(*values) {template, constraints} -> *results of inline PTX; on a GPU only",
+    "assembly": "(*values) {template, constraints} -> *results of inline PTX. On a GPU only",
 }
 
 # Operations that synchronize threads.

@@ -1,6 +1,6 @@
 """The text form of kernel IR.
 
-One operation a line::
+One operation per line::
 
     kernel double index=int32 level=logical (
       %x: ptr<float32> noalias align=16

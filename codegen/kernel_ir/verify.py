@@ -186,8 +186,10 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Reject stores, atomics, branches and other loops in the block of a parallel loop, since blocks run
-        concurrently."""
+        """Reject stores, atomics, branches and other loops beside a parallel loop.
+
+        Blocks of a parallel loop run concurrently.
+        """
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
             self.fail(loops[0], "loops, stores or an if beside a parallel loop")
@@ -256,7 +258,7 @@ class _Verifier:
         kind = o.operands[0].type
         assert isinstance(kind, Pointer)
         self.require(kind.space in ("global", "shared"), o, "atomics are for global and shared memory")
-        name = o.attributes.get("kind", "exchange")  # compare-and-swap counts as an exchange
+        name = o.attributes.get("kind", "exchange")  # compare-and-swap is treated as an exchange
         self.require(kind.dtype.kind in KINDS[name], o, f"there is no such atomic of {kind.dtype}")
 
     def warp_reduce(self, o: Operation) -> None:
@@ -310,8 +312,10 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Check that no result of a control-flow operation is a pointer. Integers that contain addresses are
-        allowed."""
+        """Check that no result of a control-flow operation is a pointer.
+
+        Integers that contain addresses are allowed.
+        """
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
 
     def loop(self, o: Operation) -> None:

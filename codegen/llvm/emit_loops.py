@@ -9,14 +9,14 @@ from weft.codegen.ops import find_op
 from weft.codegen.passes.choose_lanes import maskable
 from weft.codegen.passes.index_steps import index_steps, program_order
 
-# Minimum number of operations in a loop body whose loads are prefetched. The hardware looks less than one iteration of
-# such a loop ahead, and the prefetches cost little beside so many operations.
+# Minimum number of operations in a loop body whose loads are prefetched. In such a loop, the hardware prefetches less
+# than one iteration ahead, and prefetch instructions cost little compared with the other operations.
 LONG = 50
 ROLLED = 1000  # number of the first metadata node of a loop
-# Up to so many elements, a gather and a scatter take longer than scalar loads and stores: each costs as much as for a
-# whole vector.
+# Up to this number of elements, a gather or scatter takes longer than scalar loads or stores, because it costs as much
+# as for a whole vector.
 SCALAR = 4
-EXPENSIVE = 8  # cost from which an operation is a function or a division
+EXPENSIVE = 8  # minimum cost of functions and divisions
 
 
 class LoopEmitter(StreamEmitter):
@@ -60,7 +60,7 @@ class LoopEmitter(StreamEmitter):
     ) -> list[str]:
         """Emit ``for (i = start; i < stop; i += step)``.
 
-        `linear` means that the index grows by 1 from lane to lane. The body sees no index above `last`. With `apart`,
+        `linear` means that the index grows by 1 from lane to lane. In the body, no index exceeds `last`. With `apart`,
         the carried values are vectors, and each iteration uses their next lane.
         """
         kind = scalar_type(self.kernel.index_dtype)
@@ -138,7 +138,7 @@ class LoopEmitter(StreamEmitter):
         """Emit a vectorized loop and its remainder. The remainder runs under a mask or element by element.
 
         A reduction has one accumulator per lane. They are combined in a fixed tree, after a masked remainder but before
-        one that runs element by element.
+        a remainder that runs element by element.
         """
         kind = scalar_type(self.kernel.index_dtype)
         body = operation.regions[0]

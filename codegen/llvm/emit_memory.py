@@ -136,7 +136,7 @@ class MemoryEmitter(StreamEmitter):
     ) -> tuple[str, str, str, str]:
         """Return the masked intrinsic and the address for a contiguous access, a gather or a scatter.
 
-        Returns the intrinsic's name and type suffix, and the type and the text of the address.
+        Return the intrinsic's name and type suffix, and the type and the text of the address.
         """
         item, memory = self.environment[index], memory_type(self.element_type(pointer))
         where = self.where(pointer)

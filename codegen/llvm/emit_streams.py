@@ -124,8 +124,7 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit code that computes the number of elements up to the next cache line, and whether it is the same for all
-        stores.
+        """Emit the number of elements up to the next cache line, and whether it is the same for all stores.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.
@@ -171,8 +170,10 @@ class StreamEmitter(Writer):
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return the contiguous stores with the largest elements, or an empty list if their vectors do not fill cache
-    lines."""
+    """Return the contiguous stores with the largest elements.
+
+    Return an empty list if their vectors do not fill cache lines.
+    """
     steps = index_steps(body.operations, body.parameters[0])
     found = [o for o in body.operations if o.opcode == "store" and steps.get(o.operands[1]) == 1 and _is_global(o)]
     sizes = [o.operands[0].type.dtype.itemsize for o in found]  # type: ignore[union-attr]

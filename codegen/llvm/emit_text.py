@@ -99,7 +99,7 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoPolls:
-    """Counter of loop iterations that emits no code, and so no interrupt polls."""
+    """Counter of loop iterations that emits no code, and therefore no interrupt polls."""
 
     fault = ""  # the address of a launch's record, a number
 
@@ -129,16 +129,17 @@ class Writer:
     count: int = 0
     label: str = "entry"
     outermost: bool = True
-    # scopes around the open block, outermost first: label of the kernel IR, label of the block behind the scope
+    # scopes around the open block, outermost first: label of the kernel IR, label of the block after the scope
     scopes: list[tuple[str, str]] = field(default_factory=list)
     # additional text of a load or store: ", !metadata ..."
     notes: Callable[[Operation], str] = _no_notes
     # counter that is notified of loop iterations
     polls: NoPolls = field(default_factory=NoPolls)
-    # arguments that functions get besides their own: LLVM type and text; inside a function their names are %context.0
-    # ...
+    # arguments that functions take in addition to their own: LLVM type and text; inside a function their names are
+    # %context.0 ...
     context: list[tuple[str, str]] = field(default_factory=list)
-    # whether loads are fetched ahead here, those that are; stores that go past the caches here, whether any did
+    # whether loads are prefetched in the open loop, and the prefetched loads; the non-temporal stores of the open loop,
+    # and whether the kernel has any
     fetching: bool = False
     fetched: set[Operation] = field(default_factory=set)
     past_cache: set[Operation] = field(default_factory=set)

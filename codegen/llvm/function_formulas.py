@@ -37,7 +37,7 @@ class _Format:
     expm1_low: float  # for smaller x, e**x - 1 is -1
     tanh_high: float  # for larger x, tanh(x/2) is 1
     lift: int  # exponent that makes a subnormal number normal
-    # (e**r - 1 - r) / r**2 for r up to ln(2)/2 in size
+    # (e**r - 1 - r) / r**2 for |r| up to ln(2)/2
     exp: tuple[float, ...]
     # (log(1 + f) - f + f**2 / 2) / f**3 for 1 + f between sqrt(1/2) and sqrt(2)
     log: tuple[float, ...]
@@ -308,7 +308,7 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
     """Emit the formula of a C library function, on scalars (lanes 0) or vectors.
 
-    Returns None if there is no formula, or if the machine has no fused multiply-add.
+    Return None if there is no formula, or if the machine has no fused multiply-add.
     """
     if name not in FORMULAS or not has_fma(target):
         return None

@@ -83,7 +83,7 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
         spans = [[k, *span] for k, span in find_spans(ready).items()]
         grain = ready.attributes.get("grain", 1)
         return {"scheme": "chunks", "parallel": outer, "grain": grain, "cost": cost, "spans": spans}
-    alone = bool(ready.attributes.get("trace"))  # events must come in order
+    alone = bool(ready.attributes.get("trace"))  # events must be in order
     if "scheme" in ready.attributes:
         traced = {"trace": ready.attributes["trace"], "traced": ready.attributes["traced"]} if alone else {}
         return {"parallel": not alone, **launch_data(ready), **traced}
@@ -118,8 +118,7 @@ def _optimized(text: str, machine: llvm.TargetMachine, threaded: bool, effort: i
     if threaded:  # LLVM vectorizes loops over threads
         builder.getModulePassManager().run(module, builder)
         return module
-    # elements in lanes are already vectors and do not repeat: these passes give equally fast code in a fifth of the
-    # time
+    # loops with lanes are already vectorized: these passes give equally fast code in a fifth of the compile time
     passes = llvm.create_new_module_pass_manager()
     passes.add_loop_rotate_pass()
     passes.add_instruction_combine_pass()

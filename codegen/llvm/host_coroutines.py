@@ -92,8 +92,7 @@ class CoroutineDialect(GridDialect):
     def synchronize(
         self, emitter: Emitter, operation: Operation, state: int, mask: str = FULL, mail: str = "0"
     ) -> None:
-        """Emit code that stores the number of a synchronization point in the thread's record and suspends the
-        thread."""
+        """Emit code that stores a synchronization point's number in the thread's record and suspends the thread."""
         self.suspend(emitter, state, len(self.sites), mask, mail)
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
@@ -224,7 +223,7 @@ def _suspend(emitter: Emitter) -> None:
 def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
     """Emit a kernel with threads as coroutines.
 
-    Returns the LLVM text, the external symbols that it calls, and the names of its synchronization points.
+    Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """
     dialect = CoroutineDialect(target)
     emitter = Emitter(kernel, dialect)

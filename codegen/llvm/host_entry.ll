@@ -1,4 +1,4 @@
-; The entry of a kernel whose threads are coroutines. What it is called with follows ${PARAMETERS} parameters of the kernel.
+; The entry function of a kernel whose threads are coroutines. The launch data follow the ${PARAMETERS} slots of the kernel's parameters.
 define void @${NAME}(ptr noalias readonly %slots, i64 %begin, i64 %end) #0 {
 entry:
   %arena = alloca ptr, align 8

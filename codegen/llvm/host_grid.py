@@ -1,10 +1,10 @@
 """Explicit kernels on the host: the entry function, blocks and threads, and their operations.
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
-[begin, end) of the grid, with x fastest, or y if the innermost loop over threads runs along y, so that successive blocks
-touch neighbouring memory. After the parameters' slots come grid x, y, z, block x, y, z, the bytes of dynamic shared
-memory, and the address of the fault record. Invariant: between two synchronization points the threads of a block may
-run in any order, so the accesses of the loop over x are independent.
+[begin, end) of the grid. The block index x varies fastest, or y if the innermost loop over threads runs along y.
+Successive blocks thus access neighboring memory. After the parameters' slots come grid x, y, z, block x, y, z, the
+bytes of dynamic shared memory, and the address of the fault record. Invariant: between two synchronization points the
+threads of a block may run in any order, so the accesses of the loop over x are independent.
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ class GridDialect(HostDialect):
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
     def set_block_indices(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
-        """Emit code that computes a block's indices from its position in the grid. Axis `innermost` (0 or 1) varies
-        fastest."""
+        """Emit code that computes a block's indices from its position in the grid.
+
+        The index along the axis `innermost` (0 or 1) varies fastest.
+        """
         kind = scalar_type(emitter.kernel.index_dtype)
         rest = block
         for axis in (innermost, 1 - innermost, 2):
@@ -133,8 +135,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Add thread indices and shared memory to the arguments of all functions of the kernel if any function uses
-        them."""
+        """Add thread indices and shared memory to the arguments of all functions if any function uses them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):
@@ -158,8 +159,10 @@ class GridDialect(HostDialect):
     # -- operations ---------------------------------------------------------------------------
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation of an explicit kernel, such as a thread index or an atomic. Return False for other
-        operations."""
+        """Emit an operation of an explicit kernel, such as a thread index or an atomic.
+
+        Return False for other operations.
+        """
         name = operation.opcode
         match name:
             case "thread_index" | "block_index" | "block_size" | "grid_size":

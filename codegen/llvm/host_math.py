@@ -1,8 +1,7 @@
 """C library functions in loops over threads that LLVM vectorizes.
 
-A value must not depend on whether it is computed in a vector or in a remainder. The scalar form is therefore the
-vector function too, called with one value. Each function is wrapped, and the scalar wrapper declares its vector forms
-to LLVM.
+A value must not depend on whether it is computed in a vector or in a remainder. The scalar form therefore also calls
+the vector function, with one value. Each function is wrapped, and the scalar wrapper declares its vector forms to LLVM.
 """
 
 from __future__ import annotations
@@ -77,8 +76,10 @@ class HostMath:
 
 
 def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
-    """Emit a function of vectors of `lanes` values, or of scalars if `lanes` is 0, that calls a function of vectors of
-    `width` values."""
+    """Emit a function of `lanes` values that calls a function of vectors of `width` values.
+
+    If `lanes` is 0, the emitted function takes scalars.
+    """
     outer, piece = wide(kind, lanes), wide(kind, width)
     parameters = [f"%a{k}" for k in range(arity)]
     emitter.lines.append(f"define internal {outer} @{own}({', '.join(f'{outer} {p}' for p in parameters)}) #2 {{")

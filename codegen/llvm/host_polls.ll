@@ -1,4 +1,4 @@
-; Calls the function whose address stands in the fault record, if there is one.
+; Calls the function whose address is in the fault record, if there is one.
 define internal void @weft_poll(ptr %fault) #9 {
 entry:
   %at = getelementptr inbounds i64, ptr %fault, i64 ${POLL}

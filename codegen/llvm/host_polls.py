@@ -1,8 +1,8 @@
 """Interrupt polls in the loops of explicit kernels, by which Ctrl-C can end any kernel.
 
 In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call of the function whose address
-is in the fault record (0: none), with the record as argument. Invariant: the function returns, or leaves the kernel
-for good. A loop that LLVM can vectorize contains no poll.
+is in the fault record (0: none), with the record as argument. Invariant: the function either returns or ends the
+kernel. A loop that LLVM can vectorize contains no poll.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weft.runtime import read_llvm
 
 POLL = 6  # index of the function's address in the record
 INTERVAL = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
-BLOCK = 1 << 8  # iterations that a block of threads counts as
+BLOCK = 1 << 8  # number of iterations that are counted for a block of threads
 SHORT = 64  # loops with fewer iterations are short
 
 _WEIGHTS = "!9"

@@ -1,6 +1,6 @@
-; Threads as coroutines: one function runs a block, as far as it comes; host_scheduler.py gives the fields and the states.
+; The scheduler of threads that are coroutines. host_scheduler.py defines the fields and states of a thread's record.
 
-; The warp, or the lane of a warp, whose turn is number k of so many.
+; Returns the index of the warp or lane that runs as number %k of %count.
 define internal i64 @weft_which(i64 %k, i64 %count) alwaysinline nounwind {
 entry:
   %behind = sub i64 %count, %k
@@ -9,11 +9,11 @@ entry:
   ret i64 %which
 }
 
-; Releases the lanes of a warp that need not wait any longer; whether there were any.
+; Releases the lanes of a warp that no longer need to wait. Returns whether there were any.
 define internal i1 @weft_release_warp(ptr %warp, i32 %lanes) #3 {
 entry:
   br label %scan
-scan:                                 ; which lanes have not ended
+scan:                                 ; find the lanes that have not ended
   %k = phi i32 [ 0, %entry ], [ %k.next, %scan ]
   %alive = phi i32 [ 0, %entry ], [ %alive.next, %scan ]
   %k.state.at = getelementptr inbounds %weft.thread, ptr %warp, i32 %k, i32 ${STATE}
@@ -25,7 +25,7 @@ scan:                                 ; which lanes have not ended
   %k.next = add nuw nsw i32 %k, 1
   %k.more = icmp slt i32 %k.next, %lanes
   br i1 %k.more, label %scan, label %each
-each:                                 ; every lane that waits for others of its warp
+each:                                 ; visit each lane that waits for other lanes of its warp
   %i = phi i32 [ 0, %scan ], [ %i.next, %each.next ]
   %moved = phi i1 [ false, %scan ], [ %moved.next, %each.next ]
   %i.in = icmp slt i32 %i, %lanes
@@ -53,7 +53,7 @@ each.next:
   br label %each
 judge:
   br i1 %moved, label %yes, label %active
-active:                               ; nothing else runs: who asks for the active lanes goes on with those beside it
+active:                               ; no other lane can run: release a lane that waits in `active_mask`, and its group
   %a = phi i32 [ 0, %judge ], [ %a.next, %active.next ]
   %a.in = icmp slt i32 %a, %lanes
   br i1 %a.in, label %active.look, label %no
@@ -75,7 +75,7 @@ no:
   ret i1 false
 }
 
-; The lanes that wait in a state at the same site and with the same mask as one of them.
+; Returns the mask of the lanes that wait in the state %state, at the same site and with the same mask as the lane %one.
 define internal i32 @weft_group(ptr %warp, i32 %lanes, i32 %one, i32 %state) #3 {
 entry:
   %site.at = getelementptr inbounds %weft.thread, ptr %warp, i32 %one, i32 ${SITE}
@@ -107,7 +107,7 @@ out:
   ret i32 %group.next
 }
 
-; Lets a group go on: each learns who is in it, whose condition held, and finds all threads' values.
+; Releases a group of lanes. Each lane gets the mask of the group, the ballot, and copies of all contributions.
 define internal void @weft_release_group(ptr %warp, i32 %lanes, i32 %group) #3 {
 entry:
   br label %count
@@ -151,7 +151,7 @@ out:
   ret void
 }
 
-; Lets every thread in a state go on.
+; Releases all threads in the state %state.
 define internal void @weft_release_all(ptr %threads, i64 %count, i32 %state, i32 %members, i32 %ballot) #3 {
 entry:
   br label %each
@@ -176,7 +176,8 @@ out:
   ret void
 }
 
-; Runs the threads of one block as far as they come.
+; Runs the threads of a block until none can continue. Returns 0 if all have ended, 1 if the others wait for the grid, and 2 for a
+; deadlock.
 define internal i32 @weft_run_block(ptr %threads, i64 %count) #3 {
 entry:
   %count.up = add i64 %count, 31
@@ -184,7 +185,7 @@ entry:
   br label %round
 round:
   br label %warps
-warps:                                ; each warp until all its lanes wait for the block, or for lanes that do
+warps:                                ; run each warp until all its lanes wait for the block, or for lanes that wait for it
   %turn = phi i64 [ 0, %round ], [ %turn.next, %warp.next ]
   %which = call i64 @weft_which(i64 %turn, i64 %warps.all)
   %first = shl i64 %which, 5
@@ -222,7 +223,7 @@ warp.next:
   br i1 %more, label %warps, label %sum
 sum:
   br label %tally
-tally:                                ; who waits for what, and whether all stand at one barrier
+tally:                                ; count the threads in each state, and test whether all of them wait at the same barrier
   %t = phi i64 [ 0, %sum ], [ %t.next, %tally ]
   %ended = phi i32 [ 0, %sum ], [ %ended.next, %tally ]
   %barred = phi i32 [ 0, %sum ], [ %barred.next, %tally ]
@@ -280,7 +281,7 @@ deadlock:
   ret i32 2
 }
 
-; Says in the fault record which threads wait for each other.
+; Writes to the fault record which threads wait for each other.
 define internal void @weft_tell_deadlock(ptr %fault, ptr %threads, i64 %count, i64 %block) #3 {
 entry:
   %claim = cmpxchg ptr %fault, i64 0, i64 1 seq_cst seq_cst, align 8
@@ -336,7 +337,7 @@ out:
   ret void
 }
 
-; The lanes among `members` that brought the same bits.
+; Returns the mask of the lanes in %members that contributed the bits %bits.
 define internal i32 @weft_match(ptr %warp, i32 %members, i64 %bits) #3 {
 entry:
   br label %each
@@ -363,7 +364,7 @@ out:
   ret i32 %found.next
 }
 
-; Runs blocks one after another with one set of threads. Each begins with its shared memory full of ${POISON}, if `fill` is not 0.
+; Runs blocks one after another with one set of coroutines. The first %fill bytes of shared memory are set to ${POISON} before each block.
 define internal void @weft_run_blocks(ptr %records, i64 %count, i64 %begin, i64 %end, ptr %shared, i64 %fill, ptr %fault) #3 {
 entry:
   br label %block
@@ -385,7 +386,7 @@ out:
   ret void
 }
 
-; Runs the blocks of a cooperative kernel, each with its own threads: those that wait for the grid go on when all do.
+; Runs the blocks of a cooperative kernel, each with its own coroutines. Threads that wait for the grid are released when all blocks wait.
 define internal void @weft_run_grid(ptr %records, i64 %count, i64 %sets, i64 %total, ptr %fault) #3 {
 entry:
   br label %turn
@@ -427,5 +428,5 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
 
-; Small rather than unrolled and vectorized: these loops are short, and compiling them counts.
+; Optimize for size: these loops are short, and unrolling or vectorizing them would cost compile time.
 attributes #3 = { noinline nounwind optsize }

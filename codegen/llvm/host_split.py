@@ -26,7 +26,7 @@ from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
 from weft.codegen.target import Target
 
 LONGEST_STRIDE = 64  # bytes between the accesses of adjacent threads of merged blocks
-MOST_MERGED = 1 << 16  # threads of merged blocks: after these, the kernel polls for interrupts
+MOST_MERGED = 1 << 16  # number of threads of merged blocks between two interrupt polls
 
 
 class SplitEmitter(BarrierEmitter):
@@ -118,8 +118,8 @@ class SplitEmitter(BarrierEmitter):
     def merges_blocks(self, run: Run) -> bool:
         """Return whether adjacent blocks can execute a run as one block.
 
-        If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks with
-        long strides remain blocks, which reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
+        If blocks do not run in step, this must be the only run, and its threads need no memory of their own. Blocks
+        with long strides are not merged, since they reuse cache lines as tiles do (``out[x, y] = a[y, x]``).
         """
         kernel, split = self.kernel, self.split
         user = bool(kernel.attributes.get("explicit")) and self.dialect.target.schedule is None
@@ -474,7 +474,7 @@ class SplitEmitter(BarrierEmitter):
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
     """Emit a kernel with threads as loops.
 
-    Returns the LLVM text, the external symbols that it calls, and the names of its synchronization points.
+    Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """
     dialect = GridDialect(target)
     emitter = SplitEmitter(kernel, dialect, split)

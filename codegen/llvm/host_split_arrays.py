@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, for kernels whose threads run as loops. All arrays are allocated at once.
+"""Arrays with one element per thread, for kernels whose threads run as loops. One allocation contains all arrays.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.

@@ -24,7 +24,7 @@ from weft.codegen.target import Target
 def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str, Any]]:
     """Emit a threaded kernel as loops over threads if its synchronization points allow it, otherwise as coroutines.
 
-    Returns the text, its external symbols, and additions to the launch parameters.
+    Return the text, its external symbols, and additions to the launch parameters.
     """
     ready = unwrap_indices(forward_variables(ready))
     if not (ready.attributes.get("trace") or target.backward):

@@ -1,4 +1,4 @@
-; Appends an event of ${WIDTH} words to the log, and returns where its numbers go.
+; Appends an event of ${WIDTH} words to the log, and returns the address for its values.
 define internal ptr @weft_trace_note(i64 %what, i64 %block, i64 %address) noinline nounwind {
 entry:
   %used = load i64, ptr @weft_trace_log, align 8

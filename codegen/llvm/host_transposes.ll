@@ -1,5 +1,5 @@
-; Copies a tile transposed, in blocks of ${LANES} by ${LANES}; the last ones end at the tile's end, and a small tile is copied
-; element by element.
+; Copies a tile transposed, in blocks of ${LANES} by ${LANES}. The last blocks are shifted back to end at the tile's edge. A tile smaller
+; than a block is copied element by element.
 define internal void @${NAME}(ptr noalias %source, i64 %stride, i64 %rows, i64 %columns, i64 %all, ptr noalias %tile) #0 {
 entry:
   %last_there = sub i64 %all, ${LANES}

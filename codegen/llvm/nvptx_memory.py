@@ -1,7 +1,7 @@
 """PTX of shared memory, atomics, fences and accesses with cache operators.
 
-Atomics are LLVM's: one instruction if the machine has it, otherwise a compare-and-swap loop. minimum and maximum
-propagate NaN, while fmin and fmax ignore it.
+Each atomic is an LLVM operation: one instruction if the machine has it, otherwise a compare-and-swap loop. `minimum`
+and `maximum` propagate NaN, while `fmin` and `fmax` ignore it.
 """
 
 from __future__ import annotations
@@ -62,8 +62,10 @@ def shared(emitter: Emitter, operation: Operation) -> None:
 
 
 def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
-    """Declare the dynamic shared memory of the launch. All `dynamic_shared` operations of a kernel use the same
-    memory."""
+    """Declare the dynamic shared memory of the launch.
+
+    All `dynamic_shared` operations of a kernel use the same memory.
+    """
     name = f"@{emitter.kernel.name}__dynamic"
     declared = f"{name} = external addrspace(3) global [0 x i8], align 16"
     if declared not in emitter.globals:

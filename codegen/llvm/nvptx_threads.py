@@ -150,8 +150,7 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """Return a value of the dtype of `value` from its bits, the 32-bit words `parts`. This is the inverse of
-    `to_words`."""
+    """Return the value with the dtype of `value` whose bits are the 32-bit words `parts`: the inverse of `to_words`."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8

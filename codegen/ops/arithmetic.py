@@ -20,8 +20,10 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return the complex number with the parts `real` and `imag`. Infinite parts stay exact, unlike in ``real + 1j *
-    imag``."""
+    """Return the complex number with the parts `real` and `imag`.
+
+    Infinite parts stay exact, unlike in ``real + 1j * imag``.
+    """
     real, imag = np.broadcast_arrays(real, imag)
     joined = np.empty(real.shape, np.result_type(real, np.complex64))
     joined.real, joined.imag = real, imag
@@ -63,7 +65,10 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return `y`, or 1 if division by `y` would trap, and whether it would trap. It traps for 0 and on overflow."""
+    """Return a divisor that does not trap (`y` or 1), and whether `y` would trap.
+
+    It would trap if it is 0, or if the division overflows.
+    """
     assert isinstance(y.type, np.dtype)
     bad = test(b, "equal", y, zero(b, y))
     if y.type.kind == "i":
@@ -75,7 +80,7 @@ def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
     """Return NumPy's floor division.
 
-    For integers, ``x // 0`` is 0, and the least integer ``// -1`` is itself. Floats are computed as by npy_divmod.
+    For integers, ``x // 0`` is 0, and the least integer divided by -1 is itself. Floats are computed as by npy_divmod.
     """
     if _is_float(x):
         return _float_divmod(b, x, y)[0]
@@ -131,7 +136,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     floor = b.op("floor", quotient)
     far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
     whole = select(b, far, b.op("add", floor, unit), floor)
-    # x / y if only its sign matters or if y is 0: as products, since a division takes many instructions on a GPU
+    # x / y, if only its sign matters or y is 0, is computed by products: a division takes many instructions on a GPU
     signed_zero = b.op("multiply", b.op("copysign", nought, x), b.op("copysign", unit, y))
     whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
     infinite = b.op("multiply", x, b.op("copysign", b.constant(np.inf, x.type), y))
@@ -140,8 +145,10 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers by repeated squaring with wraparound, or None for floats, whose power has a
-    lowering."""
+    """Return the power of integers by repeated squaring with wraparound.
+
+    Return None for floats, whose power has a lowering.
+    """
     if _is_float(x):
         return None
     assert isinstance(x.type, np.dtype)
@@ -186,7 +193,7 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
     """Return the greatest common divisor by Euclid's algorithm.
 
-    Its number of steps suffices for all integers of this width.
+    The fixed number of steps suffices for all integers of this width.
     """
     assert isinstance(x.type, np.dtype)
     a, c = (b.op("absolute", v) if v.type.kind == "i" else v for v in (x, y))  # type: ignore[union-attr]
@@ -233,7 +240,7 @@ ROWS = (
     OpDef(
         "_complex",
         2,
-        "The complex number of two parts.",
+        "Return the complex number with these real and imaginary parts.",
         loops=("ff->F", "dd->D"),
         reference=_join_parts,
         on_pairs=lambda b, real, imag: (real, imag),
@@ -369,7 +376,7 @@ ROWS = (
     OpDef(
         "_truncate_divide",
         2,
-        "Integer quotient towards zero; the divisor is safe.",
+        "Divide integers and round towards zero; the division must not trap.",
         loops=_SAME,
         reference=_truncated,
         lowering={"i": "instruction sdiv", "u": "instruction udiv"},
@@ -378,7 +385,7 @@ ROWS = (
     OpDef(
         "_truncate_remainder",
         2,
-        "Integer remainder of the quotient towards zero; the divisor is safe.",
+        "Return the remainder of `_truncate_divide`; the division must not trap.",
         loops=_SAME,
         reference=np.fmod,
         lowering={"i": "instruction srem", "u": "instruction urem"},

@@ -11,9 +11,8 @@ from typing import Any
 class OpDef:
     """The definition of a scalar operation.
 
-    The array function, the method and operator, the ufunc protocol entry, the dtype rule,
-    constant folding, the reference interpreter, both lowerings, the tests and the reference
-    page are all derived from it.
+    It determines the array function, the method and operator, the entry in the ufunc protocol, the dtype rule, constant
+    folding, the reference interpreter, both lowerings, the tests and the reference page.
 
     Attributes
     ----------
@@ -30,7 +29,7 @@ class OpDef:
         ``expand(builder, *operands) -> Value`` in simpler ops, or None for dtypes that have a lowering.
     on_pairs : callable or None
         The same for complex operands: ``on_pairs(builder, *operands)``, where a complex operand is a
-        (real, imaginary) pair of values and a real one a single value; returns a pair or one value.
+        (real, imaginary) pair of values and a real operand is a single value. It returns a pair or one value.
     lowering : dict of str to str
         If the op is not expanded: maps the dtype kind of the first operand ("b", "i", "u", "f") to
         ``"instruction fadd"``, ``"icmp slt"``, ``"fcmp olt"``, ``"intrinsic llvm.sqrt"``, ``"math exp"`` (C library

@@ -272,7 +272,7 @@ ROWS = (
     OpDef(
         "_population",
         1,
-        "Number of 1 bits.",
+        "Return the number of 1 bits.",
         loops=tuple(f"{c}->{c}" for c in INTEGERS),
         reference=_as_if("u", np.bitwise_count),
         lowering=dict.fromkeys("iu", "intrinsic llvm.ctpop"),
@@ -280,7 +280,7 @@ ROWS = (
     OpDef(
         "_shift_left",
         2,
-        "Shift by less than the width.",
+        "Shift to the left by less than the width.",
         loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
         reference=np.left_shift,
         lowering=dict.fromkeys("iu", "instruction shl"),
@@ -288,7 +288,7 @@ ROWS = (
     OpDef(
         "_shift_right",
         2,
-        "Arithmetic shift by less than the width.",
+        "Shift to the right arithmetically, by less than the width.",
         loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
         reference=_as_if("i", np.right_shift),
         lowering=dict.fromkeys("iu", "instruction ashr"),
@@ -296,7 +296,7 @@ ROWS = (
     OpDef(
         "_shift_right_logical",
         2,
-        "Logical shift by less than the width.",
+        "Shift to the right logically, by less than the width.",
         loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
         reference=_as_if("u", np.right_shift),
         lowering=dict.fromkeys("iu", "instruction lshr"),

@@ -114,7 +114,7 @@ ROWS = (
     OpDef(
         "_reinterpret",
         1,
-        "The number of another dtype with the same bits.",
+        "Return the number of another dtype that has the same bits.",
         loops=("I->f", "f->I"),
         reference=lambda x: np.asarray(x).view(np.float32 if x.dtype == np.uint32 else np.uint32)[()],
         lowering=dict.fromkeys("uf", "bitcast"),
@@ -122,7 +122,7 @@ ROWS = (
     OpDef(
         "_bfloat16_bits",
         1,
-        "The bits of the nearest bfloat16, ties to even; NaN stays NaN.",
+        "Return the bits of the nearest bfloat16, with ties to even; NaN stays NaN.",
         loops=("f->H",),
         reference=_bfloat16_bits_reference,
         expand=_bfloat16_bits,
@@ -131,7 +131,7 @@ ROWS = (
     OpDef(
         "_bfloat16_value",
         1,
-        "The bfloat16 with these bits.",
+        "Return the bfloat16 with these bits, as float32.",
         loops=("H->f",),
         reference=lambda bits: (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)[()],
         expand=_bfloat16_value,

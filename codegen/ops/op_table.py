@@ -91,7 +91,7 @@ def _resolve_loops(
     if op.name in ("where", "clip"):
         # one dtype for all values; the condition is converted to bool
         values = operands[1:] if op.name == "where" else operands
-        if op.name == "clip":  # NumPy's has no loop for bfloat16
+        if op.name == "clip":  # NumPy's clip has no loop for bfloat16
             values = tuple(np.dtype(np.float32) if isinstance(k, np.dtype) and is_bfloat16(k) else k for k in values)
         common = dtype or np.result_type(*(k if isinstance(k, np.dtype) else k(0) for k in values))
         kinds = (common,) * len(values)

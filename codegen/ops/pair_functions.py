@@ -178,7 +178,7 @@ def exp2(b: KernelBuilder, x: Pair) -> Pair:
 def expm1(b: KernelBuilder, x: Pair) -> Pair:
     """Compute exp(x) - 1 without cancellation near 0, by NumPy's formula.
 
-    Special cases are those of the array API standard. NumPy's formula has NaNs there.
+    Special cases are those of the array API standard. NumPy's formula gives NaN in these cases.
     """
     re, im = _parts(b, x)
     half, grown = (im * 0.5).of("sin"), re.of("expm1")
@@ -283,7 +283,7 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
     for number, direct in ((1.0, base), (2.0, squared), (3.0, cubed)):
         fits = exponent[0].is_(number) & exponent[1].is_(0)
         real, imag = fits.choose(direct[0], real), fits.choose(direct[1], imag)
-    # 0 to the 0 is 1, to a power with a positive real part 0, to anything else undefined
+    # 0 to the power 0 is 1. 0 to a power with a positive real part is 0, and to any other power undefined.
     nought = base[0].is_(0) & base[1].is_(0)
     never = exponent[0].is_(0) & exponent[1].is_(0)
     at_zero = (exponent[0] > 0).choose(0.0, real.like(math.nan))
@@ -326,7 +326,7 @@ def _tanh(z: Parts) -> Parts:
     s = x.of("sinh")
     below = 1 + beta * (s * s)
     real, imag = beta * ((1 + s * s).of("sqrt") * s) / below, t / below
-    # where sinh squared is beyond the digits of 1, and tangents near a pole
+    # far: 1 is negligible compared with the square of sinh; steep: the tangent is at a pole
     far = abs(x) > (abs(float(np.log(x.limits.eps))) + 4) / 2
     tail = 4 * y.of("sin") * y.of("cos") * (-2 * abs(x)).of("exp")
     steep = t.infinite
@@ -410,7 +410,7 @@ def _arctanh(z: Parts) -> Parts:
     gap = 1 - x
     real = 0.25 * (4 * x / (gap * gap + y * y)).of("log1p")
     imag = 0.5 * (2 * y).of("arctan2", gap * (1 + x) - y * y)
-    # beside the pole, where the square of y is too small a number
+    # near the pole, where the square of y underflows
     beside = x.is_(1) & (abs(y) < float(x.limits.tiny) ** 0.5) & ~y.is_(0)
     real = beside.choose(0.5 * (LN2 - abs(y).of("log")), real)
     imag = beside.choose(abs(y).like(math.pi / 4).signed(y), imag)

@@ -1,6 +1,6 @@
 """Ops that compute the random number at a position: 128-bit arithmetic on pairs of words, and output functions.
 
-`weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" give the numbers: an array of
+`weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" return the numbers. An array of
 them is cheap to compute again, so it is not stored for a variable that still refers to it.
 """
 
@@ -28,7 +28,7 @@ ROUNDS = 10
 class _Words:
     """64-bit words in a kernel or in a NumPy array, with the same operators for both."""
 
-    # One formula thus is the expansion and the reference. Numbers become constants of 64 bits.
+    # The same formula thus serves as expansion and as reference. Python numbers become 64-bit constants.
 
     def __init__(self, value: Any, b: KernelBuilder | None = None) -> None:
         self.value = value
@@ -211,7 +211,7 @@ def _integers(dtype: np.dtype, width: int) -> OpDef:
     return OpDef(
         f"_random_{dtype}_{width}",
         4,
-        f"Random {dtype}: an integer, plus one of the numbers 0 to another integer that {width} of the bits choose.",
+        f"Return a random {dtype} in a range that begins at an integer, chosen by {width} of the bits.",
         loops=(f"QQQQ->{dtype.char}",),
         reference=reference,
         expand=expand,
@@ -221,17 +221,21 @@ def _integers(dtype: np.dtype, width: int) -> OpDef:
 
 _INTEGERS = [(64, "q"), (32, "q"), (32, "i"), (16, "h"), (8, "b")]
 ROWS = (
-    _words_op("_wide_product", 4, "The high word of the product of two pairs of words.", _wide_product, 16),
-    _words_op("_wide_sum", 4, "The high word of the sum of two pairs of words.", _wide_sum, 5),
+    _words_op("_wide_product", 4, "Return the high word of the product of two pairs of words.", _wide_product, 16),
+    _words_op("_wide_sum", 4, "Return the high word of the sum of two pairs of words.", _wide_sum, 5),
     _words_op(
-        "_skip", 3, "The index of a word behind one that is rejected, if the element is not before it.", _skip, 3
+        "_skip",
+        3,
+        "Return the word index, plus 1 unless the element precedes the one whose word was rejected.",
+        _skip,
+        3,
     ),
-    _words_op("_pcg64", 2, "The output of a state of PCG64.", _pcg64, 6),
-    _words_op("_pcg64dxsm", 2, "The output of a state of PCG64DXSM.", _pcg64dxsm, 8),
+    _words_op("_pcg64", 2, "Return the output of a state of PCG64.", _pcg64, 6),
+    _words_op("_pcg64dxsm", 2, "Return the output of a state of PCG64DXSM.", _pcg64dxsm, 8),
     OpDef(
         "_philox",
         4,
-        "The output of Philox4x64 at a position, with a key.",
+        "Return the output of Philox4x64 at a position, for a key.",
         loops=("QQQQ->Q",),
         reference=_philox_reference,
         expand=_philox,
@@ -240,7 +244,7 @@ ROWS = (
     OpDef(
         "_random_float64",
         3,
-        "Random float64 from 64 bits, scaled and placed.",
+        "Return a random float64 from 64 bits, scaled and shifted.",
         loops=("Qdd->d",),
         reference=_float64_reference,
         expand=_float64,
@@ -249,7 +253,7 @@ ROWS = (
     OpDef(
         "_random_triangular",
         4,
-        "Random float64 of a triangular distribution, from 64 bits, the ends and the mode.",
+        "Return a random float64 of a triangular distribution, from 64 bits, the ends and the mode.",
         loops=("Qddd->d",),
         reference=_triangular_reference,
         expand=_triangular,
@@ -258,7 +262,7 @@ ROWS = (
     OpDef(
         "_random_float32",
         2,
-        "Random float32 in [0, 1) from half of 64 bits.",
+        "Return a random float32 in [0, 1) from half of 64 bits.",
         loops=("QQ->f",),
         reference=_float32_reference,
         expand=_float32,

@@ -57,8 +57,8 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
 def maskable(loop: Operation) -> bool:
     """Return whether a loop's body can run under a mask.
 
-    It can without atomics and without gathers and scatters of small elements. A rounding reduction always can, since
-    its order must not depend on other code.
+    It can if it contains no atomics, and no gathers or scatters of small elements. A rounding reduction always can,
+    since its order must not depend on other code.
     """
     if rounds(loop):
         return True
@@ -75,8 +75,8 @@ def maskable(loop: Operation) -> bool:
     return True
 
 
-# Maximum number of operations in a reduction of any order for which an iteration waits for the previous one, not for
-# memory or an execution unit. Such a loop uses more vectors.
+# Maximum number of operations of a short reduction whose order is irrelevant. Its iterations wait for the previous
+# iteration, not for memory or an execution unit, so the loop uses more vectors.
 WAITING = 12
 
 # Number of values shared by all lanes (mostly constants) above which an iteration processes one vector instead of two:
@@ -171,8 +171,9 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score of how well a loop's memory accesses suit vectorization, or 0 if the loop should not be
-    vectorized.
+    """Return a score of how well a loop's memory accesses suit vectorization.
+
+    The score is 0 if the loop should not be vectorized.
 
     Contiguous accesses and small positive strides raise the score, large and unknown strides lower it. Each access
     is weighted by its depth. The score is at least 1 for a rounding reduction, and for a loop with such accesses and an
@@ -236,8 +237,9 @@ def _enclosing_block(body: Block, wanted: Operation) -> Block:
 
 
 def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | None:
-    """Return the depth of the vectorized reduction loop, and whether its tail is vectorized too. Return None if no
-    reduction is vectorized.
+    """Return the depth of the vectorized reduction loop, and whether its tail is also vectorized.
+
+    Return None if no reduction is vectorized.
 
     The depth is the number of enclosing reduction loops. The tail consists of the elements that do not fill a vector.
     `kernel` is the result of lowering, before any pass.

@@ -22,14 +22,14 @@ Fact = tuple[bool, int, int]
 Facts = frozenset[Fact]
 NOTHING: Facts = frozenset()
 
-DEEPEST = 24  # conditions within conditions
+DEEPEST = 24  # maximum depth of nested conditions
 _NEGATED = {"less": "greater_equal", "less_equal": "greater", "greater": "less_equal", "greater_equal": "less"}
 INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """The contents of a variable after a branch, or of a variable that is not known (`condition` is None).
+    """The contents of a variable after a branch, or unknown contents if `condition` is None.
 
     At the start of an iteration, `before` are the contents before the loop, and the loop stores the values in `stored`.
     """
@@ -112,7 +112,7 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the stored value that a load of a variable gives, or the contents of this variable."""
+        """Return the stored value that a load of a variable returns, or the contents of this variable."""
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
@@ -135,9 +135,9 @@ class Implications:
         return found
 
     def start_of(self, value: Value) -> tuple[Value, list[Value]] | None:
-        """Return the initial value of a loop variable to which a loop only adds, and the values that it adds.
+        """Return the initial value of a variable to which a loop only adds, and the added values.
 
-        `value` is that of the variable at the start of an iteration. Return None for other values.
+        `value` is the value of the variable at the start of an iteration. Return None for other values.
         """
         content = self.content(value)
         steps: dict[Value, None] = {}
@@ -153,7 +153,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether a value is that of a variable at the start of an iteration of a loop, or of one in the loop."""
+        """Return whether a value is that of a variable at the start of an iteration of a loop or of an inner loop."""
         content = self.content(value)
         while isinstance(content, Merge) and content is not start and content.before is not None:
             content = content.before
@@ -174,7 +174,7 @@ class Implications:
         return self._facts[content, truth]
 
     def _made(self, maker: Operation, truth: bool, depth: int) -> Facts:
-        """Return what the result of an operation implies."""
+        """Return the inequalities that the result of an operation implies."""
         match maker.opcode:
             case name if name in INEQUALITIES:
                 return self.compared(maker, truth)
@@ -188,7 +188,10 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return what the contents of a variable imply: that of ``x and y`` is stored in a branch that depends on x."""
+        """Return the inequalities that the contents of a variable imply.
+
+        For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
+        """
         ends = [
             self.implied(content, truth, depth) | self.implied(merge.condition, taken, depth)
             for content, taken in merge.ends()
@@ -224,7 +227,7 @@ class Implications:
                 return False
 
     def _excludes(self, content: Content, truth: bool, condition: Value, taken: bool) -> bool:
-        """Return whether contents cannot be `truth` where the condition is `taken`."""
+        """Return whether the contents cannot have the value `truth` if the condition has the value `taken`."""
         constant = self.truth(content) if isinstance(content, Value) else None
         if constant is not None:
             return constant != truth
@@ -232,7 +235,7 @@ class Implications:
         return one == other and (truth == positive) != (taken == alike)
 
     def _literal(self, content: Content) -> tuple[int | Merge, bool]:
-        """Return what identifies a condition without negation, and whether the condition is not negated."""
+        """Return a condition without its negations, and whether it has an even number of them."""
         positive = True
         while True:
             content = self.content(content) if isinstance(content, Value) else content
@@ -270,14 +273,14 @@ class FactWalk:
 
     def __init__(self, conditions: Implications) -> None:
         self.conditions = conditions
-        self._left: dict[str, Facts | None] = {}  # label of an open scope -> what holds wherever it is left
+        self._left: dict[str, Facts | None] = {}  # label of an open scope -> the facts where it is left
 
     def visit(self, o: Operation, facts: Facts) -> None:
         """Handle an operation, before those in its regions."""
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Return what holds after these operations, or None if threads do not reach their end."""
+        """Return the facts that hold after these operations, or None if threads do not reach their end."""
         for o in operations:
             if facts is None:
                 return None
@@ -311,7 +314,7 @@ class FactWalk:
 
 
 def _joined(ends: Iterable[Facts | None]) -> Facts | None:
-    """Return what holds after paths that end in these facts. None is the end of a path that is not reached."""
+    """Return the facts that hold at the end of every path. None in `ends` is a path whose end is not reached."""
     reached = [end for end in ends if end is not None]
     return frozenset.intersection(*reached) if reached else None
 

@@ -14,7 +14,7 @@ from weft.codegen.passes.inline_rows import has_control_flow
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
 # Number of elements of a block; and the minimum number of operations, besides loads and index arithmetic, for which a
-# split pays.
+# split is worthwhile.
 BLOCK = 512
 LEAST_WORK = 8
 _EASY = frozenset({"constant", "cast", "load", "store", "yield"})
@@ -57,8 +57,10 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a scatter loop, or None for other loops and for values that are cheap to
-        compute."""
+        """Return the description of a scatter loop.
+
+        Return None for other loops, and if the values are cheap to compute.
+        """
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:

@@ -12,10 +12,10 @@ these steps with the worst allowed approximations.
 *Quotients.* Let r be the approximate reciprocal of b after one Newton step, and q0 = a r. Then q = q0 + (a - b q0) r,
 with each product and sum rounded once. If nothing leaves the range, a - b q0 is exact, and q is correctly rounded if r
 is (P. Markstein, Computation of elementary functions on the IBM RISC System/6000 processor, IBM J. Res. Dev. 34, 1990).
-Here q0 may be off by 1.5 units, so q is within 2^-21 units of a/b before rounding. All pairs with a quotient that close
-to the midpoint of two floats were checked. From an approximation within a unit, r is correctly rounded, except for the
-significand of all ones with an approximation of exactly 1/2. GPUs do not return that approximation, since their own
-division uses the same steps.
+Here q0 may be off by 1.5 units, so q is within 2^-21 units of a/b before rounding. All pairs whose quotients are that
+close to the midpoint of two floats were checked. If the approximation is within a unit, r is correctly rounded, except
+for the significand of all ones with an approximation of exactly 1/2. GPUs do not return that approximation, since their
+own division uses the same steps.
 
 *Extreme quotients* use float64. With 1/b as the sum of two float64, accurate to 2^-59, a/b in float64 is exact if it
 is representable, and otherwise has a relative error below 2^-52. No quotient of two float32 is closer than 2^-49 to
@@ -317,8 +317,10 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_loop(self, given: Sequence[tuple[Value, ...]], one: Callable[..., Value]) -> Sequence[Value]:
-        """Emit a loop that calls `one` for each item, since a loop is smaller than unrolled code and this code seldom
-        runs."""
+        """Emit a loop that calls `one` for each item.
+
+        A loop is smaller than unrolled code, and this code seldom runs.
+        """
         if len(given) == 1:
             return [one(*given[0])]
         flat, width = [v for values in given for v in values], len(given[0])

@@ -23,7 +23,7 @@ _DEPTH = 8
 def expand_ops(kernel: Kernel, extremes: frozenset[tuple[str, str]] = frozenset()) -> Kernel:
     """Expand composite ops repeatedly until only ops with a lowering are left.
 
-    The target has instructions for the minima and maxima in `extremes`: op and dtype.
+    `extremes` contains the minima and maxima (op and dtype) for which the target has instructions.
     """
     for _ in range(_DEPTH):
         changed = False

@@ -47,7 +47,7 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
     if any(o.opcode == "leave" and uniform.apart.get(o, ()) != uniform.apart.get(loop, ()) for o in inside):
         return False
     strides = steps.strides(inside)
-    if "symbolic" in strides and "contiguous" not in strides:  # for example rows, which each thread reads faster alone
+    if "symbolic" in strides and "contiguous" not in strides:  # for example rows: each thread reads its row faster
         return False
     arrays = [root for root, count in steps.counts.items() if count > 1]
     if not steps.have_simple_strides(inside, arrays):

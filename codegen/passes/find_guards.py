@@ -1,8 +1,8 @@
 """Find the threads of a block that have work in a run, from guards such as ``if i < n``.
 
-In: a kernel that is split into runs. Out: for each run, bounds of the thread indices outside which a thread has no
-effect, or the bounds of two parts of the run, and the comparisons that are constant within these bounds. Invariant: a
-thread outside the bounds of a run stores nothing that another thread or another run can read.
+In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
+indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
+Invariant: a thread outside the bounds of a run stores nothing that another thread or another run can read.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class GuardFinder:
                 for region in o.regions:
                     self.makers.update(dict.fromkeys(region.parameters, o))
         self._indices: dict[int | None, LinearIndex] = {}
-        self._places: dict[Value, tuple[Block, int]] = {}  # value of no run -> its block, and its place among the steps
-        self._homes: dict[Run, tuple[set[Block], int]] = {}  # run -> the blocks around it, and its place
+        self._places: dict[Value, tuple[Block, int]] = {}  # value outside runs -> its block and position
+        self._homes: dict[Run, tuple[set[Block], int]] = {}  # run -> the blocks around it, and its position
         self._steps = count()
         self._enter(kernel.body, ())
 
@@ -209,7 +209,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal of a run that finds the inequalities which hold at each of its effects."""
+    """Traversal of a run that finds the inequalities that hold at each of its effects."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)

@@ -92,7 +92,7 @@ class _Positions:
 
 
 def _other(o: Operation, value: Value) -> Value:
-    """Return the other of two operands."""
+    """Return the operand of a binary operation other than `value`."""
     x, y = o.operands
     return y if x is value else x
 

@@ -1,7 +1,7 @@
 """Analysis of the part of each operand that one iteration of a kernel's outermost loop reads.
 
-In: a logical kernel. Out: the operands of which iteration i reads elements i * n to (i + 1) * n only, with n. Invariant:
-an operand is listed only if this holds for all of its accesses, and if all of them are loads.
+In: a logical kernel. Out: the operands of which iteration i reads only elements i * n to (i + 1) * n, and n for each of
+them. Invariant: an operand is listed only if this holds for all of its accesses, and if all of them are loads.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, 
 
 # A number, or the position of the parameter that holds it, after a "p".
 Length = int | str
-# An iteration's first element, the end of its elements, any of them, or an index that starts at 0 and is less than n;
-# and n. Of any element also the number of elements from the first on that are read, which n may not be less than.
+# A kind of index, n, and a length. The kinds are the first element of an iteration, the end of its elements, any of its
+# elements, and an index that starts at 0 and is less than n. For any element, the length is the number of elements that
+# are read from the first one on. It must not exceed n.
 _Fact = tuple[str, Length, Length]
 _NONE: _Fact = ("", 0, 0)
 

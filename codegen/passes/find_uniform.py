@@ -34,8 +34,8 @@ class Uniformity:
     roots : dict
         Pointer into local memory -> the result of the `local` that it comes from.
     apart : dict
-        Operations that some threads of the block may skip, and later continue with the others -> the causes: the
-        operations whose condition differs between threads, or the `leave` operations, outermost first.
+        Operations that some threads of the block may skip before they continue with the other threads -> the causes:
+        the operations whose condition differs between threads, or the `leave` operations, outermost first.
     late : set of Operation
         Operations that some threads may never reach, since they have left the kernel.
     exit : str or None
@@ -116,8 +116,10 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the pointers that a block loads without a preceding store in this block. Add those of all regions to
-    `found`."""
+    """Return the pointers that a block loads without a preceding store in this block.
+
+    The pointers of all regions are added to `found`.
+    """
     written: set[Value] = set()
     read = found[block] = set()
     for o in block.operations:
@@ -149,8 +151,10 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence among the threads that remain after others have left, and whether any thread
-        has left the kernel."""
+        """Return the causes of divergence among the threads that remain after others have left.
+
+        Also return whether any thread has left the kernel.
+        """
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 
@@ -195,7 +199,7 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyse a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
+        """Analyze a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

@@ -15,8 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Return the kernel with each load of a variable replaced by the stored value, if the only store precedes all
-    loads."""
+    """Return the kernel with loads of a variable replaced by the stored value if its only store precedes them."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel

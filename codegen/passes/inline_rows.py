@@ -17,7 +17,7 @@ from weft.codegen.passes.rewrite import Rewriter
 def has_control_flow(operation: Operation) -> bool:
     """Return whether an operation is an `if`, a scope, a `repeat`, or an op of a user function with control flow.
 
-    Such an operation must run element by element. A `for` loop does not count.
+    Such an operation must run element by element. `for` loops are not included.
     """
     if operation.opcode in STRUCTURAL:
         return operation.opcode in ("if", "scope", "repeat")

@@ -1,9 +1,9 @@
 """Store values that several loops over a row use, so that they are computed only once.
 
 In: a logical kernel. `describe_rows` gives it the attribute ``kept`` if its rows are short enough, and `keep_rows`
-gets it with lanes. Out: the first loop also writes values that later loops would recompute to thread-local memory,
-and the later loops load them. Invariant: a kept value depends on nothing that the kernel has written, and is computed
-by the same operations.
+receives it after lanes are chosen. Out: the first loop also writes values that later loops would recompute to
+thread-local memory, and the later loops load them. Invariant: a kept value depends on nothing that the kernel has
+written, and is computed by the same operations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Kernel, Operatio
 from weft.codegen.ops import find_op
 from weft.codegen.passes.index_steps import program_order
 
-# Maximum number of bytes of a kept row: together with the row that it is computed from, it fits a core's caches.
+# Maximum number of bytes of a kept row: together with the row that it is computed from, it fits in a core's caches.
 ROOM = 64 << 10
 LINE = 64  # alignment in bytes of kept rows
 WORTH = 16  # number of instructions above which a store and loads cost less than recomputation

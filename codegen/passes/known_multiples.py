@@ -26,7 +26,7 @@ class Multiples:
     sizes : mapping
         The values of index parameters by name.
     exact : bool
-        Whether the kernel is for these sizes only. Otherwise only their names count.
+        Whether the kernel is for these sizes only. Otherwise only their names are used.
     """
 
     def __init__(self, kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) -> None:
@@ -83,7 +83,7 @@ def _walked(
 
     Each item consists of the parameter, the index, and whether vector accesses are possible. Indices of a group differ
     by constants. With `strided`, a group may advance by more than one element, if it accesses all elements in between,
-    such as the channels of a colour.
+    such as the channels of a color.
     """
     align = {p.value: p.align for p in kernel.parameters}
     steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))
@@ -108,8 +108,9 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers whose accesses are all whole, aligned vectors, and the parameters that must be multiples of
-    `lanes`.
+    """Return the pointers that are only accessed by whole, aligned vectors.
+
+    Also return the parameters that must be multiples of `lanes` for this.
 
     Parameters
     ----------

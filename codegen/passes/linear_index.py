@@ -1,8 +1,7 @@
 """Integers that grow by a constant from thread to thread along an axis of the block.
 
 In: a threaded kernel, and the operations that compute the values of its runs. Out: the axes on which a value depends,
-and its difference between adjacent threads. Invariant: the difference is that of the machine's integers, not only an
-estimate.
+and its difference between adjacent threads. Invariant: the difference is exact in the machine's integer arithmetic.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import is_pure
 
 LONGEST_BLOCK, LONGEST_GRID = 1 << 10, 1 << 41  # threads along an axis
-# Largest values along each axis, by CUDA's limits of a launch.
+# Largest values along each axis, according to CUDA's launch limits.
 _LARGEST = {
     "thread_index": (1023, 1023, 63),
     "block_size": (1024, 1024, 64),
@@ -53,7 +52,8 @@ class LinearIndex:
     def axes(self, value: Value) -> frozenset[int] | None:
         """Return the axes of the thread indices from which a value can be computed.
 
-        None means a value that depends on more, such as memory, or one that takes many operations.
+        Return None for a value that also depends on something else, such as memory, or that takes many operations to
+        compute.
         """
         found = self._cost(value)
         return None if found is None else found[0]
@@ -74,7 +74,7 @@ class LinearIndex:
 
     @property
     def longest(self) -> int:
-        """Return a limit of the number of threads of a loop over threads."""
+        """Return a limit on the number of threads of a loop over threads."""
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
@@ -116,7 +116,7 @@ class LinearIndex:
         return self.is_position(o.results[0]) or self._unbounded(o) <= limit(o.results[0])
 
     def largest(self, value: Value) -> int:
-        """Return a bound of the absolute value of a signed integer."""
+        """Return a bound on the absolute value of a signed integer."""
         if value not in self._largest:
             maker, found = self._all.get(value), limit(value) + 1
             if maker is not None and maker.opcode == "constant":
@@ -139,7 +139,7 @@ class LinearIndex:
         return x * y if o.opcode == "multiply" else x + y
 
     def is_position(self, value: Value) -> bool:
-        """Return whether a value is a sum or product of indices in the index dtype, which no launch lets overflow."""
+        """Return whether a value is a sum or product of indices in the index dtype, which never overflows."""
         return value in self._positions
 
     def _is_position(self, value: Value, maker: Operation) -> bool:
@@ -150,7 +150,7 @@ class LinearIndex:
 
 
 def _is_computable(o: Operation, value: Value) -> bool:
-    """Return whether an integer can be computed anew from its operands, at the cost of an instruction or a few."""
+    """Return whether an integer can be computed anew from its operands by a few instructions."""
     if o.regions or isinstance(value.type, Pointer) or value.type.kind not in "iub":
         return False
     return is_pure(o) and (o.opcode not in STRUCTURAL or o.opcode in _LARGEST or o.opcode in ("constant", "cast"))

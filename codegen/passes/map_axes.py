@@ -12,9 +12,9 @@ per_block, most_blocks
            block processes only its own items, so all blocks must run.
 shared     Bytes of shared memory of "columns" and of reductions of any rows, all of it static (`shared` operations).
 
-The threaded kernel uses one axis (0) of blocks and threads. Barriers are in control flow that is uniform in the block, and
-shuffles in control flow that is uniform in the warp, with conditions that depend only on shapes. The tree of a reduction
-depends only on the shape.
+The threaded kernel uses one axis (0) of blocks and threads. Control flow around barriers is uniform in the block, and
+control flow around shuffles is uniform in the warp. The conditions of this control flow depend only on shapes. The tree
+of a reduction depends only on the shape.
 
 The schedules are listed in `codegen/schedules/table.py`.
 """

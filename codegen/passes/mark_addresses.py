@@ -20,7 +20,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 def mark_addresses(kernel: Kernel) -> Kernel:
     """Return the kernel with the attribute ``nowrap`` on arithmetic whose results are used only as indices."""
     operations = list(kernel.walk())
-    others: set[Value] = set()  # used as something else
+    others: set[Value] = set()  # not used as an address
     used: set[Value] = set()
     marked: set[Operation] = set()
     for o in reversed(operations):

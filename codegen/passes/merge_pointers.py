@@ -1,7 +1,7 @@
 """Read slices of an array through one pointer, so that neighboring points share loads.
 
 In: a logical kernel, and for some pointer parameters another parameter that points into the same memory, with their
-distance in elements. Out: the kernel with constant offsets in its indices instead. The parameters stay.
+distance in elements. Out: the kernel with constant offsets in its indices instead. The parameters are kept.
 """
 
 from __future__ import annotations

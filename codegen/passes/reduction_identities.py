@@ -25,7 +25,7 @@ def rounds(loop: Operation) -> bool:
 def reduction_identities(combine: Sequence[str], types: Sequence[Type]) -> list[Any]:
     """Return an identity for each accumulator of the reductions in `combine`, as NumPy scalars.
 
-    Combining a value with the identity does not change a bit.
+    Combining a value with the identity changes no bit.
 
     Sums of floats start from -0.0, since 0.0 would turn a sum of -0.0 into 0.0; argmin and argmax from the
     worst value and the highest index.

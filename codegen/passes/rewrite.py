@@ -1,6 +1,6 @@
 """The driver of passes that replace operations, which rebuilds a kernel block by block.
 
-In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel, and the old
+In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel. The old
 kernel is unchanged. Operations for which the function returns None are copied.
 """
 

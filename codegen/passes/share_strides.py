@@ -140,7 +140,7 @@ class _Finder:
         return maker.opcode != "load" and all(self.is_constant(v, inside) for v in maker.operands)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation is a computation or a load of a variable, and so may run once for all threads."""
+        """Return whether an operation is a computation or a load of a variable, which may run once for all threads."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL
@@ -197,8 +197,10 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether all uses of a variable are loads and stores, with each load in the loop or between `first` and
-        the loop."""
+        """Return whether a variable is only loaded and stored.
+
+        Each load must be in the loop, or between `first` and the loop.
+        """
         around = set(inside)
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:
@@ -270,10 +272,11 @@ def _can_wait(o: Operation) -> bool:
 
 
 def _is_short(repeat: Operation) -> bool:
-    """Return whether a thread should execute several iterations at once: those of a short loop that stores only the
-    thread's own variables, such as a sum.
+    """Return whether a thread should execute several iterations at once.
 
-    The threads then read memory at several places at once, and load and store their variables less often.
+    It should if the loop is short and stores only the thread's own variables, such as a sum.
+
+    Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """
     inside = [o for o in program_order(repeat.regions[0].operations) if o.opcode not in ("constant", "cast", "yield")]
     others = [o for o in inside if o.opcode in STRUCTURAL and o.opcode not in _STRAIGHT]

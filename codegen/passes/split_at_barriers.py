@@ -221,7 +221,7 @@ class _Splitter:
                 if self.leaves_together(o, scope):
                     self.mark_enclosing(self.around[o])
                 elif o.attributes["label"] != self.uniform.exit:
-                    return False  # some threads continue after a synchronization point, but not after the kernel
+                    return False  # some threads would skip a synchronization point and continue after it
         together = {*self.once, *self.loads, *(o for o in everything if o.opcode in SYNCHRONIZATION)}
         for variable in self.made.common:
             together.update(self.stores.get(variable, ()))
@@ -364,8 +364,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches that require all lanes of a warp to arrive if any lane
-        arrives."""
+        """Find the synchronization points in branches at which all lanes of a warp must arrive if any lane does."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():
@@ -394,7 +393,7 @@ class _Splitter:
 
 
 class _Flow:
-    """Finds the values that one run (the code between two barriers) computes and a later run uses."""
+    """Finder of the values that one run (the code between two barriers) computes and a later run uses."""
 
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made

@@ -19,7 +19,8 @@ from weft.codegen.passes.index_steps import program_order
 
 # Maximum number of operations in a loop body that is duplicated: compile time grows with them.
 MOST = 400
-# Binary logarithm of the minimum ratio of a loop's length to the length of its borders, for which splitting pays.
+# Binary logarithm of the minimum ratio of a loop's length to the length of its borders, for which splitting is
+# worthwhile.
 BORDER = 4
 _COMPARISONS = ("greater_equal", "less_equal")
 
@@ -32,7 +33,7 @@ def split_borders(kernel: Kernel) -> Kernel:
 
 
 class _Splitter:
-    """Copies a kernel, and splits loops whose body tests the loop index into loops over parts of the range."""
+    """Rewriter that splits loops whose body tests the loop index into loops over parts of the range."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -139,7 +140,7 @@ class _Splitter:
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation in self.kernel.body.operations:
-            self.copy(operation)  # (threads divide its indices, wherever the ranges end)
+            self.copy(operation)  # (threads divide the indices of this loop, so it stays whole)
         else:
             self.split_in_three(operation, likely)
 

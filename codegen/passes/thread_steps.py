@@ -155,8 +155,10 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of the sum of two indices with the strides `x` and `y`. At most one of the strides is
-    constant."""
+    """Return the stride of the sum of two indices with the strides `x` and `y`.
+
+    At most one of the strides is constant.
+    """
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]

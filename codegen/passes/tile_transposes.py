@@ -78,7 +78,7 @@ def _inner(outer: Operation) -> Operation | None:
 def _strided_loads(kernel: Kernel, outer: Operation, inner: Operation) -> list[Operation]:
     """Return the loads that are contiguous along the outer loop and strided along the inner loop.
 
-    Only loads of real values from read-only arrays count. Return an empty list if there are too many.
+    Only loads of real values from read-only arrays are included. Return an empty list if there are too many.
     """
     unwritten = {p.value for p in kernel.parameters if p.noalias and not p.writable}
     along = index_steps(outer.regions[0].operations, outer.regions[0].parameters[0])

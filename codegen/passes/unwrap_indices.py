@@ -21,7 +21,7 @@ from weft.codegen.passes.rewrite import Rewriter
 Sum = tuple[dict[int, int], int]
 
 _LARGEST_STEP = 1 << 32
-_NESTED = 5  # sums that are tried, with the variables of fewer loops in each
+_NESTED = 5  # maximum number of sums that are tried, each with the variables of fewer loops
 
 # A sum of int64 with a smaller absolute value, and a valid index, did not overflow: axes have fewer than 2**62 elements.
 _SAFE = 2**63 + 2**62
@@ -129,7 +129,7 @@ class _Signs(FactWalk):
         return self._terms[number, exact]
 
     def split(self, maker: Operation, exact: bool, depth: int) -> Sum | None:
-        """Return the result of an operation as a sum, or None if the operation is none."""
+        """Return the result of an operation as a sum, or None for other operations."""
         if not maker.results or not is_signed(maker.results[0]):
             return None
         operands = maker.operands

@@ -16,7 +16,8 @@ from weft.codegen.schedules.nest import Nest, has_regions, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# From here on one vector a thread does not keep enough bytes under way: 64 KiB a multiprocessor.
+# Compute capability from which on one vector per thread keeps too few bytes in flight: 64 KiB per multiprocessor are
+# needed.
 WIDE_MEMORY = 100
 # Minimum number of elements that a thread computes if it has the registers: two vectors, one block apart, for wide
 # dtypes.

@@ -311,8 +311,7 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the base index of a vector access, its constant distance from the base, and the offset of each
-        lane."""
+        """Return the base index of a vector access, its constant distance from the base, and each lane's offset."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]

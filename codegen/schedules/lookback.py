@@ -6,10 +6,10 @@ In: a logical kernel of scans (`find_scan`) from `share_rows`, with the paramete
 descriptors). Out: the threaded kernel, one launch that reads and writes each element once.
 
 The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is the
-number of its tile. The blocks that it waits for are therefore running or done, whatever the number of resident blocks.
-The other words hold a tag (the high half) and 32 bits of a value, written and read at once. No word depends on another
-word, and none needs a fence. The tag identifies the launch. It comes from the high half of the counter, where the last
-block counts launches. The descriptors therefore need no reset.
+number of its tile. The blocks that it waits for are therefore running or done, regardless of the number of resident
+blocks. The other words hold a tag (the high half) and 32 bits of a value, written and read by a single access. No word
+depends on another word, and none needs a fence. The tag identifies the launch. It comes from the high half of the
+counter, where the last block counts launches. The descriptors therefore need no reset.
 
 Invariant: the prefix of a tile is combined in one order, independent of timing: the totals of complete groups of 32 x
 32 tiles, then of the preceding groups of 32 tiles, then of the preceding tiles of the same group. The longest chain of
@@ -59,7 +59,7 @@ _HALF = np.dtype(np.uint32)
 class Shared:
     """A kernel in which several blocks share a row.
 
-    It comes with the number of blocks and the size of the look-back descriptors.
+    It includes the number of blocks and the size of the look-back descriptors.
     """
 
     kernel: Kernel
@@ -207,8 +207,7 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Context manager in which memory is accessed in whole vectors if `whole` is true, otherwise element by
-        element."""
+        """Context manager that selects accesses by whole vectors if `whole` is true, otherwise by elements."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.inside():
@@ -300,7 +299,7 @@ class _Descriptors:
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
         """Wait until a value is published, and return the value.
 
-        If the condition does not hold, return `otherwise` at once.
+        If the condition does not hold, return `otherwise` immediately.
         """
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)

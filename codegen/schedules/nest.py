@@ -137,7 +137,10 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether more bytes are contiguous along the innermost domain loop only than along the loops `loops`."""
+    """Return whether more bytes are contiguous along the innermost domain loop than along the loops `loops`.
+
+    Accesses that are contiguous along both are counted only for `loops`.
+    """
     if not nest.levels:
         return False
     whole = [*nest.levels[0].loop.regions[0].operations]
@@ -152,7 +155,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
             if operation.opcode in ("load", "store"):
                 pointer, index = operation.operands[:2]
                 if all(steps.get(index, 0) == 0 for steps in domain):
-                    continue  # the same for every item, and soon cached
+                    continue  # the same for every item, and therefore cached
                 weight = pointer.type.dtype.itemsize  # type: ignore[union-attr]
                 columns += weight * (along.get(index, 0) in (1, -1) and across.get(index, 0) not in (1, -1))
                 rows += weight * (across.get(index, 0) in (1, -1))

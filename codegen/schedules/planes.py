@@ -27,7 +27,8 @@ from weft.codegen.schedules.nest import Nest, has_regions, pressure
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 
-# Minimum number of vectors per row if an operand is contiguous along columns. Shorter rows are better side by side.
+# Minimum number of vectors per row if an operand is contiguous along columns. Shorter rows are better processed side by
+# side.
 LONG = 48
 # Number of rows of a thread, and maximum number of 32-bit registers for their values.
 ROWS = 4
@@ -55,7 +56,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
     rows = prod(sizes[level.extent.name] for level in nest.levels[:-1])
     lanes = lanes_of(operations, index)
     if not exact and along_row(nest) != GPU.block:
-        return None  # (short columns of other operands are better side by side)
+        return None  # (short columns of other operands are better processed side by side)
     if exact and not rows * length:
         return None
     walks, extent = [(operations, index)], nest.levels[-1].extent

@@ -159,7 +159,7 @@ def threads_of(length: int) -> int:
 
 
 MAX_ITEMS = 2**31 - 1
-MOST_LENGTH = 2**31 - 2**16  # a tile behind the last one still has an index
+MOST_LENGTH = 2**31 - 2**16  # a tile beyond the last tile still has a valid index
 
 
 def _kept(row: RowNest) -> int:

@@ -28,7 +28,7 @@ from weft.codegen.target import Target
 # the result.
 MOST_BLOCKS = 1 << 10
 # Maximum bytes of shared memory per block, so that a multiprocessor holds six blocks; and the minimum number of
-# elements per accumulator for which private accumulators pay.
+# elements per accumulator for which private accumulators are worthwhile.
 MOST_BYTES = 1 << 15
 LEAST_ROOM = 32  # accumulators
 LEAST_ELEMENTS = 4

@@ -52,7 +52,7 @@ def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_merge(first: Kernel, second: Kernel) -> bool:
-    """Return whether two kernels can be merged. Both must reduce rows, and the first must not reduce columns, too.
+    """Return whether two kernels can be merged. Both must reduce rows, and the first must not also reduce columns.
 
     The second part of a column reduction needs several blocks.
     """

@@ -1,4 +1,4 @@
-"""Detection of the random number streams that CPU kernels draw themselves, for the description of a plan.
+"""Detection of the streams of random numbers that CPU kernels draw themselves, for descriptions of plans.
 
 In: a schedule. Out: the streams that are never in memory. Invariant: these are the streams that
 `weft.fusion.plan.stream_operands` removes from the plan.

@@ -54,16 +54,16 @@ class KernelNote:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     instructions: int = 0  # approximate number per element: the sum of the ops' costs
-    # total number of instructions; an instruction on wide elements counts as several float32 instructions
+    # total number of instructions; an instruction on wide elements is counted as several float32 instructions
     work: int = 0
     bandwidth: float | None = None  # of the device, bytes per second
     rate: float | None = None  # of the device, float32 instructions per second
     call: str = ""  # what a library call does, and where it runs; empty for kernels
     kept: tuple[str, ...] = ()  # values that never leave the chip
     passes: int = 1  # number of passes over each row
-    within: str = "registers"  # where the kept values are
+    within: str = "registers"  # where the values of `kept` are
     draws: tuple[str, ...] = ()  # the calls whose random numbers the kernel draws itself
-    given: tuple[str, ...] = ()  # small arrays, and whether kernels take them by value or they are copied from the host
+    given: tuple[str, ...] = ()  # small arrays, each passed to kernels by value or copied from the host
     saved: int = 0  # bytes that would be written and read if values that stay in the caches were materialized
     widened: tuple[tuple[str, int], ...] = ()  # the user's lines, by file and line, at which float32 becomes float64
 
@@ -81,7 +81,7 @@ class KernelNote:
 
     @property
     def storage(self) -> str:
-        """Return a description of the locations of the step's values: memory, registers or caches."""
+        """Return a description of where the step's values are: in memory, registers or caches."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
@@ -234,7 +234,7 @@ def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> l
 def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explanation:
     """Return the description of an evaluation of `storages`.
 
-    With `timed`, it contains expected times, for which the device's speed is measured.
+    With `timed`, also measure the device's speed, and include expected times.
     """
     storages = list(storages)
     notes: list[KernelNote] = []
@@ -307,7 +307,7 @@ def explain_schedule(
 ) -> list[KernelNote]:
     """Return the descriptions of a schedule's steps.
 
-    It contains expected times if the device's bandwidth and arithmetic rate are given.
+    They contain expected times if the device's bandwidth and arithmetic rate are given.
     """
     names = Names(schedule.outputs)
     drawn = dict.fromkeys(_drawn(schedule, device), KernelNote("", (), (), "", (), 0, 0))
@@ -470,7 +470,7 @@ def instructions_of(group: Group) -> int:
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
     """Return the kernel's instructions with their costs.
 
-    An instruction that several tasks of a stage share counts once.
+    An instruction that several tasks of a stage share is counted once.
     """
     found: dict[object, tuple[int, Instruction]] = {}
     for p in group.placed:

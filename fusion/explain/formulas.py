@@ -1,7 +1,7 @@
 """Formulas of a kernel's tasks, in the notation of Python.
 
-In: a placed task. Out: lines of text. Invariant: a value with several uses has its own line, so that the text is no
-longer than the program.
+In: a placed task. Out: lines of text. Invariant: a value with several uses has its own line, so the text is at most as
+long as the program.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> s
     for axis in axes:
         first[axis], start = divmod(start, strides[axis])
     for before, axis in reversed(list(pairwise(axes))):
-        # a step backward from the next row is not a step far ahead in this row
+        # prefer a small negative offset in the next row to a large positive offset in this row
         reach = first[axis] + sum(c * (loops[loop].extent - 1) for loop, c in parts[axis] if c > 0)
         if reach >= shape[axis] and 2 * first[axis] > shape[axis]:
             first[axis] -= shape[axis]

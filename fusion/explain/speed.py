@@ -1,7 +1,7 @@
 """The arithmetic rate of a device, measured once per process.
 
 In: a device. Out: float32 operations per second. Invariant: the measured program is one kernel whose data fits in the
-caches. Nothing of the user's program runs or is counted.
+caches. No part of the user's program runs or is counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weft.fusion.plan.schedule import make_schedule
 from weft.runtime import Device
 
 ELEMENTS = 1 << 18
-CHAINS, LINKS = 8, 4  # independent chains, so that no operation waits for its own result; a link is a product and a sum
+CHAINS, LINKS = 8, 4  # number of independent chains, and of links in a chain; a link is a product and a sum
 REPEATS = 7
 
 _measured: dict[str, float] = {}

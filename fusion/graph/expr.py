@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 Kind = Literal[
-    "leaf",  # slot: the buffer that is bound to it, whole, in C order
+    "leaf",  # slot: the whole buffer that is bound to it, in C order
     "scalar",  # slot: the Python scalar that is bound to it, 0-d
     "constant",  # value: the same scalar in every element
     "empty",  # uninitialized memory
@@ -83,7 +83,7 @@ class Expr:
         return f"<Expr {self.kind} {self.op} {self.dtype}{list(self.shape)}>"
 
 
-# The only table of interned nodes. When it is full, the older half is dropped, which costs only later hits.
+# The only table of interned nodes. When it is full, the older half is dropped, which only causes later misses.
 INTERNED: dict[Any, Expr] = {}
 INTERNED_LIMIT = 200_000
 
@@ -131,25 +131,28 @@ def scalar(slot: int, dtype: np.dtype) -> Expr:
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
-# Calls a function that may call user functions. Recording replaces it, so that they cannot evaluate what is recorded.
+# Calls a function that may call user functions. Recording replaces this lambda by a function that prevents user
+# functions from evaluating pending work.
 _call_user: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # noqa: E731
 
 
 def call_user_with(function: Callable[..., Any]) -> None:
-    """Register the function that calls a function with arguments if it may call user functions."""
+    """Set `function` as the wrapper of all calls that may call user functions."""
     global _call_user
     _call_user = function
 
 
 _PYTHON_NUMBERS = frozenset({bool, int, float})
-# Types to which conversions of Python numbers may overflow, which calls the user's handler (`numpy.seterrcall`), or shows
-# a warning.
+# Conversions of Python numbers to these types may overflow. An overflow calls the user's handler (`numpy.seterrcall`)
+# or shows a warning.
 _NARROW = frozenset({np.float16, np.float32})
 _MOST = 65504  # the largest number of float16
 
 
 def to_number(value: Any, kind: Any) -> Any:
-    """Return a number as a NumPy scalar of the type `kind`. Handlers of floating-point errors cannot end the recording.
+    """Return a number as a NumPy scalar of the type `kind`.
+
+    Handlers of floating-point errors, which may be user functions, cannot end the recording.
 
     Raises OverflowError if an integer is out of the dtype's range.
     """
@@ -208,9 +211,9 @@ def map_(
 ) -> Expr:
     """Return the result of op `op` applied elementwise. Operands are broadcast as in NumPy.
 
-    `weak` has ``int``, ``float`` or ``complex`` for an operand that is a Python scalar, which does not take part in
-    promotion, and None for other operands. `dtype` selects the loop, as for a ufunc. Raises ValueError (shapes),
-    TypeError (dtypes) as NumPy does.
+    `weak` contains ``int``, ``float`` or ``complex`` for each operand that is a Python scalar, and None for other
+    operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
+    for shapes and TypeError for dtypes, as NumPy does.
     """
     kinds: tuple[Any, ...] = tuple(
         (weak[k] if weak is not None and weak[k] is not None else operand.dtype) for k, operand in enumerate(operands)
@@ -353,7 +356,7 @@ def update(
     if not offset and shape == previous.shape and strides == contiguous_strides(shape):
         return value
     if not offset and len(shape) > 1 and (order := dense_order(shape, strides)) and prod(shape) == previous.size:
-        # all elements are replaced, with the axes in another order
+        # all elements are replaced, and the axes are in another order
         own = contiguous_strides(shape)
         value = view(value, tuple([shape[k] for k in order]), tuple([own[k] for k in order]), 0)
         return reshape(value, previous.shape)
@@ -380,7 +383,7 @@ def scatter(
     """Return `previous` with `value` written at computed indices, in C order of `shape`.
 
     The last write to an index wins. With `op` (such as "add"), each write is combined with the element. If `op` is
-    "same", all writes to an index have the same value, so that their order is irrelevant.
+    "same", all writes to an index have the same value, so their order is irrelevant.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -401,9 +404,9 @@ def opaque(
     `call` has to be the same object each time for a plan to be reused: a module-level
     function, or one cached by its parameters. It must not keep or write its operands.
 
-    If `call` has a method ``enqueue(device, out, (operand, byte), shape, dtype)``, it starts its own kernels. They read
-    one operand, whose elements are contiguous and begin at that byte of its memory. The method ``describe(shape,
-    dtype)`` describes these kernels.
+    A `call` with a method ``enqueue(device, out, (operand, byte), shape, dtype)`` starts its own kernels. They read one
+    operand, whose elements are contiguous and begin at that byte of its memory. The method ``describe(shape, dtype)``
+    describes these kernels.
     """
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
 
@@ -414,7 +417,7 @@ def is_stream(node: Expr) -> bool:
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression is a stream, or random numbers that kernels compute from their position."""
+    """Return whether an expression is a stream, or random numbers that kernels compute from their indices."""
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 

@@ -1,8 +1,8 @@
 """Affine index maps: indices that are linear in loop indices.
 
 An affine form is ``(constant, ((loop, coefficient), ...))``, sorted by loop, without zero coefficients. Forms are
-plain tuples of ints, so two maps are equal exactly if their tuples are. In: views by strides. Out: the index of each
-read, per dimension or flat in C order.
+plain tuples of ints, so two maps are equal if and only if their tuples are equal. In: views by strides. Out: the index
+of each read, per dimension or flat in C order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ranges of integer expressions, found without evaluation. They make some index checks unnecessary.
+"""Ranges of integer expressions, found without evaluation, which make some index checks unnecessary.
 
-In: an expression. Out: its minimum and maximum. Invariant: no element lies outside these bounds, whatever values the
-leaves have.
+In: an expression. Out: its minimum and maximum. Invariant: no element lies outside these bounds, regardless of the
+values of the leaves.
 """
 
 from __future__ import annotations

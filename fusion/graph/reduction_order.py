@@ -13,22 +13,22 @@ from typing import NamedTuple
 
 # Maximum length of rows whose reductions are unrolled.
 SHORT = 8
-# Number of elements that one block of a split reduction reduces: they fit a core's L2 cache, and the registers of a
-# GPU's thread block.
+# Number of elements that one block of a split reduction reduces: they fit in the L2 cache of a core, and in the
+# registers of a GPU thread block.
 CHUNK = 1 << 14
 # Rows per block of a column reduction on a CPU: the number of streams that a CPU prefetches.
 ROW_BLOCK = 32
-# Number of rows that keeps a machine busy; maximum length of a column for which a second pass does not pay; length of a
-# row that exceeds every cache.
+# Minimum number of rows that keeps a machine busy; maximum length of a column for which a second pass is not
+# worthwhile; length of a row that exceeds every cache.
 MANY_ROWS = 64
 SHORT_COLUMN = 512
 LONG_ROW = 1 << 18
 
 
 class LaneLoop(NamedTuple):
-    """The loop of a reduction kernel that runs in vector lanes, which determines the order within the kernel.
+    """The loop of a reduction kernel that runs in vector lanes. It determines the order within the kernel.
 
-    `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of that loop also runs in vector
+    `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of this loop also runs in vector
     lanes, with a mask.
     """
 

@@ -3,7 +3,7 @@
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
 other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)
 records a condition in its trace. If all conditions hold for other sizes, planning would take the same path and
-compute the same numbers. A `Size` is not an int, so its value cannot be read unrecorded.
+compute the same numbers. A `Size` is not an int, so every access to its value is recorded.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Size:
         return format(self.__index__(), spec)
 
     def __hash__(self) -> int:
-        # specific to the trace: tables of ints or of other traces must not match
+        # specific to the trace: keys that contain ints or sizes of other traces must not match
         return self.trace.salt
 
     def __index__(self) -> int:
@@ -229,7 +229,7 @@ class Trace:
 _NAME = re.compile("[xt][0-9]+")  # of a size or a result
 # (result, operator, operands), or a condition if there is no result. An operand is the name of a size, or a number.
 Line = tuple[str, str, Any, Any]
-# Calls before a computation is compiled to a function, which takes as long as 12 to 18 interpreted calls.
+# Number of interpreted calls before a computation is compiled to a function. Compiling takes as long as 12 to 18 calls.
 FEW = 16
 
 

@@ -16,7 +16,7 @@ class Statistics:
     neither a plan nor an interpreter program in memory. `plans` counts the plans that were created, and `plans_read`
     those read from disk. `lowered` counts generated kernels, and `interpreted` counts interpreted programs. `uploaded`
     and `by_value` count small arrays that were copied to the device or passed by value. `planning` and `running` are
-    seconds of the host.
+    seconds of host time.
     """
 
     launches: int = 0

@@ -80,7 +80,7 @@ class BlockWriter(BlockedStepsWriter):
             for dtype, count in sizes.items()
         }
         self.rings = {node: (arrays[node.dtype], place) for node, place in places.items()}
-        # (unneeded values are computed from unwritten memory)
+        # (unneeded values may be computed from elements that no step has written)
         for dtype, count in sizes.items():
             with self.builder.loop(self.builder.constant(count), "reduce") as loop:
                 self.builder.store(arrays[dtype], loop.index, self.builder.constant(0, dtype))
@@ -167,7 +167,8 @@ class BlockWriter(BlockedStepsWriter):
         places = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
-        # (statements without values beside the box may start at another point than the step's other statements)
+        # (a statement that copies no values outside its box may start at a different point from the step's other
+        # statements)
         kept = [s for s in step.statements if s.task.node not in self.group.private]
         targets = {s.task.node: self._target(s, s.placed.flat(s.task.target)) for s in kept if s.previous is None}
         self._set_indices([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
@@ -206,7 +207,7 @@ class BlockWriter(BlockedStepsWriter):
         return places
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a step that works in place. The step reads nothing outside its box, where other threads may write."""
+        """Emit a step that works in place. It reads only inside its box, since other threads may write outside."""
         b, blocked = self.builder, self.blocked
         places = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements

@@ -3,8 +3,8 @@
 A loop over the rows of a block computes all time steps.
 
 In: a `BlockedSteps`. Out: its kernel. Invariant: a step reads another step's values from that step's ring, at the index
-given by the coordinates. All stores of a step follow its loads. Every value needed outside the kernel is written
-wherever it is computed.
+given by the coordinates. All stores of a step follow its loads. Every value that is needed outside the kernel is
+written at each point that computes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writer of a group's tasks as logical kernel IR.
 
-In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: the kernel depends
-on shapes and strides only if they are 0 or 1, and by the merging of loops. All other sizes are parameters.
+In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: shapes and strides
+affect the kernel only if they are 0 or 1, or through the merging of loops. All other sizes are parameters.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ class KernelWriter:
         self.partials: list[tuple[int, int]] = []
         self.parallel = tuple(loop.extent for loop in nest.outer)
         self.work = prod(loop.extent for loop in (*nest.outer, *nest.inner))
-        self.any_order = False  # whether a scatter runs on all threads at once
+        self.any_order = False  # whether all threads execute a scatter concurrently
         self.for_cpu = (
-            False  # accumulators take elements in the order of the loops; vectors allow a small constant stride
+            False  # elements are accumulated in the order of the loops; vector loads allow a small constant stride
         )
         self.made = {p.task.node for p in group.placed}
         self.overwritten = {p.task.node.operands[0] for p in group.placed if p.task.kind in ("update", "scatter")}
@@ -132,7 +132,7 @@ class KernelWriter:
             found = self.builder.by_value(f"p{len(self.pointers)}", node.dtype, value_bytes(node))
             self.pointers[node] = found
             self.bindings.append(("value", node, 0))
-        if form[0]:  # (whatever the direction, the pointer points to the first element)
+        if form[0]:  # (the pointer points to the first element of the array, even if the read starts elsewhere)
             start = self.integer(form[0], ("first", node, form[0]))
             index, depth = self._numbered(("from", index, start), depth, lambda: self.builder.op("add", index, start))
         return found, index, depth
@@ -175,7 +175,7 @@ class KernelWriter:
         """Return a stride as a constant if its loop may be vectorized, otherwise as a parameter."""
         innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
         if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
-            with self.builder.at(loop + 1):  # (passes see constants of the same region)
+            with self.builder.at(loop + 1):  # (passes recognize only constants in the region of the loop)
                 return self.builder.constant(int(step))
         return self.integer(step, key)
 
@@ -218,7 +218,7 @@ class KernelWriter:
         Values that are computed inside the branch are not valid outside it.
         """
         holds, depth = made[choice.operands[0]]
-        depth = max(depth, len(self.nest.outer))  # nothing may be beside a parallel loop
+        depth = max(depth, len(self.nest.outer))  # a block with a parallel loop may contain no branch
         for i in all_instructions([choice]):
             depth = max([depth, *(made[k][1] for k in i.operands if k < len(made))])
             if i.kind == "read" and i.node in self.results:
@@ -413,7 +413,7 @@ class KernelWriter:
             self.builder.store(pointer, index, value)
             return
         if node.op and self.any_order and self.nest.outer:
-            # by threads that may write the same element
+            # several threads may write the same element
             self.builder.emit("atomic", (pointer, index, value), (node.dtype,), kind=node.op)
             if not form[0]:
                 self.builder.kernel.attributes["places"] = self.integer(node.size, "places").name

@@ -48,8 +48,8 @@ def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> lis
 
     The first kernel has its constants compiled in, and also its sizes if that makes a GPU's schedule faster. If the
     same kernel is needed again with other constants, the constants become parameters, so that a changing scalar needs
-    no compilation. On a GPU, `may` determines whether they are compiled in. The kernel that combines partial results
-    always has them as parameters.
+    no compilation. On a GPU, `may` determines whether constants and sizes are compiled in. The kernel that combines
+    partial results always has them as parameters.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
@@ -155,7 +155,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Lower the alignment of each pointer that has no vector accesses. It becomes the element size.
+    """Lower the alignment of each pointer that has no vector accesses to the element size.
 
     More kernels then have equal code and share a compilation.
     """

@@ -74,7 +74,7 @@ def lower_group(
 
 
 def scatters_in_any_order(placed: Placed) -> bool:
-    """Return whether the result of a scatter does not depend on the order of its writes."""
+    """Return whether the result of a scatter is independent of the order of its writes."""
     node = placed.task.node
     if placed.task.kind != "scatter":
         return False

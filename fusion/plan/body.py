@@ -46,9 +46,9 @@ class Instruction:
     """One instruction of a body.
 
     ``read``: element `index` of the materialized `node`. ``gather``: the same plus the values of operands times
-    `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: as the node says (a map without operands of
-    its own computes an index). ``choose``: the first of `branches` if its operand holds, otherwise the second. `likely`
-    states that most indices take the first branch.
+    `factors`. ``iota``: `index` itself. ``map``, ``constant``, ``scalar``: the operation of `node` (if ``node`` is a
+    map without operands, it computes an index). ``choose``: the first of `branches` if its operand holds, otherwise the
+    second. `likely` states that most indices take the first branch.
     """
 
     kind: Literal["read", "gather", "iota", "map", "constant", "scalar", "choose"]
@@ -412,9 +412,9 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand from which an update takes its element at the coordinates `at`, and the coordinates there.
+        """Return the operand that has an update's element at the coordinates `at`, and the coordinates in this operand.
 
-        If this depends on the position, return the conditions for the assigned value instead.
+        If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """
         window = window_of(node)
         assert window is not None

@@ -206,7 +206,7 @@ class Grouping:
             assert index is not None
             home = stored[node]
             if placed.flat(index) == home.flat(home.task.target):
-                # results of reductions are known after the loops, other values at once
+                # results of reductions are known after the loops, and other values immediately
                 ready = max(ready, home.stage + (home.task.kind == "reduce"))
             else:
                 return "it reads values at indices other than those at which they are computed"
@@ -305,7 +305,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
     """Return the reason why a placement would change the order of a sum, or "" if it would not.
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
-    regardless of other computations, and whether it is interpreted or compiled.
+    regardless of other computations, and of whether it is interpreted or compiled.
     """
     if not placed.task.rounds() and not any(p.task.rounds() for p in group.placed):
         return ""
@@ -341,7 +341,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if not reduced:
-        return  # it reduces axes of one element, and the other tasks keep their stages
+        return  # (it reduces only axes of one element)
     order = sorted(range(len(group.loops)), key=lambda k: (k in reduced, k))
     moved = {old: new for new, old in enumerate(order)}
     role: Role = "scan" if placed.task.kind == "scan" else "reduce"

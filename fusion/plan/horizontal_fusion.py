@@ -15,7 +15,7 @@ from weft.codegen import Machine
 from weft.fusion.graph.expr import Expr, is_draw, topological
 from weft.fusion.plan.schedule import Schedule, make_schedule
 
-# An added reduction has at most one byte per this number of input bytes; maximum number of versions that are examined.
+# Minimum number of input bytes per byte of an added reduction; maximum number of versions that are examined.
 SMALL = 16
 MOST = 32
 

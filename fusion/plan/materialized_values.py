@@ -14,8 +14,8 @@ from weft.fusion.graph.expr import ALWAYS_STORED, Expr, is_window
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.plan.body import window_of
 
-# Maximum cost in instructions per element of a value that is recomputed at each index map. Beyond, a store and loads
-# are cheaper (62 on a GPU; a CPU executes fewer instructions per byte of traffic).
+# Maximum cost in instructions per element of a value that is recomputed at each index map. Above this cost, a store and
+# loads are cheaper. (The break-even cost is 62 on a GPU, but a CPU executes fewer instructions per byte of traffic.)
 RECOMPUTE_LIMIT = 24
 # Maximum number of inlined operations of a value: limits the size of a kernel and its compile time.
 INLINE_LIMIT = 400
@@ -84,7 +84,7 @@ def _bound_reads(
 ) -> frozenset[Expr]:
     """Return the materialized values that the computation of `node` reads.
 
-    While there are too many of them, the inlined operand with the most reads is materialized.
+    While there are too many of these values, the inlined operand with the most reads is materialized.
     """
     while True:
         found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))

@@ -11,8 +11,8 @@ from weft.fusion.plan.time_steps import merge_time_steps
 def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
     """Merge groups of a schedule for a machine: time steps with each other, and row with column reductions.
 
-    On a GPU, row and column reductions are merged only if kernels may be specialized for the sizes (`special`), because
-    the register use of the merged kernel depends on the sizes.
+    On a GPU, the register use of a merged row and column reduction depends on the sizes. Such reductions are therefore
+    merged only if kernels may be specialized for the sizes (`special`).
     """
     schedule = merge_time_steps(schedule, machine)
     return merge_rows_and_columns(schedule, machine) if special or not machine.is_gpu else schedule

@@ -59,7 +59,7 @@ def reduction_position(placed: Placed) -> Affine:
     return 0, tuple(sorted(terms))
 
 
-# Bytes. Strides of this size and above are equal to the hardware prefetcher.
+# In bytes. The hardware prefetcher does not distinguish strides of this size and above.
 PAGE = 1 << 12
 
 
@@ -163,7 +163,7 @@ def goes_across(group: Group, nest: Nest) -> bool:
     for _, form, size in _accesses(group):
         steps = dict(nest.rewrite(form)[1])
         if all(k > last for k in steps):
-            continue  # the same for every point, and soon cached
+            continue  # the same for every point, and therefore cached
         along, across = steps.get(len(nest.outer) + len(nest.inner) - 1, 0), steps.get(last, 0)
         if along:
             balance += size * ((abs(across) == 1) - (abs(along) == 1))

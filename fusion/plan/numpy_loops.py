@@ -89,9 +89,9 @@ def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
     return tuple(box.operands[1] for box in boxes)
 
 
-# Length of rows of complex numbers below which a kernel that selects a box for each element is slower.
+# Minimum length of rows of complex numbers for which a kernel that selects a box for each element is faster.
 FEW = 32
-# Length of rows of bools from which NumPy's search along the rows is faster than a kernel's.
+# Minimum length of rows of bools for which NumPy's search along the rows is faster than a kernel's.
 ROW = 512
 
 
@@ -196,7 +196,7 @@ def _is_long_inner_axis(value: Expr, axis: int) -> bool:
     return all(n == 1 or abs(strides[axis]) <= abs(s) for n, s in zip(value.shape, strides, strict=True))
 
 
-# Minimum length of a run for which a call of NumPy's inner loop pays.
+# Minimum length of a run for which a call of NumPy's inner loop is worthwhile.
 LONG = 64
 
 

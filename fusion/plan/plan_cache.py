@@ -1,9 +1,9 @@
 """Reuse of plans for other lengths and positions.
 
 In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides and offsets.
-If another graph of the form was planned with traced sizes (`sizes.py`), the result includes its plan. Invariant: a
-reused plan equals the plan that would be created. A plan is used only if every condition on sizes that planning has
-evaluated has the same result.
+If another graph of the form was planned with traced sizes (`sizes.py`), the result includes the plan of that graph.
+Invariant: a reused plan equals the plan that would be created. A plan is used only if every condition on sizes that
+planning has evaluated has the same result for the new sizes.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from weft.runtime import Device
 FORMS_LIMIT = 1024
 # Maximum number of plans that are kept per form, each for other conditions.
 VARIANTS = 16
-# Planning with traced sizes takes half as long again. Programs of up to this number of expressions are traced at once,
-# longer programs only when they recur, and programs of more than NODES never.
+# Planning takes 50 % longer with traced sizes. Programs of up to this number of expressions are traced when they first
+# occur, and longer programs when they recur. Programs of more than NODES expressions are never traced.
 AT_ONCE = 128
-# Number of kernels of a form from which on no further kernels are specialized for exact sizes.
+# Once a form has this number of kernels, no further kernels are specialized for exact sizes.
 MOST_KERNELS = 4
 NODES = 4096
 
@@ -59,7 +59,7 @@ class FormPlans:
 _known: OrderedDict[Any, FormPlans] = OrderedDict()
 # Forms that have no plans on disk. The set is bounded.
 _absent: set[Any] = set()
-_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
+_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
@@ -85,14 +85,14 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 class SizeEncoder:
     """Encoding of sizes in the key of a form.
 
-    0, 1 and -1 stay, since planning treats them specially. Other sizes are replaced by consecutive codes. Offsets have
-    separate codes, so that an offset that happens to equal a length does not change the form.
+    0, 1 and -1 remain unchanged, since planning treats them specially. Other sizes are replaced by consecutive codes.
+    Offsets have separate codes, so that an offset that happens to equal a length does not change the form.
     """
 
     def __init__(self) -> None:
         self.values: list[int] = []
         self.codes = {0: 0, 1: 1, -1: -1}
-        self.offsets: dict[tuple[Any, int], int] = {}  # (what it is the offset of, value) -> code
+        self.offsets: dict[tuple[Any, int], int] = {}  # (key of the strides, offset) -> code
         self.constants: dict[bytes, int] = {}
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
@@ -230,7 +230,7 @@ def note_kernels(form: Form, count: int) -> None:
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     """Return whether a form should be planned with traced sizes, so that its plan can be reused.
 
-    The form must have occurred before and have room for more plans or, with `at_once`, be new and short.
+    A form that has occurred before must have room for more plans. A new form must be short, and `at_once` must be true.
     """
     known = _known.get(form.key)
     if known is not None:
@@ -295,6 +295,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Stop making plans of `form` that are valid for other array sizes, too."""
+    """Stop making plans of `form` that are also valid for other array sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

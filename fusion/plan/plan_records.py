@@ -1,9 +1,9 @@
 """Plan records: plans in a form that other graphs and other processes can use.
 
-In: a plan, and the nodes of its form. Out: a `PlanRecord`, which has no sizes, expressions and memory, and recreates
-the plan for other sizes and nodes of the form. A record can be written as text and read in another process. Invariant:
-a record names kernels by their digests and expressions by their index in the form, so nothing in it depends on the
-process.
+In: a plan, and the nodes of its form. Out: a `PlanRecord`, which contains no sizes, expressions or memory, and
+recreates the plan for other sizes and nodes of the form. A record can be written as text and read in another process.
+Invariant: a record names kernels by their digests and expressions by their index in the form, so nothing in it depends
+on the process.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ class PlanRecord:
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
         """Return the record that `as_text` wrote as `text`.
 
-        Return None if `find` does not return a function for a kernel's digest. Raises ValueError, TypeError or KeyError
-        for another text.
+        Return None if `find` returns None for a kernel's digest. Raises ValueError, TypeError or KeyError if `as_text`
+        did not write the text.
         """
         computation, data, kernels = json.loads(text)
         sources: list[Source] = []

@@ -67,7 +67,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a record to the cache entry of a form. `nodes` are those of the graph for which the record was created."""
+    """Add a record to the cache entry of a form. `nodes` are the nodes of the graph for which it was created."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None else None
     if cache is None or key is None:
@@ -99,7 +99,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache, or None, and the key under which the seconds lost by interpreting a form are stored."""
+    """Return the disk cache (or None), and the key of the seconds lost by interpreting a form."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")
@@ -108,7 +108,7 @@ def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None,
 def _texts(entry: ObjectCode | None) -> list[tuple[list[int] | None, str]]:
     """Return the records of a cache entry.
 
-    Each has the only sizes to which it applies (None: any sizes), and its text.
+    Each record consists of the only sizes to which it applies (None: any sizes), and its text.
     """
     if entry is None or entry.kind != "plan":
         return []

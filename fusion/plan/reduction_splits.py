@@ -14,8 +14,8 @@ from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_gro
 from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
 from weft.fusion.plan.task import ReductionOrder, Task
 
-# Reading a row again pays while the row is cached, and while there are enough rows to keep the machine busy. Rows
-# across memory (columns) are cached only if they are short.
+# Reading a row again is worthwhile while the row is cached, and while there are enough rows to keep the machine busy.
+# Columns, whose elements are not adjacent in memory, are cached only if they are short.
 ROW_BYTES = 1 << 20
 # Column reductions on a GPU: number of columns per block; minimum number of rows per block; number of elements that one
 # launch reduces before a second launch could begin.

@@ -1,8 +1,8 @@
 """Row-and-column reductions: two reductions of the same elements in one kernel, which reads them only once.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
-have in separate kernels. A pair is therefore merged only if one of the reductions is split anyway, so that threads
-share its blocks, or if there are other axes that neither reduction reduces.
+have in separate kernels. A pair is therefore merged only if threads have blocks to share: one of the reductions is
+split anyway, or there are axes that neither reduces.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from weft.fusion.plan.traffic import bytes_read
 
 # Maximum number of instructions per element. With more, the code for each row of an iteration would have few loads.
 MOST_INSTRUCTIONS = 120
-# Minimum number of parts, to keep some threads busy; and minimum number of row elements for which a part pays.
+# Minimum number of parts, to keep some threads busy; and minimum number of row elements per part.
 LEAST_PARTS = 8
 LEAST_ROW = 32
 # Maximum bytes of column accumulators, which stay in a core's L2 cache.
@@ -163,7 +163,7 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
     """Return whether all accesses are contiguous or constant along the rows, and at most half are contiguous along columns.
 
-    At least one access must be contiguous along the rows. Accesses that are constant in both directions do not count.
+    At least one access must be contiguous along the rows. Accesses that are constant in both directions are ignored.
     """
     beside = below = 0
     for node, form in _forms(group, made=True):
@@ -318,7 +318,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
 def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
     """Return whether two groups share enough reads to be worth merging.
 
-    Values that one group computes and the other reads count as shared.
+    Shared reads include values that one group computes and the other reads.
     """
     if len(one.buffers() | other.buffers()) > MAX_BUFFERS or one.instructions + other.instructions > MOST_INSTRUCTIONS:
         return False

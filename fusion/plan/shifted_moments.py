@@ -47,7 +47,7 @@ def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> Shif
 def _differences(task: Task) -> list[int]:
     """Return the instructions that compute the differences whose squares or exponentials are summed.
 
-    Return [] otherwise.
+    Return [] if there are none.
     """
     body, result = task.body, task.body[task.result]
     if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
@@ -62,7 +62,7 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction that computes the shift, the value of instruction `at`, and the divisor if it is a mean.
+    """Return the reduction that computes the shift (the value of instruction `at`), and the divisor of a mean.
 
     Return None if the shift is neither a mean nor a maximum.
     """
@@ -90,7 +90,7 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction that instruction `at` reads at the index of the sum's own result. Return None otherwise."""
+    """Return the reduction that instruction `at` reads at the index of the sum's result, or None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
@@ -170,7 +170,7 @@ def shift_sums(
 ) -> list[Value]:
     """Convert sums over `count` elements from the shift `own` to the shift `common`.
 
-    If all elements of a block are -inf, their differences from the maximum are NaN. Such a block counts as 0 if other
+    If all elements of a block are -inf, their differences from the maximum are NaN. Such a block contributes 0 if other
     blocks have larger elements.
     """
     if shifted.divisor is not None:

@@ -44,7 +44,7 @@ SHARED_COST = 4
 STEP_COST = 6
 OVER_COST = 3  # of a step that overwrites values of another step
 ITERATION_COST = 30
-LAUNCH_COST = 30_000_000  # about a microsecond of a whole GPU
+LAUNCH_COST = 30_000_000  # of a launch: about a microsecond of the whole GPU
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
@@ -56,7 +56,7 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return the lag in iterations of the step that computes a value, behind the first step.
+    """Return the number of iterations by which the step that computes a value lags behind the first step.
 
     Outside values have lag 0.
     """
@@ -70,7 +70,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: Place) 
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the first row, relative to the block, and the number of iterations in excess of the block's rows."""
+    """Return the first row, relative to the block, and the number of iterations in addition to the block's rows."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -186,7 +186,7 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return how far below and above a block an outside value is needed along an axis."""
+    """Return the numbers of points below and above a block at which an outside value is needed along an axis."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 

@@ -149,10 +149,10 @@ class Plan:
     # (slot for an address, slot of the value whose host bytes the address points to)
     values: list[tuple[int, int]] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)  # slots whose small arrays must be in device memory
-    # initial table behind the epoch's slots: no buffers, no kernel of the step started
+    # initial table entries after the epoch's slots: no buffers, and no started kernels
     blank: list[Any] = field(default_factory=list, init=False)
-    asks_more: bool = field(default=False, init=False)  # whether the plan needs more than memory
-    program: list[Step] | None = field(default=None, init=False)  # the steps as they run, after the first run
+    asks_more: bool = field(default=False, init=False)  # whether a run also sets scalars, counters and so on
+    program: list[Step] | None = field(default=None, init=False)  # the final steps, after the first run
     # the slots of the versions that were last requested (-1: none), and whether all are present
     handed: list[int] = field(default_factory=list, init=False)
     complete: bool = field(default=False, init=False)

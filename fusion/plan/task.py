@@ -332,7 +332,7 @@ def _update_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
         if rebuilt is not None:
             rebuilt.window = task
             return rebuilt
-        # it reads elements elsewhere that are being overwritten: the value is computed first
+        # the value reads overwritten elements at other points, so it is computed first
         stored.add(value)
         first.append(value)
         return _update_task(node, stored, first)
@@ -348,7 +348,7 @@ def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
 
     The task writes the value inside of the box, and the previous version outside. The value is also
     computed outside of the box, and discarded there. Return None if this would read outside of an array, if the update
-    is not a box, or if the box is too small a part.
+    is not a box, or if the box is too small.
     """
     previous, value = node.operands
     shape, strides, offset = node.attrs

@@ -1,8 +1,8 @@
 """Temporal blocking: chains of stencil steps that become one kernel.
 
-In: a schedule. Out: the schedule with chains of steps merged if that saves more traffic than it costs arithmetic. The
-work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points that
-the last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
+In: a schedule. Out: the schedule with chains of steps merged, if the traffic saved outweighs the additional arithmetic.
+The work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points
+that the last step needs: its own part, and a halo that shrinks with each step by the reach of the stencil.
 
 A block iterates over its rows once. In each iteration every step computes one row, `lag` rows behind the first step.
 Between two steps, a few rows are kept in a ring that stays in the L2 cache (on a GPU in shared memory:
@@ -123,7 +123,7 @@ class Chain:
                 if updating
                 else True
             )
-            # steps that move to another origin are no longer compared with the points of others
+            # (a step that moved to another origin could no longer be compared with the points of other steps)
             moved = updating and not others
             same = all(self.homes[n][0] != here or self.homes[n][1] == offset for n, offset in reads)
             if alike and same and not moved and (beside not in self.homes or self.homes[beside][0] != here):
@@ -236,8 +236,8 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
     """Return the loop of `iterations` iterations, each with `period` steps, that replaces the steps from step `first`.
 
-    Return None unless all iterations have equal rings, and halos and lags that change by constants from one to the
-    next.
+    Return None unless all iterations have equal rings, and their halos and lags change by constants from one iteration
+    to the next.
     """
     steps = blocked.steps
     begin = first
@@ -424,7 +424,7 @@ class _ChainMerger:
         for pieces in dict.fromkeys(-(-len(alone) // most) for most in self.machine.steps):
             cost, groups = self._in_pieces(pieces)
             if groups and before is not None and cost >= before:
-                break  # more pieces read and write more
+                break  # more pieces only increase the traffic
             if groups:
                 before = cost
             if groups and cost < best:

@@ -1,7 +1,7 @@
-"""Memory traffic of kernels, and a lower bound for it.
+"""Memory traffic of kernels, and a lower bound on it.
 
-In: groups and schedules. Out: byte counts. Invariant: an element counts once per kernel, even if the kernel reads it
-several times.
+In: groups and schedules. Out: byte counts. Invariant: an element is counted once per kernel, even if the kernel reads
+it several times.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ def copied_bytes(task: Task) -> int:
 
 
 def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
-    """Return a lower bound of a schedule's traffic, in which each needed input and each result is accessed once.
+    """Return a lower bound on a schedule's traffic, in which each needed input and each result is accessed once.
 
-    Operands and results of library calls are accessed whole by the call, and again by the kernel that computes or reads
-    them. `drawn` are results that are never in memory.
+    A library call accesses its whole operands and result, and the kernels that compute or read them access them again.
+    `drawn` are results that are never in memory.
     """
     made: dict[Expr, Task | None] = {}
     calls = [group for group in schedule.groups if group.opaque is not None]

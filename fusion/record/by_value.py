@@ -33,7 +33,7 @@ class ValueBuffer(Buffer):
     capacity : int
         Number of bytes that kernels take. It is a power of two, so that kernels do not depend on lengths.
     steady : int
-        How many more times a new buffer is bound although the elements have not changed.
+        Number of further times that a new buffer is bound although the elements have not changed.
     when : object
         The operation that last bound the elements. Within one operation, the elements do not change.
     moved : Buffer or None

@@ -1,8 +1,8 @@
 """Recording by user functions that interrupt an operation: finalizers, and functions that the operation calls.
 
-In: the collector's callbacks before and after a collection, and calls of user functions. Out: meanwhile, the thread has
-no epoch. A function that records gets its own epoch, and treats the interrupted epoch as another thread's. Invariant:
-the interrupted code continues in the epoch in which it began.
+In: the collector's callbacks before and after a collection, and calls of user functions. Out: during these calls, the
+thread has no epoch. A function that records gets its own epoch, and treats the interrupted epoch like an epoch of
+another thread. Invariant: the interrupted code continues in the epoch in which it began.
 
 An interrupt during a collection is raised in a callback or finalizer, for example of LLVM's objects. Python reports
 such exceptions as unraisable and continues. The hook for unraisable exceptions therefore raises the interrupt again

@@ -81,7 +81,7 @@ def fill_memory(storage: Storage) -> bool:
     storage.buffer = buffer
     storage.expr = storage.epoch = None
     if epoch is not None and epoch is recording.epoch:
-        epoch.drop_unheld(len(epoch.pending) - 1)  # (the epoch would keep the memory)
+        epoch.drop_unheld(len(epoch.pending) - 1)  # (otherwise the epoch would keep the memory alive)
     return True
 
 
@@ -201,10 +201,10 @@ def _assign(
 ) -> list[Storage]:
     """Assign the results of a plan to storages. Return the storages that have no result.
 
-    With `stays`, the storages remain in their epoch. Streams without a result do so only with `streams`.
+    With `stays`, the storages remain in their epoch. Streams without a result remain only with `streams`.
     """
     left = []
-    for storage, version, slot in zip(live, versions, plan.handed):  # noqa: B905 (it costs)
+    for storage, version, slot in zip(live, versions, plan.handed):  # noqa: B905 (`strict` takes time)
         if slot >= 0 and storage.expr is version:
             buffer: Buffer = table[slot]
             buffer.origin = version.location or epoch.first  # type: ignore[union-attr]
@@ -219,8 +219,8 @@ def _assign(
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
     """Move pending draws of random numbers to epochs of their own. Return the other storages.
 
-    Programs often keep a name for random numbers that kernels have drawn. Their epoch would keep the memory of all that
-    was recorded together with them.
+    Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
+    memory that was recorded together with them.
     """
     others = []
     for storage in left:

@@ -100,7 +100,7 @@ def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
     Return None if there is no loop.
 
     The lines of an inner loop are revisited sooner than those of the loop around it, so the distance between two visits
-    identifies the outermost loop. A loop that ended earlier in the sequence does not count.
+    identifies the outermost loop. A loop that ended earlier in the sequence is ignored.
     """
     found: dict[Site, list[int]] = {}
     for k, site in enumerate(sites):
@@ -119,7 +119,8 @@ def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
     return best
 
 
-# Minimum number of iterations of a loop that counts as uneven: short loops, for example over directions, do not.
+# Minimum number of iterations of an uneven loop. Shorter loops, for example over directions, are never treated as
+# uneven.
 MANY = 32
 
 

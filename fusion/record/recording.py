@@ -101,7 +101,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
         if storage.host is not None:
             if (owner := find_shared(storage)) is not None:
                 return write_shared(storage, owner, epoch, make, _evaluate_aside)
-            realise(storage)  # (what is written to is memory of the device's)
+            realise(storage)  # (the write is to device memory)
         previous = operand(storage, epoch)
         made = make(previous)
         epoch.check(made)
@@ -148,7 +148,8 @@ def uncut(operation: Operation) -> Operation:
 # Heads of loops: lines at which recordings are cut, each with the number of operations of its loop's longest iteration.
 # Bounded.
 _heads: dict[Site, int] = {}
-# How often in a row recordings that were cut at a head needed a new plan. Numbers that change become slots after some iterations.
+# Head -> number of successive recordings, cut at this head, that needed a new plan. A few are normal, since changing
+# numbers become slots only after some iterations.
 _misses: dict[Site, int] = {}
 MISSES = 4
 # The same for short recordings, whose few forms must be planned first.
@@ -163,8 +164,8 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
     """Evaluate pending work if the recording is long enough. Return the epoch in which recording continues.
 
     Recording is cut at the head of the outermost loop whose iterations have at most some hundred operations. This is a
-    loop that earlier recordings have revealed, otherwise the outermost loop of this recording. If array lengths differ
-    between iterations, recording is cut after a few iterations.
+    loop that earlier recordings have revealed or, if there is none, the outermost loop of this recording. If array
+    lengths differ between iterations, recording is cut after a few iterations.
     """
     count = len(epoch.pending)
     if epoch.first is None:
@@ -178,7 +179,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
             epoch.limit = min(2 * count, epoch.soft)
         return epoch
     recorded = _expressions(epoch)
-    # (A plan from disk counts as a new program: what is learned here should be alike in every process.)
+    # (A plan from disk is treated as a new program, so that every process learns the same loop heads.)
     unknown, plans = STATISTICS.unknown + STATISTICS.plans_read, STATISTICS.plans + STATISTICS.plans_read
     fresh, live = _end(epoch)
     if live:
@@ -202,7 +203,7 @@ def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
     if live:
         evaluate_epoch(epoch, live)
     if not epoch.pending:
-        epoch.forget()  # (arrays in memory that it read still refer to it)
+        epoch.forget()  # (storages in memory that the recording read still refer to the epoch)
     return fresh, live
 
 
@@ -297,7 +298,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Schedule a cut at the next visit of a loop head if the recording has reached the limit of this head."""
+    """Schedule a cut at the next visit to a loop head if the recording has reached the limit of this head."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -307,8 +308,8 @@ def _find_short(epoch: Epoch, count: int) -> None:
 def _choose_head(epoch: Epoch, count: int) -> None:
     """Choose the loop head at which the recording will be cut.
 
-    It is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited for two
-    iterations does not count: its operation may run immediately now.
+    The recording is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited
+    for two iterations is ignored, because its operation may now run immediately.
     """
     recorded = _expressions(epoch)
     sites = visits_of(recorded)
@@ -388,7 +389,7 @@ def exclusive(storage: Storage) -> Buffer:
     """
     while True:
         if (owner := find_shared(storage)) is not None:
-            return owner.buffer  # (what was recorded has copies)
+            return owner.buffer  # (recorded operations read copies)
         old = realise(storage)
         epoch = recording.epoch
         if epoch is not None and id(old) in epoch.slot_of:

@@ -1,8 +1,8 @@
 """Host memory that a storage of the CPU shares with other code, which may read and write it at any time.
 
 In: a storage, and memory. Out: the storage with its elements in `Storage.host`. Invariant: a recorded operation reads
-a copy that was made when it was recorded, and a write is done at once. So each side sees the writes of the other, in
-the order of the program.
+a copy that was made when it was recorded, and a write is done immediately. Each side therefore sees the writes of the
+other, in the order of the program.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class SharedMemory:
         return np.ndarray(shape, dtype, np.asarray(self), offset, strides)
 
 
-# Storages with shared memory: the memory, and its owner. It is held weakly while others have it, or forever.
+# Storage -> its shared memory, and the owner of the memory. The owner is held weakly while other code has it, or
+# permanently.
 _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemory]] = WeakKeyDictionary()
 
 
@@ -161,7 +162,7 @@ def write_shared(
     make: Callable[[Expr], Expr],
     evaluate: Callable[[Expr, Epoch], Buffer],
 ) -> tuple[Expr, Expr]:
-    """Write the result of `make` to shared memory at once. Return the old and the new version."""
+    """Write the result of `make` to shared memory immediately. Return the old and the new version."""
     previous = epoch.bind(copy_shared(storage, owner), storage.shape, storage.dtype)
     made = make(previous)
     epoch.check(made)

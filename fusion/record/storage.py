@@ -26,18 +26,18 @@ from weft.fusion.record.by_value import MOST_BYTES, ValueBuffer
 from weft.fusion.record.loops import Site, site_of
 from weft.runtime import IMMEDIATE, Buffer, Device, DeviceMismatchError, default_device
 
-# Recording is cut at the head of a loop (`loops.py`) if at least SOFT_LIMIT operations are pending, and anywhere if
-# there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
+# Recording is cut at the head of a loop (`loops.py`) if at least SOFT_LIMIT operations are pending. It is cut anywhere
+# if there are HARD_LIMIT operations, or if the leaves hold more than HELD_BYTES.
 SOFT_LIMIT = 256
-# Limit if iterations differ in their array lengths, or if no plan is found for long. Long programs of such iterations
-# are never equal, but short programs find their plans again (`plan_cache.py`).
+# Limit if iterations differ in their array lengths, or if no plan is found for a long time. Long programs of such
+# iterations are never equal, but short programs find their plans again (`plan_cache.py`).
 SHORT_LIMIT = 16
 # Limit if these short programs also have too many forms: each iteration is cut separately.
 TURN_LIMIT = 2
 HARD_LIMIT = 2048
 HELD_BYTES = 1 << 30
 # Number of consecutive small operations beside large pending arrays after which the arrays are evaluated, and later
-# operations run immediately. It is more than the boundary updates of a time step with several fields.
+# operations run immediately. It exceeds the number of boundary updates in a time step with several fields.
 SMALL_RUN = 16
 
 
@@ -53,7 +53,8 @@ class Storage:
     buffer : Buffer or None
         The elements, after an evaluation and until a later version is pending.
     host : numpy.ndarray or None
-        The elements instead of a buffer, while a small array of a device with separate memory is in host memory.
+        The elements of a small array that is in host memory although its device has separate memory. There is no buffer
+        then.
     lender : tuple or None
         For memory of a small NumPy array that is shared: the array that other code's arrays have as their base, and how
         often the storage itself refers to that array.
@@ -136,7 +137,7 @@ class Epoch:
         self.results: dict[Expr, Expr] = {}  # value evaluated here -> the leaf that holds it
         self.followed: Device | None = None  # the device of the recording that this one ended, on another device
         self.first: Location | None = None  # call site at which the recording began
-        # number of operations from which on the recording is cut, or searched for a loop
+        # number of operations at which the recording is cut, or searched for a loop
         self.soft = self.look = SOFT_LIMIT
         # number of operations below which the recording is not examined
         self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT

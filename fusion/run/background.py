@@ -57,7 +57,7 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
     """Return the graph that `_flatten` has flattened.
 
-    Source locations become placeholders, equal ones equal placeholders.
+    Source locations become placeholders. Equal locations become equal placeholders.
     """
     nodes: list[Expr] = []
     for kind, op, operands, attrs, shape, dtype, place in rows:

@@ -45,7 +45,7 @@ OFTEN = 8
 Settle = Callable[[Plan, list[Any]], None]
 
 _plans: OrderedDict[Any, Plan] = OrderedDict()
-_plans_lock = threading.RLock()  # (reentrant: a finalizer may run in between, and evaluate)
+_plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while this thread holds the lock)
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
@@ -124,12 +124,12 @@ def _find_or_make(
 
 
 def _tiers() -> Any:
-    """Return a module that a process loads only if it does not find the plan of its first program on disk."""
+    """Return the module `tiers`, which is loaded only if the plan of a process's first program is not on disk."""
     return import_module("weft.fusion.run.tiers")
 
 
 def _planning() -> Any:
-    """Return a module that a process loads only to make a plan."""
+    """Return the module `planning`, which is loaded only to make a plan."""
     return import_module("weft.fusion.run.planning")
 
 

@@ -22,11 +22,12 @@ from weft.codegen import find_op, is_bfloat16
 
 Loop = tuple[np.dtype, ...]
 
-# Seconds in NumPy after which an op's loop is requested from the second process, and after which this starts at once.
+# Seconds in NumPy after which an op's loop is requested from the second process, and after which the second process is
+# started immediately.
 REQUEST, URGENT = 0.005, 0.03
 # Seconds that the compilation of a loop takes, and that loading LLVM and the code generator takes.
 PRICE, LOADING = 0.03, 0.1
-# What a warning says about ops whose loops cannot be compiled.
+# Text of the warning about ops whose loops cannot be compiled.
 BY_NUMPY = "NumPy computes it, which is slower"
 
 
@@ -49,7 +50,7 @@ class _Value:
 
 
 class _OnArrays:
-    """Implementation on arrays of the `KernelBuilder` methods that expansions of ops use.
+    """Array implementation of the `KernelBuilder` methods that expansions of ops use.
 
     `simple` returns NumPy's loop for an op, or None.
     """

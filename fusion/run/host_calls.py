@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-import weft.runtime as runtime  # (what draws random numbers loads when it is used)
+import weft.runtime as runtime  # (modules that draw random numbers load when they are used)
 from weft.fusion.graph.expr import contiguous_strides
 from weft.fusion.plan.steps import HostCall
 from weft.runtime import Device, thread_count

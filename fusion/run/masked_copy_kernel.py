@@ -38,7 +38,7 @@ def _kernel(kind: np.dtype) -> Kernel:
     whole, last = b.op("right_shift", length, b.constant(3)), b.op("subtract", room, eight)
 
     def holds(position: Any) -> Any:
-        # (a byte other than 0 and 1 also counts as true)
+        # (a byte other than 0 and 1 is also true)
         return b.cast(b.op("not_equal", b.load(mask, position), b.constant(0, np.uint8), dtype=bool), _WORD)
 
     with b.loop(whole, "serial", initial=(b.constant(0),)) as loop:

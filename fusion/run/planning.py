@@ -122,8 +122,7 @@ def make_plan(
     schedule = schedule_versions(versions, roots, graph.origins, machine)
     schedule = merge_groups(schedule, machine, special=may.first or may.back)
     if not machine.is_gpu:
-        # (a GPU reads memory that the kernel does not write by other instructions, so donated memory should not be
-        # read)
+        # (on a GPU, donating an operand would rule out the load instructions for memory that the kernel does not write)
         outputs = set(schedule.outputs)
         find_donors(schedule, [version for version in versions if version not in outputs])
     return PlanWriter(device, epoch_slots, schedule, may).write()

@@ -146,7 +146,7 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
 
 
 def _compiled(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    # (what reads the disk and generates code is loaded for the first op that needs it)
+    # (modules that read the disk or generate code are loaded for the first op that needs them)
     made: Primitive = import_module("weft.fusion.run.stored_loops").obtain_loop(op, loop, dtype)
     _made[op, loop, dtype] = made
     return made

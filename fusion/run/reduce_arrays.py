@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-import weft.codegen as codegen  # (what reads the disk cache loads when it is used)
+import weft.codegen as codegen  # (modules that read the disk cache load when they are used)
 import weft.runtime as runtime
 from weft.codegen import (
     SUM_LANES,
@@ -29,7 +29,7 @@ from weft.codegen import (
 from weft.fusion.graph.reduction_order import CHUNK, SHORT, LaneLoop, Tree, plain_tree
 from weft.fusion.run.expanded_ops import BY_NUMPY
 
-# Number of sums of packed rows after which a compiled loop pays.
+# Number of sums of packed rows after which a compiled loop is worthwhile.
 OFTEN = 32
 # Orders of reductions that `plain_tree` cannot find. Bounded.
 _trees: OrderedDict[Any, Tree] = OrderedDict()

@@ -2,9 +2,9 @@
 
 In: a graph without a plan in memory. Out: whether it was interpreted. A form is compiled once its interpreted runs have
 lost about as much time as compilation is expected to take. A second process then compiles it, and the form is
-interpreted until its plan is on disk. If a single run would lose that much time, the form is compiled at once. This
-ski-rental rule counts all processes. Invariant: interpretation and compiled plans give the same bits. A sum may have NumPy's order
-only if planning failed.
+interpreted until its plan is on disk. If a single run would lose that much time, the form is compiled immediately. This
+ski-rental rule applies to the total of all processes. Invariant: interpretation and compiled plans give the same bits.
+A sum may have NumPy's order only if planning failed.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ TOGETHER = 8
 LOST = 0.75
 # Share of its price that a form may lose before the second process compiles it, on another core.
 BACKGROUND = 0.2
-# Multiple of the expected seconds of compilation, with the start of the process, that a form loses before it is compiled
-# here although it was requested: the other processes of the machine may leave the second process no time.
+# Multiple of the expected seconds of compilation, including the start of the second process. Once a requested form has
+# lost this much time, it is compiled in this process: the second process may get no time on a busy machine.
 PATIENCE = 4.0
 # The lost time of a form is stored on disk each time it has grown by this share of its price.
 NOTED = 0.125
@@ -68,8 +68,8 @@ class FormCost:
     broken: bool = False  # whether planning failed
     due: bool = False  # whether it is to be compiled, or has been compiled
     request: Any = None  # the last request to the second process
-    patience: float = 0.0  # lost seconds from which on the second process is no longer waited for
-    sizes: Any = None  # ... and the sizes of its graph
+    patience: float = 0.0  # lost seconds after which this process no longer waits for the second process
+    sizes: Any = None  # the sizes of the graph in this request
     key: Any = None
     noted: float = 0.0  # lost seconds that are stored on disk
 
@@ -195,7 +195,7 @@ def _should_interpret(
 ) -> bool:
     """Return whether to interpret a graph that has no plan. `losing` is the extra time in seconds over a compiled run.
 
-    If its form should be compiled, this requests the compilation.
+    If its form should be compiled, also request the compilation.
     """
     if form.broken or setting("interpret") == "always":
         return True
@@ -214,7 +214,7 @@ def _should_interpret(
         form.patience = form.lost + PATIENCE * (form.price + START)
         form.request = request_plan(kind, graph, wanted, epoch.device, slots)
         return form.request is not None or (not form.due and form.lost + losing < form.price + _Rate.start)
-    return False  # (it was not compiled for a reason that will be raised here, or its plan is too large for the disk)
+    return False  # (its compilation failed, and the error will be raised here, or its plan is too large)
 
 
 def _limit(form: FormCost) -> float:

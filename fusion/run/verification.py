@@ -21,8 +21,8 @@ from weft.fusion.record.storage import Epoch
 from weft.fusion.run.interpret import NeedsKernelError, interpret, make_program
 from weft.runtime import Buffer, Device, VerificationError, counted, setting
 
-# How far floats on a GPU may differ from interpreted ones, which the host's functions compute: this many units in the last
-# place of the largest element.
+# Maximum difference of floats on a GPU from interpreted floats, which the host's functions compute. It is given in
+# units in the last place of the largest element.
 GPU_UNITS = 1000
 
 
@@ -69,7 +69,10 @@ class Verification:
                 self.difference = k, where
 
     def close(self, plan: Plan) -> None:
-        """Raise VerificationError if an output of `plan` differs from its interpreted result. The arrays have their results."""
+        """Raise VerificationError if an output of `plan` differs from its interpreted result.
+
+        The arrays already have the results of the plan.
+        """
         if self.difference is None:
             return
         k, where = self.difference

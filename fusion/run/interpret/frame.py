@@ -80,8 +80,8 @@ class ValueFrame:
         For each value, the number of the value that owns its memory, or -1 for memory that must not be written.
     buffers : dict of int to Buffer
     device : Device
-        The device that allocates memory for values: the CPU if the host does not access the epoch's device. The leaves
-        are copied from the epoch's device then, and the outputs to it.
+        The device that allocates memory for values. It is the CPU if the host cannot access the memory of the epoch's
+        device. In this case, leaves are copied from the epoch's device, and outputs are copied to it.
     """
 
     def __init__(self, program: Program, epoch: Epoch) -> None:

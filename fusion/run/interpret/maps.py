@@ -1,7 +1,7 @@
 """Elementwise operations. They are computed over blocks that fit into the cache.
 
-In: an elementwise value, and the values computed only for it. Out: a `Cluster`, which is calls of primitives on blocks
-of arrays and registers. Invariant: in every block, a register is written before it is read. A register belongs to one
+In: an elementwise value, and the values computed only for it. Out: a `Cluster` of calls of primitives on blocks of
+arrays and registers. Invariant: in every block, a register is written before it is read. A register belongs to one
 thread.
 """
 
@@ -58,7 +58,7 @@ class Cluster(NamedTuple):
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values that a single cluster of elementwise values of the same shape uses.
+    """Return the elementwise values that are used in only one cluster of elementwise values of the same shape.
 
     They are computed in this cluster block by block, without a separate array.
     """
