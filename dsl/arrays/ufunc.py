@@ -236,6 +236,8 @@ class UFunc:
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Return the scan of an array along an axis, like `numpy.ufunc.accumulate`."""
+        if axis is None and np.ndim(array) > 1:
+            raise ValueError("accumulate does not allow multiple axes")
         return reductions.accumulate(self.definition.name, array, axis, dtype, out)
 
     @_or_numpys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
@@ -460,6 +461,8 @@ def arange(
     array([2, 5, 8])
     """
     if stop is None:
+        if start is None:
+            raise TypeError("arange() requires stop to be specified.")
         start, stop = 0, start
     step = 1 if step is None else step
     numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start, stop, step)]
@@ -521,15 +524,15 @@ def eye(
            [0., 0., 1.]])
     """
     check_order(order)
-    shape = as_shape((N, N if M is None else M))
+    shape, k = as_shape((N, N if M is None else M)), operator.index(k)
     with place(device):
         if order in (None, "C", "c"):
-            made = make_small(np.eye, prod(shape), *shape, int(k), as_dtype(dtype))
+            made = make_small(np.eye, prod(shape), *shape, k, as_dtype(dtype))
             if made is not None:
                 return made
         where = begin()
         current_epoch()
-        beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further out have no elements either)
+        beyond = max(-shape[0], min(shape[1], k))  # (diagonals further out have no elements either)
         row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
         diagonal = map_("equal", [row, iota(shape, 1, np.int64)], location=where)
         return in_order(record(cast(diagonal, as_dtype(dtype))), order)

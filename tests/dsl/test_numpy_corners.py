@@ -234,7 +234,39 @@ def of_themselves(m: Any) -> list[Any]:
     return [annotations, ufuncs, shared]
 
 
+def sections(m: Any) -> list[Any]:
+    x = m.arange(7)
+    given = (np.array(2), 3.5, [2, None], np.array([2, 5]), [m.arange(4)[2], 5])
+    return [[part.tolist() for part in m.array_split(x, each)] for each in given] + [len(m.split(x[:6], 3.0))]
+
+
+def paired_axes(m: Any) -> list[Any]:
+    x = m.arange(12).reshape(3, 4)
+    given = (np.array(1), ([1], 0), (np.array([0]), [1]), np.array([[1], [0]]))
+    return [m.tensordot(x, x.T, axes).tolist() for axes in given]
+
+
+def small_corrections(m: Any) -> list[Any]:
+    x = m.arange(500.0)
+    return [m.std(x, ddof=np.int8(1)).item(), m.var(x, correction=m.ones(2, dtype="u1")[0]).item()]
+
+
+def choices_without_axes(m: Any) -> list[Any]:
+    x = m.array(1.0)
+    found = m.select([x < 3, x > 8], [x, x + 1])
+    found += 1
+    chosen = m.where(x > 3, x, 2 * x)
+    chosen[...] += 1
+    return [found.item(), chosen.item()]
+
+
+def sums_with_initial(m: Any) -> list[Any]:
+    x, flags, large = m.ones((2, 3), dtype="i1"), m.ones((2, 4), dtype=bool), m.zeros((3, 3))
+    return [m.cumulative_sum(x, axis=k, out=out, include_initial=True).tolist() for k, out in ((1, flags), (0, large))]
+
+
 PROGRAMS = (
+    sections, paired_axes, small_corrections, choices_without_axes, sums_with_initial,
     beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_places, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
