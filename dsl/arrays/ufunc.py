@@ -251,8 +251,8 @@ class UFunc:
             if segments is not None:
                 return segments
         note_fallback(f"{self.definition.name}.reduceat", array, indices)
-        values = [np.asarray(value) for value in (array, indices)]
-        found = convert(getattr(np, self.definition.ufunc).reduceat(*values, axis, dtype))
+        begins = indices if indices == [] else np.asarray(indices)  # (an empty list has no dtype)
+        found = convert(getattr(np, self.definition.ufunc).reduceat(np.asarray(array), begins, axis, dtype))
         return found if out is None else return_result(self.definition.name, expr_of(found), out)
 
     @_or_numpys

@@ -265,8 +265,26 @@ def sums_with_initial(m: Any) -> list[Any]:
     return [m.cumulative_sum(x, axis=k, out=out, include_initial=True).tolist() for k, out in ((1, flags), (0, large))]
 
 
+class Number:
+    """An object that is an index, but neither an int nor an array."""
+
+    def __index__(self) -> int:
+        return 1
+
+
+def indices_of_other_types(m: Any) -> list[Any]:
+    x, k = m.arange(12).reshape(3, 4), Number()
+    x[k, k] = 50
+    x[:, k] += 1
+    return [x[k].tolist(), x[:, k].tolist(), int(x[k, k]), x[k, [0, 1]].tolist(), x.reshape(-1)[k:][k].item()]
+
+
+def reduced_over_no_slices(m: Any) -> list[Any]:
+    return [m.add.reduceat(m.ones(shape), [], axis=0).shape for shape in ((5, 2), (300, 200))]
+
+
 PROGRAMS = (
-    sections, paired_axes, small_corrections, choices_without_axes, sums_with_initial,
+    indices_of_other_types, reduced_over_no_slices, sections, paired_axes, small_corrections, choices_without_axes, sums_with_initial,
     beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_places, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
