@@ -24,7 +24,7 @@ from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.memory_order import permuted, unpermuted
-from weft.dsl.arrays.shared_arrays import import_memory
+from weft.dsl.arrays.shared_arrays import import_memory, share_buffer
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.immediate.at_call import NUMBERS
@@ -56,7 +56,7 @@ def asarray(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Convert the input to an array. NumPy arrays are copied.
+    """Convert the input to an array. NumPy arrays are copied. The memory of a writable buffer is shared.
 
     Weft arrays are returned unchanged unless their dtype differs from `dtype`.
 
@@ -82,7 +82,9 @@ def asarray(
         result = convert(values)
     else:
         check_unmasked(values)
-        result = _converted(np.asarray(values, dtype), order)
+        host = np.asarray(values, dtype)
+        shared = None if copy or hasattr(values, "__array__") else share_buffer(host)
+        result = _converted(host, order) if shared is None else shared
     if dtype is not None and result.dtype != dtype:
         result = result.astype(dtype)
     result = result if order == "K" else in_order(result, order, a)
@@ -195,7 +197,7 @@ def array(
     if ndmax:  # NumPy determines whether there are more axes, or objects in them
         given = convert(np.array(given, dtype, ndmax=ndmax))
     order = resolve_order(check_order(order or "K"), given)
-    result = asarray(given, dtype, order, copy=None if copy else copy)
+    result = asarray(given, dtype, order, copy=None if copy and isinstance(given, Array) else copy)
     if result is given and copy:
         result = copy_in_order(result, order)
     if result.ndim < ndmin:

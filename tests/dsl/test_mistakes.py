@@ -24,6 +24,8 @@ from weft.runtime import override
 MISTAKES = {
     "xp.zeros((2, 3)) + xp.zeros(4)": "broadcast",
     "xp.zeros((2, 3)) @ xp.zeros((2, 3))": "matmul",
+    "a = xp.ones((2, 2)); a @= xp.ones(2)": "mat",
+    "a = xp.ones((2, 2)); a @= xp.ones((2, 1))": "mat",
     "xp.ones((2, 2)) @ 3": "operand 1",
     "3 @ xp.ones((2, 2))": "operand 0",
     "xp.zeros(3)[5]": "index 5 is out of bounds",
