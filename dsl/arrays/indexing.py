@@ -180,7 +180,7 @@ def _as_bound(value: object) -> Any:
     return None if value is None else operator.index(value)
 
 
-def _is_integer(item: object) -> bool:
+def _is_integer(item: Any) -> bool:
     if isinstance(item, (int, np.integer)):
         return True
     if isinstance(item, (Array, np.ndarray)):

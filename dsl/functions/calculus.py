@@ -170,7 +170,7 @@ def cumulative_sum(
         return accumulate("add", values, axis, dtype, out)
     place = normalize_axis(axis, values.ndim)
     if out is not None:
-        lead = (slice(None),) * place
+        lead: tuple[Any, ...] = (slice(None),) * place
         accumulate("add", values, place, dtype, out[(*lead, slice(1, None))])
         out[(*lead, 0)] = 0
         return out
