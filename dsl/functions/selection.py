@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import find_op, is_bfloat16, resolve_dtypes
-from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, start, wrap, write
+from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, start, write
 from weft.dsl.arrays.call_sites import apply
 from weft.dsl.arrays.indexing import getitem, nonzero
 from weft.dsl.arrays.memoized import memoized
@@ -50,8 +50,7 @@ def where(condition: ArrayLike, x: Any = ..., y: Any = ..., /) -> Any:
     test: Any = asarray(condition)
     if test.dtype.kind != "b":
         test = test != 0
-    found = apply("where", test, _wrapped(x, y), _wrapped(y, x))
-    return found if found.ndim else wrap(found._storage)  # (a 0-d array, not a scalar)
+    return apply("where", test, _wrapped(x, y), _wrapped(y, x))
 
 
 _WEAK = {bool, int, float, complex}

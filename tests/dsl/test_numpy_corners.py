@@ -251,15 +251,6 @@ def small_corrections(m: Any) -> list[Any]:
     return [m.std(x, ddof=np.int8(1)).item(), m.var(x, correction=m.ones(2, dtype="u1")[0]).item()]
 
 
-def choices_without_axes(m: Any) -> list[Any]:
-    x = m.array(1.0)
-    found = m.select([x < 3, x > 8], [x, x + 1])
-    found += 1
-    chosen = m.where(x > 3, x, 2 * x)
-    chosen[...] += 1
-    return [found.item(), chosen.item()]
-
-
 def sums_with_initial(m: Any) -> list[Any]:
     x, flags, large = m.ones((2, 3), dtype="i1"), m.ones((2, 4), dtype=bool), m.zeros((3, 3))
     return [m.cumulative_sum(x, axis=k, out=out, include_initial=True).tolist() for k, out in ((1, flags), (0, large))]
@@ -284,7 +275,7 @@ def reduced_over_no_slices(m: Any) -> list[Any]:
 
 
 PROGRAMS = (
-    indices_of_other_types, reduced_over_no_slices, sections, paired_axes, small_corrections, choices_without_axes, sums_with_initial,
+    indices_of_other_types, reduced_over_no_slices, sections, paired_axes, small_corrections, sums_with_initial,
     beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_places, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
