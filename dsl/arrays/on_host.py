@@ -160,12 +160,12 @@ def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory.
     """
     device, flags, few = current_epoch().device, made.flags, is_few(made.size)
-    if device.name != "cpu" or not flags.behaved or not made.dtype.isnative or not is_supported(made.dtype):
-        return taken(made)
     if few and taken is not from_host:
         return taken(made)
-    if made.base is not None and (shared := share_buffer(made)) is not None:
+    if made.base is not None and is_supported(made.dtype) and (shared := share_buffer(made)) is not None:
         return shared
+    if device.name != "cpu" or not flags.behaved or not made.dtype.isnative or not is_supported(made.dtype):
+        return taken(made)
     if few and flags.c_contiguous:
         return taken(made)
     return adopt_new(made, device) if flags.carray and flags.owndata else adopt_result(made, device)

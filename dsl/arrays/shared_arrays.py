@@ -131,14 +131,18 @@ def import_memory(values: np.ndarray) -> Array | None:
     return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
 
 
-def share_buffer(values: np.ndarray) -> Array | None:
+def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
     """Return a weft array over the memory of a writable buffer, such as a `bytearray` or shared memory of processes.
 
-    `values` is NumPy's array over the buffer. Return None if it has other memory, or if only a copy is possible.
+    `values` is NumPy's array over the buffer. It is returned itself if weft cannot use the memory, for example because it
+    is not aligned. Return None if the memory is not that of a buffer, or if only a copy is possible.
     """
-    if values.base is None or isinstance(values.base, np.ndarray) or not values.flags.carray:
+    flags = values.flags
+    is_buffer = values.base is not None and not isinstance(values.base, np.ndarray)
+    if not is_buffer or not flags.c_contiguous or not flags.writeable or _is_busy() or default_device().name != "cpu":
         return None
-    return None if _is_busy() or default_device().name != "cpu" else import_memory(values)
+    shared = import_memory(values)
+    return values if shared is None else shared
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:

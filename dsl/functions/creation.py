@@ -84,7 +84,7 @@ def asarray(
         check_unmasked(values)
         host = np.asarray(values, dtype)
         shared = None if copy or hasattr(values, "__array__") else share_buffer(host)
-        result = _converted(host, order) if shared is None else shared
+        result = shared if isinstance(shared, Array) else _converted(host, order)
     if dtype is not None and result.dtype != dtype:
         result = result.astype(dtype)
     result = result if order == "K" else in_order(result, order, a)

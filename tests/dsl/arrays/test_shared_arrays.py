@@ -70,6 +70,20 @@ def test_buffers_are_written(name: str, kind: str, size: int) -> None:
     assert seen[0] == 2
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("make", ["frombuffer", "ndarray"])
+def test_unaligned_buffers_are_written(make: str, size: int) -> None:
+    buffer = bytearray(8 * size + 4)
+    x = (
+        wf.frombuffer(buffer, np.float64, offset=4)
+        if make == "frombuffer"
+        else NUMPY.ndarray(size, np.float64, buffer, 4)
+    )
+    x[1] = 5
+    x += 1
+    assert memoryview(buffer)[4:28].cast("B").tobytes() == np.array([1.0, 6.0, 1.0]).tobytes()
+
+
 def test_copies_of_buffers() -> None:
     buffer = python_array("d", [0.0] * 70_000)
     for copied in (
