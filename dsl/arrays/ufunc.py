@@ -251,7 +251,7 @@ class UFunc:
             if segments is not None:
                 return segments
         note_fallback(f"{self.definition.name}.reduceat", array, indices)
-        begins = indices if indices == [] else np.asarray(indices)  # (an empty list has no dtype)
+        begins = np.asarray(indices, None if np.size(indices) else np.intp)  # (an empty list has no dtype)
         found = convert(getattr(np, self.definition.ufunc).reduceat(np.asarray(array), begins, axis, dtype))
         return found if out is None else return_result(self.definition.name, expr_of(found), out)
 

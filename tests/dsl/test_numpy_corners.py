@@ -271,7 +271,8 @@ def indices_of_other_types(m: Any) -> list[Any]:
 
 
 def reduced_over_no_slices(m: Any) -> list[Any]:
-    return [m.add.reduceat(m.ones(shape), [], axis=0).shape for shape in ((5, 2), (300, 200))]
+    begins = ([], [0, 2], np.array([1, 3, 4]), m.array([0, 1]))
+    return [m.add.reduceat(m.ones(shape), k, axis=0).tolist() for shape in ((5, 2), (300, 200)) for k in begins]
 
 
 PROGRAMS = (
