@@ -289,6 +289,10 @@ class Scalar(Array):
 
     __slots__ = ()
 
+    def __new__(cls, value: Any = 0) -> Any:
+        """Return a NumPy scalar. `statistics.mean` passes a fraction to the type of its data."""
+        return np.float64(value)
+
     __len__ = __iter__ = None  # type: ignore[assignment]  # (to be no instance of `Sized` and `Iterable`)
     __class__ = property(lambda self: self.dtype.type if sees_numpy(2) else Scalar)  # type: ignore[assignment]
 

@@ -180,10 +180,12 @@ def _as_bound(value: object) -> Any:
     return None if value is None else operator.index(value)
 
 
-def _is_integer(item: object) -> bool:
+def _is_integer(item: Any) -> bool:
     if isinstance(item, (int, np.integer)):
         return True
-    return isinstance(item, (Array, np.ndarray)) and item.ndim == 0 and item.dtype.kind in "iu"
+    if isinstance(item, (Array, np.ndarray)):
+        return item.ndim == 0 and item.dtype.kind in "iu"
+    return hasattr(item, "__index__") and not np.ndim(item)  # (tensors of other libraries have the method too)
 
 
 def _is_array_number(item: object) -> bool:

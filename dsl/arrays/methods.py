@@ -361,7 +361,7 @@ def exact_copy(self: Array) -> Storage:
 
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     """Change the shape and size in place, and fill new elements with zeros. Raises ValueError for a view."""
-    wanted = creation.as_shape(_shape_arguments(shape))
+    wanted = self.shape if shape in ((), (None,)) else creation.as_shape(_shape_arguments(shape))
     if self._view is not None:
         raise ValueError("cannot resize this array: it does not own its data")
     flat = manipulation.ravel(self)
@@ -523,7 +523,10 @@ def _round_number(self: Scalar, ndigits: int | None = None) -> Any:
 def _imatmul(self: Array, other: Any) -> Array:
     if not accepts(other):
         return NotImplemented
-    write(self, expr_of(_product(self, other)))
+    product = expr_of(_product(self, other))
+    if product.shape != self.shape:
+        raise ValueError(f"matmul: a result of shape {product.shape} does not fit the operand of shape {self.shape}")
+    write(self, product)
     return self
 
 

@@ -33,6 +33,7 @@ from weft.dsl.arrays.array import (
 from weft.dsl.arrays.call_sites import device_of, on_operands_device
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.arrays.random_arrays import drawing, note_draw
+from weft.dsl.arrays.shared_arrays import share_buffer
 from weft.dsl.immediate.at_call import MISSED, PLAIN, call_small, numpy_implementation
 from weft.dsl.immediate.host_values import values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import is_few
@@ -155,12 +156,17 @@ ALONE = _count_alone()
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
     """Convert a new NumPy array with the function `taken`. On the CPU, a large array is converted without a copy.
 
-    The caller must have the only reference to the array. Arrays that are not in C order keep their order.
+    The caller must have the only reference to the array. Arrays that are not in C order keep their order. An array over a
+    writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory.
     """
     device, flags, few = current_epoch().device, made.flags, is_few(made.size)
+    if few and taken is not from_host:
+        return taken(made)
+    if made.base is not None and is_supported(made.dtype) and (shared := share_buffer(made)) is not None:
+        return shared
     if device.name != "cpu" or not flags.behaved or not made.dtype.isnative or not is_supported(made.dtype):
         return taken(made)
-    if few and (flags.c_contiguous or taken is not from_host):
+    if few and flags.c_contiguous:
         return taken(made)
     return adopt_new(made, device) if flags.carray and flags.owndata else adopt_result(made, device)
 

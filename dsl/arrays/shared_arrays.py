@@ -22,7 +22,7 @@ from weft.dsl.arrays.foreign_memory import storage_at_address
 from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.host_values import address_of, is_free, values_of
 from weft.fusion import Storage, contiguous_strides, keep_shared, lend, lender_of, recording, share, share_memory
-from weft.runtime import IMMEDIATE, Buffer, get_device
+from weft.runtime import IMMEDIATE, Buffer, default_device, get_device
 
 _CPU_DEVICE = (1, 0)  # DLPack's number of the kind, and the number of the device
 _NO_COPY = "Unable to avoid copy while creating an array as requested."
@@ -129,6 +129,20 @@ def import_memory(values: np.ndarray) -> Array | None:
     )
     keep_shared(storage, share(storage, storage.buffer))  # type: ignore[arg-type]
     return wrap(storage, view, Array if values.flags.writeable else ReadOnly)
+
+
+def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
+    """Return a weft array over the memory of a writable buffer, such as a `bytearray` or shared memory of processes.
+
+    `values` is NumPy's array over the buffer. It is returned itself if weft cannot use the memory, for example because it
+    is not aligned. Return None if the memory is not that of a buffer, or if only a copy is possible.
+    """
+    flags = values.flags
+    is_buffer = values.base is not None and not isinstance(values.base, np.ndarray)
+    if not is_buffer or not flags.c_contiguous or not flags.writeable or _is_busy() or default_device().name != "cpu":
+        return None
+    shared = import_memory(values)
+    return values if shared is None else shared
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:

@@ -236,6 +236,8 @@ class UFunc:
     @_or_numpys
     def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Return the scan of an array along an axis, like `numpy.ufunc.accumulate`."""
+        if axis is None and np.ndim(array) > 1:
+            raise ValueError("accumulate does not allow multiple axes")
         return reductions.accumulate(self.definition.name, array, axis, dtype, out)
 
     @_or_numpys
@@ -249,8 +251,8 @@ class UFunc:
             if segments is not None:
                 return segments
         note_fallback(f"{self.definition.name}.reduceat", array, indices)
-        values = [np.asarray(value) for value in (array, indices)]
-        found = convert(getattr(np, self.definition.ufunc).reduceat(*values, axis, dtype))
+        begins = np.asarray(indices, None if np.size(indices) else np.intp)  # (an empty list has no dtype)
+        found = convert(getattr(np, self.definition.ufunc).reduceat(np.asarray(array), begins, axis, dtype))
         return found if out is None else return_result(self.definition.name, expr_of(found), out)
 
     @_or_numpys

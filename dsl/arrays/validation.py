@@ -104,6 +104,8 @@ def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
     elif not hasattr(shape, "__iter__"):
         raise TypeError(f"expected a sequence of integers or a single integer, got {shape!r}")
     result = tuple(map(operator.index, shape))
+    if bool in map(type, shape):
+        raise TypeError("an integer is required")
     if min(result, default=0) < 0:
         raise ValueError("negative dimensions are not allowed")
     if prod(result) > most:
@@ -129,10 +131,15 @@ def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
 
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes as a tuple of non-negative integers. Raises AxisError for an axis out of bounds."""
+    """Return axes as a tuple of non-negative integers. Raises AxisError for an axis out of bounds.
+
+    As in NumPy's compiled functions, axes are an integer or a tuple of integers. Lists and bools raise a TypeError.
+    """
     if axis is None:
         return tuple(range(ndim))
-    given = axis if isinstance(axis, (tuple, list, range)) else (axis,)
+    given = axis if isinstance(axis, tuple) else (axis,)
+    if any(isinstance(a, (bool, np.bool)) for a in given):
+        raise TypeError("an integer is required for the axis")
     found = tuple(normalize_axis(a, ndim) for a in given)
     if len(set(found)) != len(found):
         raise ValueError("duplicate value in 'axis'")

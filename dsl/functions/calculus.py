@@ -168,10 +168,15 @@ def cumulative_sum(
         axis = 0
     if not include_initial:
         return accumulate("add", values, axis, dtype, out)
-    found = accumulate("add", values, axis, dtype)
     place = normalize_axis(axis, values.ndim)
+    if out is not None:
+        lead: tuple[Any, ...] = (slice(None),) * place
+        accumulate("add", values, place, dtype, out[(*lead, slice(1, None))])
+        out[(*lead, 0)] = 0
+        return out
+    found = accumulate("add", values, place, dtype)
     first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
-    return concatenate([first, found], place, out)
+    return concatenate([first, found], place)
 
 
 __all__ = ["cross", "cumulative_sum", "ediff1d", "gradient", "interp"]

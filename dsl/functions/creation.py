@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from math import prod
@@ -23,7 +24,7 @@ from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.call_sites import transposed
 from weft.dsl.arrays.foreign import types_in
 from weft.dsl.arrays.memory_order import permuted, unpermuted
-from weft.dsl.arrays.shared_arrays import import_memory
+from weft.dsl.arrays.shared_arrays import import_memory, share_buffer
 from weft.dsl.arrays.validation import as_dtype, as_shape, check_order, check_unmasked, warn_of_lost_parts
 from weft.dsl.arrays.windows import is_c_ordered
 from weft.dsl.immediate.at_call import NUMBERS
@@ -55,7 +56,7 @@ def asarray(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Convert the input to an array. NumPy arrays are copied.
+    """Convert the input to an array. NumPy arrays are copied. The memory of a writable buffer is shared.
 
     Weft arrays are returned unchanged unless their dtype differs from `dtype`.
 
@@ -81,7 +82,9 @@ def asarray(
         result = convert(values)
     else:
         check_unmasked(values)
-        result = _converted(np.asarray(values, dtype), order)
+        host = np.asarray(values, dtype)
+        shared = None if copy or hasattr(values, "__array__") else share_buffer(host)
+        result = shared if isinstance(shared, Array) else _converted(host, order)
     if dtype is not None and result.dtype != dtype:
         result = result.astype(dtype)
     result = result if order == "K" else in_order(result, order, a)
@@ -194,7 +197,7 @@ def array(
     if ndmax:  # NumPy determines whether there are more axes, or objects in them
         given = convert(np.array(given, dtype, ndmax=ndmax))
     order = resolve_order(check_order(order or "K"), given)
-    result = asarray(given, dtype, order, copy=None if copy else copy)
+    result = asarray(given, dtype, order, copy=None if copy and isinstance(given, Array) else copy)
     if result is given and copy:
         result = copy_in_order(result, order)
     if result.ndim < ndmin:
@@ -460,6 +463,8 @@ def arange(
     array([2, 5, 8])
     """
     if stop is None:
+        if start is None:
+            raise TypeError("arange() requires stop to be specified.")
         start, stop = 0, start
     step = 1 if step is None else step
     numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start, stop, step)]
@@ -521,15 +526,15 @@ def eye(
            [0., 0., 1.]])
     """
     check_order(order)
-    shape = as_shape((N, N if M is None else M))
+    shape, k = as_shape((N, N if M is None else M)), operator.index(k)
     with place(device):
         if order in (None, "C", "c"):
-            made = make_small(np.eye, prod(shape), *shape, int(k), as_dtype(dtype))
+            made = make_small(np.eye, prod(shape), *shape, k, as_dtype(dtype))
             if made is not None:
                 return made
         where = begin()
         current_epoch()
-        beyond = max(-shape[0], min(shape[1], int(k)))  # (diagonals further out have no elements either)
+        beyond = max(-shape[0], min(shape[1], k))  # (diagonals further out have no elements either)
         row = map_("add", [iota(shape, 0, np.int64), constant(beyond, np.int64)])
         diagonal = map_("equal", [row, iota(shape, 1, np.int64)], location=where)
         return in_order(record(cast(diagonal, as_dtype(dtype))), order)

@@ -6,6 +6,7 @@ the CPU, results have the bits of NumPy's functions.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -101,7 +102,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
     if out is not None or not x.ndim or x.dtype.char not in "?bBhHiIlLqQefdFD" or rule not in _NORMS:
         return call_numpy(numpys, (a, n, axis, norm), {"out": out} if out is not None else {})
     along = normalize_axis(axis, x.ndim)
-    length = (2 * (x.shape[along] - 1) if kind == "irfft" else x.shape[along]) if n is None else int(n)
+    length = (2 * (x.shape[along] - 1) if kind == "irfft" else x.shape[along]) if n is None else operator.index(n)
     if length < 1 or (kind == "rfft" and x.dtype.kind == "c") or not x.size:
         return call_numpy(numpys, (a, n, axis, norm), {})
     count = length // 2 + 1 if kind == "rfft" else length

@@ -12,11 +12,11 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.dsl.arrays.array import Array, whole
 from weft.dsl.arrays.composed_docstrings import describe_composed
 from weft.dsl.arrays.on_host import from_host, to_host
-from weft.dsl.functions import reductions
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import find_shared
 
@@ -113,7 +113,7 @@ def size(a: ArrayLike, axis: Any = None) -> int:
     3
     """
     lengths = np.shape(stand_in(a))
-    return prod(lengths[k] for k in reductions.normalize_axes(axis, len(lengths)))
+    return prod(lengths if axis is None else (lengths[k] for k in normalize_axis_tuple(axis, len(lengths))))
 
 
 def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:

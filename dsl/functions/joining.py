@@ -186,15 +186,13 @@ def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -
     array, sections = asarray(ary), to_python(indices_or_sections)
     place = normalize_axis(axis, array.ndim)
     length = array.shape[place]
-    if isinstance(sections, (int, np.integer)):
-        if sections <= 0:
-            raise ValueError("number sections must be larger than 0.")
-        each, more = divmod(length, int(sections))
-        edges = [0]
-        for k in range(int(sections)):
-            edges.append(edges[-1] + each + (k < more))
+    if np.ndim(sections):
+        edges = [0, *sections, length]
     else:
-        edges = [0, *[int(s) for s in sections], length]
+        if (count := int(sections)) <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        each, more = divmod(length, count)
+        edges = [k * each + min(k, more) for k in range(count + 1)]
     return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]
 
 
@@ -207,7 +205,7 @@ def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list
     [array([0, 1]), array([2]), array([3, 4, 5])]
     """
     array, sections = asarray(ary), to_python(indices_or_sections)
-    if isinstance(sections, (int, np.integer)) and array.shape[axis] % sections:
+    if not np.ndim(sections) and array.shape[axis] % sections:
         raise ValueError("array split does not result in an equal division")
     return array_split(array, sections, axis)
 

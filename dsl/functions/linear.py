@@ -7,6 +7,7 @@ shapes and dtypes.
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -195,12 +196,13 @@ def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
     axes = to_python(axes)
     location = start()
     x, y = asarray(a), asarray(b)
-    if isinstance(axes, (int, np.integer)):
+    if not isinstance(axes, (tuple, list)) and not np.ndim(axes):
+        axes = operator.index(axes)
         if axes > min(x.ndim, y.ndim):
             raise IndexError(f"{axes} axes of arrays with {x.ndim} and {y.ndim}")
         first, second = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
-        first, second = ([int(i) for i in ([k] if isinstance(k, (int, np.integer)) else k)] for k in axes)
+        first, second = (list(k if np.ndim(k) else (k,)) for k in axes)
     first = [normalize_axis(k, x.ndim) for k in first]
     second = [normalize_axis(k, y.ndim) for k in second]
     if len(set(first)) != len(first) or len(set(second)) != len(second):

@@ -211,7 +211,7 @@ def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
     array = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     check_axes(array.ndim + count)
-    places = set(normalize_axes(axis, array.ndim + count))
+    places = normalize_axis_tuple(axis, array.ndim + count)
     shape, strides, offset = layout(array)
     rest = iter(zip(shape, strides, strict=True))
     pairs = [(1, 0) if k in places else next(rest) for k in range(array.ndim + count)]
@@ -358,7 +358,7 @@ def tile(A: Any, reps: Any) -> Array:
            [1, 2, 1, 2]])
     """
     array = asarray(A)
-    counts = tuple(int(r) for r in (reps if np.ndim(reps) else (reps,)))
+    counts = tuple(operator.index(r) for r in (reps if np.ndim(reps) else (reps,)))
     ndim = max(len(counts), array.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     shape = (1,) * (ndim - array.ndim) + array.shape

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from weft.codegen import dtype_kind, is_bfloat16
 from weft.dsl.arrays.array import Array, expr_of
 from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.results import return_result
-from weft.dsl.arrays.validation import normalize_axes
 from weft.dsl.functions.along_axis import take_along_axis
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
 from weft.dsl.functions.reductions import mean
@@ -120,7 +120,7 @@ def _weft_computes(a: Any, method: str) -> bool:
 
 def _rows(a: Array, axis: Any) -> Array:
     """Return the elements along the given axes as sorted rows: the axes are merged into one, which comes last."""
-    axes = normalize_axes(axis, a.ndim)
+    axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
     return sort(reshape(moved, (*kept, -1)))
@@ -156,7 +156,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
     if keepdims and keepdims is not np._NoValue:
-        axes = normalize_axes(axis, a.ndim)
+        axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
         found = reshape(found, (*found.shape[:more], *(1 if k in axes else n for k, n in enumerate(a.shape))))
     return found if out is None else return_result("positive", expr_of(found), out, casting="unsafe")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -359,6 +358,7 @@ def var(
     if correction is not None and ddof:
         raise ValueError("ddof and correction can't be provided simultaneously.")
     ddof = ddof if correction is None else correction
+    ddof = ddof.item() if hasattr(ddof, "item") else ddof  # (a small integer dtype could not hold the difference)
     kind, result = _mean_dtypes(values.dtype, dtype)
     typed = cast(expr_of(values), kind)
     count = _count(values, axis, True, where)
@@ -449,8 +449,11 @@ def _position(op: str) -> Any:
         location = start()
         node = expr_of(as_array(a))
         keep = keepdims is not _NO_VALUE and bool(keepdims)
-        axis = axis if axis is None else operator.index(axis)
-        axes = normalize_axes(axis, len(node.shape)) if node.shape or axis not in (0, -1) else ()
+        axes = (
+            normalize_axes(axis if axis is None else (axis,), len(node.shape))
+            if node.shape or axis not in (0, -1)
+            else ()
+        )
         if not prod(node.shape[k] for k in axes) and (axis is None or prod(node.shape) == 0):
             raise ValueError(f"attempt to get {op} of an empty sequence")
         if node.dtype.kind == "b":

@@ -90,8 +90,10 @@ class ndarray(np.ndarray, metaclass=_NdarrayMeta):
             return OWN["empty"](shape, dtype, order)
         held = shared_arrays.exported(buffer) if isinstance(buffer, Array) else buffer
         values = np.ndarray(shape, dtype, held, offset, strides, order)  # type: ignore[arg-type]
-        shared = shared_arrays.import_memory(values) if default_device().name == "cpu" else None
-        return keep_byte_order(values) if shared is None else shared
+        if default_device().name != "cpu" or not values.size:
+            return keep_byte_order(values)
+        shared = shared_arrays.import_memory(values)
+        return values if shared is None else shared  # (a copy would not see the writes of others)
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
         return array[()] if return_scalar else array

@@ -21,7 +21,10 @@ from pathlib import Path
 
 from tests.conformance.cupy_differences import reason_for
 
-FOLDERS = "creation indexing manipulation sorting linalg fft statistics math random".split()
+FOLDERS = (
+    "creation indexing manipulation sorting linalg logic fft statistics math padding lib binary functional polynomial "
+    "random"
+).split()
 ROOT = Path(__file__).parents[2]
 WARNINGS = (
     "error::FutureWarning",

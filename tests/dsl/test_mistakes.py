@@ -24,6 +24,8 @@ from weft.runtime import override
 MISTAKES = {
     "xp.zeros((2, 3)) + xp.zeros(4)": "broadcast",
     "xp.zeros((2, 3)) @ xp.zeros((2, 3))": "matmul",
+    "a = xp.ones((2, 2)); a @= xp.ones(2)": "mat",
+    "a = xp.ones((2, 2)); a @= xp.ones((2, 1))": "mat",
     "xp.ones((2, 2)) @ 3": "operand 1",
     "3 @ xp.ones((2, 2))": "operand 0",
     "xp.zeros(3)[5]": "index 5 is out of bounds",
@@ -67,6 +69,19 @@ MISTAKES = {
     "xp.broadcast_to(xp.zeros(3), (10**10, 10**10, 3))": "",
     "xp.zeros((1,) * 70)": "64",
     "xp.eye(2.5)": "float",
+    "xp.eye(2, k=1.5)": "float",
+    "xp.zeros(True)": "integer",
+    "xp.arange(None)": "stop",
+    "xp.tile(xp.zeros(2), 1.5)": "float",
+    "xp.fft.fft(xp.zeros(8), 2.5)": "float",
+    "xp.split(xp.arange(6), [2.5])": "slice indices",
+    "xp.array_split(xp.arange(6), 0)": "larger than 0",
+    "xp.tensordot(xp.ones((2, 2)), xp.ones((2, 2)), ((1.0,), (0,)))": "float",
+    "xp.sum(xp.zeros((2, 2)), axis=[0, 1])": "list",
+    "xp.max(xp.zeros((2, 2)), True)": "integer",
+    "xp.argmax(xp.zeros((2, 2)), (0,))": "tuple",
+    "xp.squeeze(xp.zeros((1, 2)), [0])": "list",
+    "xp.add.accumulate(xp.zeros((2, 2)), None)": "multiple axes",
     "xp.linspace(0, 1, 2.5)": "float",
     "xp.diff(xp.zeros(3), n=-1)": "-1",
     "xp.triu(xp.zeros(()))": "",
@@ -90,9 +105,11 @@ def error_of(program: str, xp: Any) -> BaseException:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("immediate", [0, 16384])
 @pytest.mark.parametrize("program", MISTAKES)
-def test_mistakes_are_named_at_their_line(program: str) -> None:
-    wanted, found = error_of(program, np), error_of(program, wf)
+def test_mistakes_are_named_at_their_line(program: str, immediate: int) -> None:
+    with override(immediate=immediate):
+        wanted, found = error_of(program, np), error_of(program, wf)
     assert isinstance(found, type(wanted)), f"{found!r}, not {wanted!r}"
     assert MISTAKES[program] in str(found)
     assert traceback.extract_tb(found.__traceback__)[1].filename == "<the user's>"

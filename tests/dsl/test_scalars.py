@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import statistics
 from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
@@ -154,6 +155,7 @@ def test_they_have_no_items() -> None:
         total = wf.asarray(np.ones((300, 400))).sum()
     assert isinstance(total, wf.Array) and not isinstance(total, (Sized, Iterable))
     assert total == pytest.approx(total) and pytest.approx(120_000) == total
+    assert statistics.mean([total, total, 1]) == 240_001 / 3
     for function in (len, iter):
         with pytest.raises(TypeError):
             function(total)

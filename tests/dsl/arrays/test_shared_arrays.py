@@ -6,7 +6,9 @@ import ctypes
 import gc
 import hashlib
 import io
+import multiprocessing
 import threading
+from array import array as python_array
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 
 import weft as wf
 from weft.dsl.arrays import shared_arrays
+from weft.dsl.script.numpy_face import NUMPY
 from weft.fusion import find_shared
 from weft.runtime import override
 
@@ -37,6 +40,61 @@ EXPORTS: dict[str, Callable[[Any], np.ndarray]] = {
 def _tier(request: pytest.FixtureRequest) -> Any:
     with override(immediate=request.param):
         yield
+
+
+BUFFERS: dict[str, Callable[[int], Any]] = {
+    "array": lambda n: python_array("d", [0.0] * n),
+    "memory of processes": lambda n: multiprocessing.RawArray("d", n),
+    "memoryview": lambda n: memoryview(bytearray(8 * n)).cast("d"),
+}
+IMPORTS: dict[str, Callable[[Any], Any]] = {
+    "frombuffer": lambda buffer: wf.frombuffer(buffer, np.float64),
+    "asarray": wf.asarray,
+    "as_array": lambda buffer: NUMPY.ctypeslib.as_array(buffer),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("kind", BUFFERS)
+@pytest.mark.parametrize("name", IMPORTS)
+def test_buffers_are_written(name: str, kind: str, size: int) -> None:
+    buffer = BUFFERS[kind](size)
+    x, seen = IMPORTS[name](buffer), memoryview(buffer).cast("B").cast("d")
+    x[1] = 5
+    x[::2] += 2
+    assert seen[:3].tolist() == [2, 5, 2]
+    seen[2] = 7
+    assert (float(x[2]), float((x * 2)[2]), float(x.reshape(-1)[2])) == (7, 14, 7)
+    copied = wf.array(x)
+    copied[0] = -1
+    assert seen[0] == 2
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("make", ["frombuffer", "ndarray"])
+def test_unaligned_buffers_are_written(make: str, size: int) -> None:
+    buffer = bytearray(8 * size + 4)
+    x = (
+        wf.frombuffer(buffer, np.float64, offset=4)
+        if make == "frombuffer"
+        else NUMPY.ndarray(size, np.float64, buffer, 4)
+    )
+    x[1] = 5
+    x += 1
+    assert memoryview(buffer)[4:28].cast("B").tobytes() == np.array([1.0, 6.0, 1.0]).tobytes()
+
+
+def test_copies_of_buffers() -> None:
+    buffer = python_array("d", [0.0] * 70_000)
+    for copied in (
+        wf.array(buffer),
+        wf.asarray(buffer, copy=True),
+        wf.asarray(buffer, "f4"),
+        wf.zeros(70_000) + buffer,
+    ):
+        copied[0] = 1
+        assert buffer[0] == 0
+    assert wf.frombuffer(b"abc", np.uint8).tolist() == [97, 98, 99]
 
 
 @pytest.mark.parametrize("size", SIZES)
