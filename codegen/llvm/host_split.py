@@ -16,6 +16,7 @@ from weft.codegen.llvm.emit_memory import array_alignment
 from weft.codegen.llvm.host_bounds import thread_range
 from weft.codegen.llvm.host_grid import GridDialect, Range, finish, range_loop, thread_loops
 from weft.codegen.llvm.host_polls import BLOCK
+from weft.codegen.llvm.host_private_arrays import PrivateArrays
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_barriers import BarrierEmitter
@@ -38,6 +39,7 @@ class SplitEmitter(BarrierEmitter):
         self.merges = False  # whether adjacent blocks run as one block in the open run
         if not self.grid_in_step and len(split.runs()) == 1:
             self.merges = self.merges_blocks(split.runs()[0])
+        self.private = PrivateArrays(kernel)
         self.guards = GuardFinder(kernel, split)
         self.settled: dict[Value, bool] = {}  # comparisons whose results are the same in all threads of the open run
 
@@ -59,6 +61,8 @@ class SplitEmitter(BarrierEmitter):
         sizes = [dialect.read_slot(self, len(self.kernel.parameters) + 3 + axis) for axis in range(3)]
         plane = self.line(f"mul nuw nsw i64 {sizes[0]}, {sizes[1]}")
         self.block_threads = self.threads = self.line(f"mul nuw nsw i64 {plane}, {sizes[2]}")
+        blocks = self.line("sub nuw nsw i64 %end, %begin")
+        self.private.open(self, self.line(f"mul nuw nsw i64 {blocks}, {self.threads}"))
         if self.grid_in_step:
             self.reserve_shared_arrays()
         at = len(self.lines)
@@ -74,6 +78,7 @@ class SplitEmitter(BarrierEmitter):
         if self.sites:
             self.do("br label %ends")
             self.start_label("ends")
+        self.private.close(self)
         if self.arrays or self.shared:
             self.declare("free", "void", ["ptr"])
             self.do("call void @free(ptr %arena)")
@@ -265,6 +270,8 @@ class SplitEmitter(BarrierEmitter):
             self.set(operation, Item("true" if self.settled[operation.results[0]] else "false"))
         elif operation.opcode == "local" and operation.results[0] in self.split.places:
             self.allocate_common(operation.results[0])
+        elif operation.opcode == "atomic" and self.private.update(self, operation):
+            pass
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
             self.repeat_while_any(operation)
         elif operation.opcode == "leave" and self.gone and self.linear:
