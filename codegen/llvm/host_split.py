@@ -367,7 +367,7 @@ class SplitEmitter(BarrierEmitter):
             self.open_variable(root, run)
         self.dialect.declare_context(self)
         for operation in run.receives:
-            for value in operation.operands:
+            for value in operation.operands[2:]:
                 self.make_available(value)
             self.load_result(operation)
             self.store_values(operation.results)

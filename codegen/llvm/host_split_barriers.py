@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation
+from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit import Item, scalar_type
 from weft.codegen.llvm.host_exchange import (
     accumulator_type,
@@ -270,19 +270,43 @@ class BarrierEmitter(ArrayEmitter):
             mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
         lane = self.line(f"and i32 {self.line(f'trunc i64 {self.linear} to i32')}, 31")
         source, inside = source_lane(self, mode, width, lane, other)
-        away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
-        thread = self.line(f"add nsw i64 {self.linear}, {away}")
-        exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
-        take = self.line(f"and i1 {inside}, {exists}")
-        safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
-        if operation in self.split.uniform.late or self.split.branches[operation] is not None:
-            there = self.participates(operation, safe, self.stored_results.get(operation, [""])[0])
-            safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
-        kind, size = memory_of(value)
-        text = self.line(f"load {kind}, ptr {self.slot(self.contributions[operation], kind, safe)}, align {size}{NOTE}")
+        partial = operation in self.split.uniform.late or self.split.branches[operation] is not None
+        if mode in ("up", "down") and not partial and not self.split.uniform.differs(operation.operands[2:]):
+            text = self.load_shifted(operation, value, mode, inside, self.line(f"and i32 {other}, 31"))
+        else:
+            away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
+            thread = self.line(f"add nsw i64 {self.linear}, {away}")
+            exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
+            take = self.line(f"and i1 {inside}, {exists}")
+            safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
+            if partial:
+                there = self.participates(operation, safe, self.stored_results.get(operation, [""])[0])
+                safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
+            text = self.load_contribution(operation, value, safe)
         if isinstance(value.type, np.dtype) and value.type.kind == "b":
             return self.line(f"trunc i8 {text} to i1")
         return text
+
+    def load_shifted(self, operation: Operation, value: Value, mode: str, inside: str, distance: str) -> str:
+        """Load the value of the lane that is `distance` (i32) lanes below or above, the same distance for all lanes.
+
+        The addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of threads that do not
+        exist are loaded from the padding of the arrays, and not used.
+        """
+        word = "add" if mode == "down" else "sub"
+        narrow, count = (self.line(f"trunc i64 {text} to i32") for text in (self.linear, self.threads))
+        exists = self.line(f"icmp ult i32 {self.line(f'{word} i32 {narrow}, {distance}')}, {count}")
+        thread = self.line(f"{word} nsw i64 {self.linear}, {self.line(f'zext i32 {distance} to i64')}")
+        take = self.line(f"and i1 {inside}, {exists}")
+        kind, _ = memory_of(value)
+        other, own = (self.load_contribution(operation, value, number) for number in (thread, self.linear))
+        return self.line(f"select i1 {take}, {kind} {other}, {kind} {own}")
+
+    def load_contribution(self, operation: Operation, value: Value, thread: str) -> str:
+        """Load the value that a thread has contributed to a shuffle."""
+        kind, size = memory_of(value)
+        address = self.slot(self.contributions[operation], kind, thread)
+        return self.line(f"load {kind}, ptr {address}, align {size}{NOTE}")
 
 
 class _Lanes:
