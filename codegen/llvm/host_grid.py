@@ -246,7 +246,7 @@ def range_loop(
     emitter.start_label(after)
 
 
-Range = Callable[[int], tuple[str, str]]  # axis -> the first thread index, and the index after the last one
+Range = Callable[[int], tuple[str, str, str]]  # axis -> the first thread index, a limit of the indices, and the step
 
 
 @contextmanager
@@ -272,8 +272,8 @@ def thread_loops(
 
     @contextmanager
     def along(each: int, note: str = "") -> Iterator[str]:
-        start, stop = limits(each) if limits is not None else ("0", sizes[each])
-        with range_loop(emitter, kind, start, stop, note) as index:
+        start, stop, step = limits(each) if limits is not None else ("0", sizes[each], "1")
+        with range_loop(emitter, kind, start, stop, note, lambda: step) as index:
             dialect.numbers["thread_index", each] = index
             yield index
 

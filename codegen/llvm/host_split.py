@@ -13,14 +13,14 @@ from contextlib import contextmanager, nullcontext
 from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
-from weft.codegen.llvm.host_bounds import thread_range
+from weft.codegen.llvm.host_bounds import first_multiple, thread_range
 from weft.codegen.llvm.host_grid import GridDialect, Range, finish, range_loop, thread_loops
 from weft.codegen.llvm.host_polls import BLOCK
 from weft.codegen.llvm.host_private_arrays import PrivateArrays
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_barriers import BarrierEmitter
-from weft.codegen.passes.find_guards import Bound, GuardFinder, RunGuards
+from weft.codegen.passes.find_guards import GuardFinder, RunGuards
 from weft.codegen.passes.find_merged_axis import can_merge_blocks
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
@@ -179,14 +179,14 @@ class SplitEmitter(BarrierEmitter):
         return count
 
     @contextmanager
-    def each_thread(self, independent: bool, bounds: list[Bound]) -> Iterator[None]:
+    def each_thread(self, independent: bool, guards: RunGuards) -> Iterator[None]:
         """Emit loops over the threads of a block, or of all blocks, and set `linear` to the thread's position.
 
-        Threads outside `bounds` are skipped.
+        Threads outside the bounds of `guards` are skipped.
         """
         with self.next_block(self.merges) if self.grid_in_step else nullcontext("") as block:
             before = self.threads_before(block) if block else ""
-            limits = self.limits_of(bounds) if bounds or self.merges else None
+            limits = self.limits_of(guards) if guards.bounds or guards.multiples or self.merges else None
             with thread_loops(self, self.dialect, self.split.axis, independent, limits) as linear:
                 if self.kernel.index_dtype.itemsize < 8:
                     linear = self.line(f"zext nneg i32 {linear} to i64")
@@ -208,10 +208,10 @@ class SplitEmitter(BarrierEmitter):
             start = self.line(f"zext nneg i32 {start} to i64")
         return self.line(f"sub nsw i64 {before}, {start}")
 
-    def limits_of(self, bounds: list[Bound]) -> Range:
+    def limits_of(self, guards: RunGuards) -> Range:
         """Return a function that emits the range of the thread indices along an axis."""
 
-        def limits(axis: int) -> tuple[str, str]:
+        def limits(axis: int) -> tuple[str, str, str]:
             outside, made = dict(self.environment), set[Value]()
 
             def compute(value: Value) -> str:
@@ -223,12 +223,15 @@ class SplitEmitter(BarrierEmitter):
                     super(SplitEmitter, self).operation(maker)
                 return self.scalar_of(value)
 
-            along = [bound for bound in bounds if bound.axis == axis]
+            along = [bound for bound in guards.bounds if bound.axis == axis]
             whole = "0", self.dialect.numbers["block_size", axis]
             threads = self.span if self.merges and axis == self.split.axis else whole
-            found = thread_range(self, along, threads, compute, self.guards.index.longest)
+            start, stop = thread_range(self, along, threads, compute, self.guards.index.longest)
+            step = "1"
+            if guards.multiples is not None and axis == self.split.axis:
+                start, step = first_multiple(self, start, stop, guards.multiples, compute)
             self.environment = outside
-            return found
+            return start, stop, step
 
         return limits
 
@@ -345,9 +348,9 @@ class SplitEmitter(BarrierEmitter):
             self.merges = self.merges_blocks(run)
         self.guards.merged = self.split.axis if self.merges else None
         guards = self.guards.find(run, exits=bool(self.gone))
-        for part in [guards] if guards.bounds else self.guards.divide(run) or [guards]:
+        for part in [guards] if guards.bounds or guards.multiples else self.guards.divide(run) or [guards]:
             self.settled = part.settled
-            with self.each_thread(independent, part.bounds):
+            with self.each_thread(independent, part):
                 self.emit_thread(run, part, f"done{self.fresh_number()}")
         self.settled = {}
 
