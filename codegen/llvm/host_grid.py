@@ -257,12 +257,16 @@ def thread_loops(
 
     The ``with`` yields the position of a thread in this order. `independent` tells LLVM that iterations do not depend
     on each other. `limits` emits the range of a loop, by default all threads along its axis. At this point, the thread
-    index along the axis is 0, and the indices of the outer loops are known.
+    index along the axis is 0, and the indices of the outer loops are known. The outer loops are not unrolled: with many
+    loops, LLVM would take longer than linear time.
     """
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
     loop = f"!{10 + len(emitter.metadata)}"
     emitter.metadata.append(f"{loop} = distinct !{{{loop}, !3{', !2' if independent else ''}}}")
+    outer_loop = f"!{10 + len(emitter.metadata)}"
+    emitter.metadata.append(f"{outer_loop} = distinct !{{{outer_loop}, !4}}")
+    note_outer = f", !llvm.loop {outer_loop}"
 
     def row(z: str, outer: str, over: int) -> str:
         """Return the number of threads in the rows before row (z, outer)."""
@@ -278,7 +282,7 @@ def thread_loops(
             yield index
 
     dialect.numbers.update({("thread_index", each): "0" for each in AXES})
-    with along(2) as z, along(1 - axis) as outer:
+    with along(2, note_outer) as z, along(1 - axis, note_outer) as outer:
         before = row(z, outer, 1 - axis)
         with along(axis, f", !llvm.loop {loop}") as inner:
             position = emitter.line(f"add nuw nsw {kind} {before}, {inner}")

@@ -57,6 +57,7 @@ class SplitEmitter(BarrierEmitter):
             "!1 = distinct !{}",
             '!2 = !{!"llvm.loop.parallel_accesses", !1}',
             '!3 = !{!"llvm.loop.interleave.count", i32 1}',
+            '!4 = !{!"llvm.loop.unroll.disable"}',
         ]
         sizes = [dialect.read_slot(self, len(self.kernel.parameters) + 3 + axis) for axis in range(3)]
         plane = self.line(f"mul nuw nsw i64 {sizes[0]}, {sizes[1]}")
