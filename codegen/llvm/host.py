@@ -14,7 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
@@ -88,7 +88,14 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
         traced = {"trace": ready.attributes["trace"], "traced": ready.attributes["traced"]} if alone else {}
         return {"parallel": not alone, **launch_data(ready), **traced}
     cooperative = any(operation.opcode == "grid_barrier" for operation in ready.walk())
-    return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative}
+    loops = any(o.opcode in ("for", "repeat") for o in ready.walk()) and not any(map(_depends_on_order, ready.walk()))
+    return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative, "loops": loops}
+
+
+def _depends_on_order(o: Operation) -> bool:
+    """Return whether an operation's effect depends on the order in which blocks run."""
+    kind = o.operands[0].type if o.opcode in ("atomic", "atomic_cas") else None
+    return o.opcode == "print" or (isinstance(kind, Pointer) and kind.space == "global")
 
 
 def _effort(target: Target) -> int:
