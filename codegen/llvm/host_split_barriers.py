@@ -271,8 +271,9 @@ class BarrierEmitter(ArrayEmitter):
         lane = self.line(f"and i32 {self.line(f'trunc i64 {self.linear} to i32')}, 31")
         source, inside = source_lane(self, mode, width, lane, other)
         partial = operation in self.split.uniform.late or self.split.branches[operation] is not None
-        if mode in ("up", "down") and not partial and not self.split.uniform.differs(operation.operands[2:]):
-            text = self.load_shifted(operation, value, mode, inside, self.line(f"and i32 {other}, 31"))
+        near = self.line(f"and i32 {other}, 31")
+        if not partial and self.is_shift(operation, mode):
+            text = self.load_shifted(operation, value, mode, (inside, source, lane), near)
         else:
             away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
             thread = self.line(f"add nsw i64 {self.linear}, {away}")
@@ -287,19 +288,40 @@ class BarrierEmitter(ArrayEmitter):
             return self.line(f"trunc i8 {text} to i1")
         return text
 
-    def load_shifted(self, operation: Operation, value: Value, mode: str, inside: str, distance: str) -> str:
-        """Load the value of the lane that is `distance` (i32) lanes below or above, the same distance for all lanes.
+    def is_shift(self, operation: Operation, mode: str) -> bool:
+        """Return whether all lanes of a shuffle read a lane at the same distance, above or below."""
+        if operation.opcode == "shuffle_xor" or mode == "xor":
+            mask = operation.attributes.get("mask")
+            mask = self.constants.get(operation.operands[-1]) if mask is None else mask
+            return mask is not None and (int(mask) & 31).bit_count() == 1
+        return mode in ("up", "down") and not self.split.uniform.differs(operation.operands[2:])
 
-        The addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of threads that do not
-        exist are loaded from the padding of the arrays, and not used.
+    def load_shifted(
+        self, operation: Operation, value: Value, mode: str, place: tuple[str, str, str], distance: str
+    ) -> str:
+        """Load the value of the lane that is `distance` (i32) lanes above or below, the same distance for all lanes.
+
+        `place` tells whether there is such a lane in the group, its number, and the number of the current lane. The
+        addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of threads that do not exist
+        are loaded from the padding of the arrays, and not used.
         """
-        word = "add" if mode == "down" else "sub"
-        narrow, count = (self.line(f"trunc i64 {text} to i32") for text in (self.linear, self.threads))
-        exists = self.line(f"icmp ult i32 {self.line(f'{word} i32 {narrow}, {distance}')}, {count}")
-        thread = self.line(f"{word} nsw i64 {self.linear}, {self.line(f'zext i32 {distance} to i64')}")
-        take = self.line(f"and i1 {inside}, {exists}")
+        inside, source, lane = place
         kind, _ = memory_of(value)
-        other, own = (self.load_contribution(operation, value, number) for number in (thread, self.linear))
+        away = self.line(f"zext i32 {distance} to i64")
+        numbers = {
+            word: self.line(f"{word} nsw i64 {self.linear}, {away}")
+            for word, modes in (("add", ("down", "xor")), ("sub", ("up", "xor")))
+            if mode in modes
+        }
+        others = [self.load_contribution(operation, value, number) for number in numbers.values()]
+        other = others[0]
+        if len(others) == 2:
+            above = self.line(f"icmp sgt i32 {source}, {lane}")
+            other = self.line(f"select i1 {above}, {kind} {others[0]}, {kind} {others[1]}")
+        first, count = (self.line(f"trunc i64 {text} to i32") for text in (self.linear, self.threads))
+        thread = self.line(f"add i32 {first}, {self.line(f'sub i32 {source}, {lane}')}")
+        take = self.line(f"and i1 {inside}, {self.line(f'icmp ult i32 {thread}, {count}')}")
+        own = self.load_contribution(operation, value, self.linear)
         return self.line(f"select i1 {take}, {kind} {other}, {kind} {own}")
 
     def load_contribution(self, operation: Operation, value: Value, thread: str) -> str:

@@ -40,3 +40,27 @@ def test_lanes_at_one_distance_are_loaded_as_vectors(name: str, block: int) -> N
     np.testing.assert_array_equal(out.reshape(5, block), rows)
     (found,) = kernel.overloads.values()
     assert "gather" not in lower_stages(found.kernel, resolve_target("host"))["llvm"]
+
+
+@pytest.mark.parametrize("width", [8, 32])
+@pytest.mark.parametrize("block", [32, 33, 72, 100])
+def test_lanes_are_exchanged_as_vectors(block: int, width: int) -> None:
+    def moved(x: Any, out: Any) -> None:
+        i = cuda.grid(1)
+        v = x[i]
+        for s in (16, 8, 4, 2, 1):
+            v = 3 * v + cuda.shfl_xor_sync(FULL, v, s)
+        v = 3 * v + cuda.shfl_xor_sync(FULL, v, 4, width)
+        out[i] = v
+
+    x = np.random.default_rng(0).integers(-100, 100, 5 * block)
+    out = np.zeros_like(x)
+    kernel = cuda.jit(moved)
+    kernel[5, block](x, out)
+    rows = x.reshape(5, block)
+    threads = np.arange(block)
+    for s in (16, 8, 4, 2, 1, 4):
+        rows = 3 * rows + rows[:, np.where(threads ^ s < block, threads ^ s, threads)]
+    np.testing.assert_array_equal(out.reshape(5, block), rows)
+    (found,) = kernel.overloads.values()
+    assert "gather" not in lower_stages(found.kernel, resolve_target("host"))["llvm"]
