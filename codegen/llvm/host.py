@@ -26,6 +26,12 @@ from weft.codegen.pipeline import run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
 
+# Number of loops over threads in a function from which each loop becomes a function. A call takes about as long as 16
+# threads of a short loop.
+MANY_LOOPS = 150
+LOOP = "!llvm.loop "  # in the text of each loop over threads
+MOST_DEPTH = 4  # loops in each other
+
 
 @cache
 def _initialize() -> None:
@@ -110,6 +116,26 @@ def _machine(target: Target) -> llvm.TargetMachine:
     )
 
 
+def _extract_loops(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Move outer loops into functions of their own until no function has many loops over threads.
+
+    LLVM's loop passes and its code generator take longer than linear time for functions with many loops.
+    """
+    own = {function.name for function in module.functions}
+    for _ in range(MOST_DEPTH):
+        if all(str(function).count(LOOP) < MANY_LOOPS for function in module.functions):
+            break
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_loop_simplify_pass()
+        passes.add_loop_extract_pass()
+        passes.run(module, builder)
+    for function in module.functions:
+        if function.name not in own:
+            function.add_function_attribute("noinline")
+
+
 def _optimized(text: str, machine: llvm.TargetMachine, threaded: bool, effort: int) -> llvm.ModuleRef:
     try:
         module = llvm.parse_assembly(text)
@@ -123,6 +149,8 @@ def _optimized(text: str, machine: llvm.TargetMachine, threaded: bool, effort: i
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     if threaded:  # LLVM vectorizes loops over threads
+        if text.count(LOOP) >= MANY_LOOPS:
+            _extract_loops(module, builder)
         builder.getModulePassManager().run(module, builder)
         return module
     # elements in lanes are already vectors and do not repeat: these passes give equally fast code in a fifth of the
