@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value, program_order
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_text import NoPolls
@@ -161,6 +163,10 @@ class GridDialect(HostDialect):
         """Emit an operation of an explicit kernel, such as a thread index or an atomic. Return False for other
         operations."""
         name = operation.opcode
+        if wraps(operation):
+            (emitter.cast if name == "cast" else emitter.table_op)(operation)
+            hide_wrapping(emitter, operation.results[0])
+            return True
         match name:
             case "thread_index" | "block_index" | "block_size" | "grid_size":
                 emitter.set(operation, Item(self.numbers[name, operation.attributes.get("axis", 0)]))
@@ -211,6 +217,36 @@ class GridDialect(HostDialect):
         if lanes:
             return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
+
+
+def wraps(operation: Operation) -> bool:
+    """Return whether LLVM may analyze the result of an operation as an index of fewer bits, which wraps around."""
+    kind = operation.results[0].type if len(operation.results) == 1 else None
+    if not isinstance(kind, np.dtype) or kind.kind not in "iu":
+        return False
+    if operation.opcode == "cast":
+        source = operation.operands[0].type
+        assert isinstance(source, np.dtype)
+        return source.kind in "iu" and kind.itemsize < min(source.itemsize, 4)
+    return operation.opcode in ("bitwise_and", "right_shift", "_truncate_remainder")
+
+
+def hide_wrapping(emitter: Emitter, value: Value) -> None:
+    """Emit an exclusive or of an integer with a zero that LLVM does not know.
+
+    LLVM 22 analyzes ``t % 8`` as an index of three bits. A vectorized loop starts with a check that no index wraps
+    around. LLVM omits this check if the loop checks an index with more bits, which may wrap around later
+    (`SCEVWrapPredicate::implies`), and the loop then reads wrong elements.
+    """
+    if not any(line.startswith("  %zero = ") for line in emitter.allocas):
+        emitter.allocas += [
+            "  %zero.slot = alloca i64, align 8",
+            "  store volatile i64 0, ptr %zero.slot, align 8",
+            "  %zero = load volatile i64, ptr %zero.slot, align 8",
+        ]
+    kind = scalar_type(value.type)  # type: ignore[arg-type]
+    zero = "%zero" if kind == "i64" else emitter.line(f"trunc i64 %zero to {kind}")
+    emitter.environment[value] = Item(emitter.line(f"xor {kind} {emitter.scalar_of(value)}, {zero}"))
 
 
 def element(operation: Operation) -> tuple[str, int]:
