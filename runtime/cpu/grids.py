@@ -24,6 +24,8 @@ Triple = tuple[int, int, int]
 THREADS_GRAIN = 1 << 12
 # Threads that run the iterations of strided loops together: their elements are adjacent.
 IN_STEP = 1 << 15
+# Threads that update the same private copies of arrays.
+ON_COPY = 1 << 13
 
 
 def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int, int]:
@@ -38,7 +40,8 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
     parts, few = min(threads, blocks), blocks * prod(block) < THREADS_GRAIN and not function.strided
     if parts == 1 or function.cooperative or not function.parallel or (few and not function.loops):
         return 1, blocks, 0
-    least = min(-(-blocks // parts), IN_STEP // prod(block)) if function.strided else 1
+    together = IN_STEP if function.strided else ON_COPY if function.private else 1
+    least = min(-(-blocks // parts), together // prod(block))
     return parts, max(-(-blocks // (parts * CHUNKS)), least), ALONE if few else 0
 
 

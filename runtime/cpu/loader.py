@@ -78,6 +78,7 @@ class HostFunction:
     does.
     A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
     In a kernel with `loops`, a few threads may take long, and the order of the blocks does not matter.
+    In a kernel with `private` copies of arrays, each call of the entry function creates the copies.
     `sites` describes the synchronization points of an explicit kernel, `schedule` the launch of a GPU schedule.
     `trace` is the number of words per event of an instrumented kernel, and `traced` describes its instrumented sites.
     """
@@ -91,6 +92,7 @@ class HostFunction:
         "loops",
         "name",
         "parallel",
+        "private",
         "schedule",
         "sites",
         "spans",
@@ -112,6 +114,7 @@ class HostFunction:
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
         self.strided = bool(code.launch.get("strided"))
         self.loops = bool(code.launch.get("loops"))
+        self.private = bool(code.launch.get("private"))
         self.trace: int = code.launch.get("trace", 0)
         self.traced: tuple[Any, ...] = tuple(code.launch.get("traced", ()))
 

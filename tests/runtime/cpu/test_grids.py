@@ -41,6 +41,12 @@ def strided_sums(x, o):
         o[i] += x[i, 0]
 
 
+def counts(x, o):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        cuda.atomic.add(o, int(x[i, 0]), 1)
+
+
 @pytest.mark.parametrize(
     ("kernel", "blocks", "expected"),
     [
@@ -51,14 +57,16 @@ def strided_sums(x, o):
         (sums, 1000, (2, 16, 0)),
         (joint_sums, 10, (1, 10, 0)),  # the sum depends on the order of the blocks
         (strided_sums, 10, (2, 5, 0)),
+        (counts, 100, (2, 50, 0)),  # (few private copies)
+        (counts, 10_000, (2, 157, 0)),
     ],
 )
 def test_blocks_are_divided(kernel: Callable[..., None], blocks: int, expected: tuple[int, int, int]) -> None:
     compiled = cuda.jit(kernel)
-    x, o = np.ones((600, 30), np.float32), np.zeros(600, np.float32)
+    x, o = np.ones((600, 30), np.float32), np.zeros(600, np.int64 if kernel is counts else np.float32)
     with override(threads=2):
         compiled[10, 64](x, o)
-    if kernel is not joint_sums:
+    if kernel not in (counts, joint_sums):
         assert set(o.tolist()) == {{doubled: 2.0, sums: 30.0, strided_sums: 1.0}[kernel]}
     (made,) = compiled.overloads.values()
     functions: list[Any] = list(made.functions.values())
