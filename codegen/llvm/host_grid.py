@@ -232,21 +232,21 @@ def wraps(operation: Operation) -> bool:
 
 
 def hide_wrapping(emitter: Emitter, value: Value) -> None:
-    """Emit an exclusive or of an integer with a zero that LLVM does not know.
+    """Emit a bitwise and of an integer with a mask of ones that LLVM does not know.
 
     LLVM 22 analyzes ``t % 8`` as an index of three bits. A vectorized loop starts with a check that no index wraps
     around. LLVM omits this check if the loop checks an index with more bits, which may wrap around later
     (`SCEVWrapPredicate::implies`), and the loop then reads wrong elements.
     """
-    if not any(line.startswith("  %zero = ") for line in emitter.allocas):
+    if not any(line.startswith("  %ones = ") for line in emitter.allocas):
         emitter.allocas += [
-            "  %zero.slot = alloca i64, align 8",
-            "  store volatile i64 0, ptr %zero.slot, align 8",
-            "  %zero = load volatile i64, ptr %zero.slot, align 8",
+            "  %ones.slot = alloca i64, align 8",
+            "  store volatile i64 -1, ptr %ones.slot, align 8",
+            "  %ones = load volatile i64, ptr %ones.slot, align 8",
         ]
     kind = scalar_type(value.type)  # type: ignore[arg-type]
-    zero = "%zero" if kind == "i64" else emitter.line(f"trunc i64 %zero to {kind}")
-    emitter.environment[value] = Item(emitter.line(f"xor {kind} {emitter.scalar_of(value)}, {zero}"))
+    ones = "%ones" if kind == "i64" else emitter.line(f"trunc i64 %ones to {kind}")
+    emitter.environment[value] = Item(emitter.line(f"and {kind} {emitter.scalar_of(value)}, {ones}"))
 
 
 def element(operation: Operation) -> tuple[str, int]:
