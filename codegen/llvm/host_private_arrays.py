@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from weft.codegen.kernel_ir.operation import Kernel, Operation
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.llvm.emit import Emitter, memory_type, scalar_type
 from weft.codegen.llvm.host_atomics import emit_atomic, integer_word, plain_update
 from weft.codegen.llvm.host_grid import range_loop
@@ -105,18 +105,36 @@ def _element_count(emitter: Emitter, array: ArrayBounds) -> str:
     """Emit the number of elements of an array."""
     count = "1"
     for length in array.lengths:
-        kind, text = scalar_type(length.type), emitter.scalar_of(length)  # type: ignore[arg-type]
-        text = text if kind == "i64" else emitter.line(f"sext {kind} {text} to i64")
+        text = _wide(emitter, length)
         count = text if count == "1" else emitter.line(f"mul i64 {count}, {text}")
     return count
 
 
+def _wide(emitter: Emitter, value: Value) -> str:
+    """Emit a length or a stride as an i64."""
+    kind, text = scalar_type(value.type), emitter.scalar_of(value)  # type: ignore[arg-type]
+    return text if kind == "i64" else emitter.line(f"sext {kind} {text} to i64")
+
+
+def _range_of(emitter: Emitter, array: ArrayBounds) -> tuple[str, str]:
+    """Emit the address of the first byte of an array, and the address after the last one."""
+    first = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.pointer)} to i64")
+    if not array.strides:
+        size = emitter.line(f"mul i64 {_element_count(emitter, array)}, {array.itemsize}")
+        return first, emitter.line(f"add i64 {first}, {size}")
+    last = emitter.line(f"add i64 {first}, {array.itemsize}")
+    for length, stride in zip(array.lengths, array.strides, strict=True):
+        steps = emitter.line(f"sub i64 {_wide(emitter, length)}, 1")
+        by = emitter.line(f"mul i64 {_wide(emitter, stride)}, {array.unit}")
+        distance = emitter.line(f"mul i64 {steps}, {by}")
+        down = emitter.call("llvm.smin.i64", "i64", [("i64", distance), ("i64", "0")])
+        up = emitter.call("llvm.smax.i64", "i64", [("i64", distance), ("i64", "0")])
+        first, last = emitter.line(f"add i64 {first}, {down}"), emitter.line(f"add i64 {last}, {up}")
+    return first, last
+
+
 def _are_apart(emitter: Emitter, array: ArrayBounds, other: ArrayBounds) -> str:
     """Emit whether two arrays do not overlap."""
-    starts, ends = [], []
-    for each in (array, other):
-        starts.append(emitter.line(f"ptrtoint ptr {emitter.scalar_of(each.pointer)} to i64"))
-        size = emitter.line(f"mul i64 {_element_count(emitter, each)}, {each.itemsize}")
-        ends.append(emitter.line(f"add i64 {starts[-1]}, {size}"))
-    before = emitter.line(f"icmp ule i64 {ends[0]}, {starts[1]}")
-    return emitter.line(f"or i1 {before}, {emitter.line(f'icmp ule i64 {ends[1]}, {starts[0]}')}")
+    (start, end), (other_start, other_end) = (_range_of(emitter, each) for each in (array, other))
+    before = emitter.line(f"icmp ule i64 {end}, {other_start}")
+    return emitter.line(f"or i1 {before}, {emitter.line(f'icmp ule i64 {other_end}, {start}')}")

@@ -30,11 +30,16 @@ _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
 
 @dataclass(frozen=True)
 class ArrayBounds:
-    """A C-contiguous array: its pointer, the bytes of an element, and the lengths of its axes."""
+    """An array: its pointer, the bytes of an element, and the lengths of its axes.
+
+    If the array is not C-contiguous, also its strides, and their unit in bytes.
+    """
 
     pointer: Value
     itemsize: int
     lengths: tuple[Value, ...]
+    strides: tuple[Value, ...] = ()
+    unit: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
     found = {}
     for value in used:
         atomics = _atomics(value, uses)
-        if atomics:
+        if atomics and not arrays[value].strides:
             others = tuple(arrays[other] for other in used if other is not value and other in arrays)
             made = _describe(arrays[value], atomics[0], others)
             found.update(dict.fromkeys(atomics, made))
@@ -88,9 +93,11 @@ def _known_arrays(kernel: Kernel) -> dict[Value, ArrayBounds]:
     parameters = {p.value.name: p.value for p in kernel.parameters}
     found = {}
     for text in kernel.attributes.get("arrays", ()):
-        name, itemsize, *lengths = text.split()
-        pointer = parameters[name]
-        found[pointer] = ArrayBounds(pointer, int(itemsize), tuple(parameters[length] for length in lengths))
+        name, itemsize, *words = text.split()
+        pointer, values = parameters[name], tuple(parameters[word] for word in words if not word.isdigit())
+        (unit,) = [int(word) for word in words if word.isdigit()] or [0]
+        axes = len(values) // 2 if unit else len(values)
+        found[pointer] = ArrayBounds(pointer, int(itemsize), values[:axes], values[axes:], unit)
     return found
 
 

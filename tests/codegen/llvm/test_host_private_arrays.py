@@ -117,3 +117,24 @@ def test_the_device_that_runs_coroutines() -> None:
     with wf.device("simt::backward"):
         add[100, 100](cuda.InOut(x), cuda.InOut(found))
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("step", [2, -3])
+def test_strided_arrays(step: int) -> None:
+    @cuda.jit
+    def count(x, h, seen):
+        i = cuda.grid(1)
+        if i < x.size:
+            cuda.atomic.add(h, i, 5)
+            seen[i] = x[i]
+
+    x, seen = np.arange(60_000)[::step], np.zeros(60_000, np.int64)
+    h = np.zeros(60_000, np.int64)
+    count[600, 100](x, h, seen)
+    np.testing.assert_array_equal(seen[: x.size], x)
+    np.testing.assert_array_equal(h, 5 * (np.arange(60_000) < x.size))
+    both = np.arange(100_000)
+    own, other, same = (both, both[::2], 0) if step > 0 else (both, both[:90_001][::-3], 22_500)
+    expected = other.copy()
+    count[600, 100](other, own, seen)
+    assert seen[same] == expected[same] + 5  # this thread reads the element to which it has added

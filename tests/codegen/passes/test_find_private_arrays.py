@@ -88,11 +88,10 @@ def test_sums_of_floats_depend_on_the_order() -> None:
     assert found(histogram, np.zeros(4, np.int32), np.zeros(8, np.float64)) == set()
 
 
-@pytest.mark.parametrize("strided", [0, 1])
-def test_the_bounds_of_all_arrays_must_be_known(strided: int) -> None:
-    arrays = [np.zeros(8, np.int32), np.zeros(8, np.int32)]
-    arrays[strided] = arrays[strided][::2]
-    assert found(histogram, *arrays) == set()
+def test_only_the_array_with_atomics_must_be_contiguous() -> None:
+    x, h = np.zeros(8, np.int32), np.zeros(8, np.int32)
+    assert found(histogram, x[::2], h) == {"h"}
+    assert found(histogram, x, h[::2]) == set()
 
 
 def test_an_array_has_the_bounds_of_all_its_axes() -> None:
