@@ -292,7 +292,7 @@ def key_material(target: Any, text: str) -> bytes:
 
 
 def source_digest(folder: str | os.PathLike[str]) -> str:
-    """Return a digest of the contents of the Python files in a folder and its subfolders.
+    """Return a digest of the contents of the Python and LLVM files in a folder and its subfolders.
 
     The digest is stored on disk under the names, sizes and modification times of the files. Python also uses these to
     find out whether byte code is up to date. Reading all files would take ten times as long.
@@ -315,10 +315,10 @@ def source_digest(folder: str | os.PathLike[str]) -> str:
 
 
 def _list_sources(folder: str, files: list[tuple[str, int, int]]) -> None:
-    """Append the path, size and modification time of each Python file in a folder and its subfolders."""
+    """Append the path, size and modification time of each Python or LLVM file in a folder and its subfolders."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith(".py"):
+            if entry.name.endswith((".py", ".ll")):
                 state = entry.stat()
                 files.append((entry.path, state.st_size, state.st_mtime_ns))
             elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():

@@ -122,6 +122,9 @@ class Kernel:
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:
     ``explicit`` (True), ``launch_bounds`` (threads per block, blocks per multiprocessor), ``max_registers``,
     ``line_info``, ``file``, ``trace``; an operation's attribute ``line`` is the user's line.
+    ``arrays`` of an explicit kernel with atomics: a string for each array, with the name of the pointer, the bytes of an
+    element, and the names of the parameters that hold the lengths of its axes. If the array is not C-contiguous, the unit
+    of its strides in bytes and the names of the parameters that hold the strides follow.
     ``links``: digests of the code that it is linked with.
     ``register_aims`` of a fused kernel: limits on the registers per thread. The first without spills is used.
     ``schedule`` is how its work is divided among a GPU's threads (`schedules/decision.py`).

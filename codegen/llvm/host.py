@@ -14,7 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Kernel, Operation, Pointer
 from weft.codegen.llvm.allowlist import COMMON, HOST, check_declarations
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import with_float_flags
@@ -25,6 +25,12 @@ from weft.codegen.passes.map_axes import launch_data
 from weft.codegen.pipeline import run_passes
 from weft.codegen.target import Target
 from weft.runtime import CompileError, ObjectCode
+
+# Number of loops over threads in a function from which each loop becomes a function. A call takes about as long as 16
+# threads of a short loop.
+MANY_LOOPS = 150
+LOOP = "!llvm.loop "  # in the text of each loop over threads
+MOST_DEPTH = 4  # loops in each other
 
 
 @cache
@@ -88,7 +94,14 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
         traced = {"trace": ready.attributes["trace"], "traced": ready.attributes["traced"]} if alone else {}
         return {"parallel": not alone, **launch_data(ready), **traced}
     cooperative = any(operation.opcode == "grid_barrier" for operation in ready.walk())
-    return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative}
+    loops = any(o.opcode in ("for", "repeat") for o in ready.walk()) and not any(map(_depends_on_order, ready.walk()))
+    return {"scheme": "threads", "parallel": not alone, "cooperative": cooperative, "loops": loops}
+
+
+def _depends_on_order(o: Operation) -> bool:
+    """Return whether an operation's effect depends on the order in which blocks run."""
+    kind = o.operands[0].type if o.opcode in ("atomic", "atomic_cas") else None
+    return o.opcode == "print" or (isinstance(kind, Pointer) and kind.space == "global")
 
 
 def _effort(target: Target) -> int:
@@ -101,6 +114,26 @@ def _machine(target: Target) -> llvm.TargetMachine:
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.arch, features=target.features, opt=_effort(target), reloc="pic", codemodel="default"
     )
+
+
+def _extract_loops(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
+    """Move outer loops into functions of their own until no function has many loops over threads.
+
+    LLVM's loop passes and its code generator take longer than linear time for functions with many loops.
+    """
+    own = {function.name for function in module.functions}
+    for _ in range(MOST_DEPTH):
+        if all(str(function).count(LOOP) < MANY_LOOPS for function in module.functions):
+            break
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_loop_simplify_pass()
+        passes.add_loop_extract_pass()
+        passes.run(module, builder)
+    for function in module.functions:
+        if function.name not in own:
+            function.add_function_attribute("noinline")
 
 
 def _optimized(text: str, machine: llvm.TargetMachine, threaded: bool, effort: int) -> llvm.ModuleRef:
@@ -116,6 +149,8 @@ def _optimized(text: str, machine: llvm.TargetMachine, threaded: bool, effort: i
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
     if threaded:  # LLVM vectorizes loops over threads
+        if text.count(LOOP) >= MANY_LOOPS:
+            _extract_loops(module, builder)
         builder.getModulePassManager().run(module, builder)
         return module
     # loops with lanes are already vectorized: these passes give equally fast code in a fifth of the compile time

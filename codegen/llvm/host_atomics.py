@@ -34,35 +34,43 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
     text = emitter.scalar_of(value)
     if pointer.type.space == "shared" and kind in _PLAIN:  # type: ignore[union-attr]
-        old = _plain_update(emitter, kind, dtype, address, text)
+        old = plain_update(emitter, kind, dtype, address, text)
     elif dtype.kind == "f":
         old = _float_loop(emitter, kind, dtype, address, text)
     elif kind not in _INTEGER:
         raise CompileError(f"no atomic {kind} of {dtype}")
     else:
-        word = _INTEGER[kind][dtype.kind == "u"]
-        size = dtype.itemsize
+        word, size = integer_word(kind, dtype), dtype.itemsize
         old = emitter.line(f"atomicrmw {word} ptr {address}, {scalar_type(dtype)} {text} seq_cst, align {size}")
     if operation.results:
         emitter.set(operation, Item(old))
 
 
-# Kinds that are computed without an atomic instruction in shared memory, and their instruction for integers.
+def integer_word(kind: str, dtype: np.dtype) -> str:
+    """Return the name of the instruction of an atomic on integers."""
+    return _INTEGER[kind][dtype.kind == "u"]
+
+
+# Kinds that are computed without an atomic instruction in memory of one CPU thread, and their instruction for integers.
 _PLAIN = {
     "add": "add",
     "subtract": "sub",
     "bitwise_and": "and",
     "bitwise_or": "or",
     "bitwise_xor": "xor",
+    "minimum": "min",
+    "maximum": "max",
+    "fmin": "min",
+    "fmax": "max",
     "exchange": "",
 }
 
 
-def _plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Update an element of shared memory by a plain load and store. Return the old value.
+def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
+    """Update an element of memory that no other CPU thread accesses by a plain load and store. Return the old value.
 
-    No atomic instruction is needed, since a single CPU thread runs all threads of a block. The accesses have no metadata
-    of independent iterations, since several threads may access the same element.
+    This memory is shared memory, since a single CPU thread runs all threads of a block, or a private copy. The accesses
+    have no metadata of independent iterations, since several threads may access the same element.
     """
     text, align = scalar_type(dtype), f"align {dtype.itemsize}"
     old = emitter.line(f"load {text}, ptr {address}, {align}")
@@ -70,6 +78,9 @@ def _plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, va
         new = value
     elif dtype.kind == "f":
         new = _computed(emitter, FLOAT_REDUCTIONS[kind], dtype, old, value)
+    elif _PLAIN[kind] in ("min", "max"):
+        function = f"llvm.{'u' if dtype.kind == 'u' else 's'}{_PLAIN[kind]}.{text}"
+        new = emitter.call(function, text, [(text, old), (text, value)])
     else:
         new = emitter.line(f"{_PLAIN[kind]} {text} {old}, {value}")
     emitter.do(f"store {text} {new}, ptr {address}, {align}")

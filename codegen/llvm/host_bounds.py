@@ -13,7 +13,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Value
 from weft.codegen.llvm.emit import scalar_type
 from weft.codegen.llvm.emit_text import Writer
-from weft.codegen.passes.find_guards import Bound
+from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound, ThreadMultiples
 
 
 def thread_range(
@@ -45,44 +45,79 @@ def thread_range(
     total = stop
     for bound in bounds:
         sides = [_wide(emitter, value, compute(value)) for value in (bound.smaller, bound.larger)]
+        step, usable = str(abs(bound.step)), "true"
+        if bound.factor is not None:
+            step = _wide(emitter, bound.factor, compute(bound.factor))
+            usable = emitter.line(f"icmp ult i64 {emitter.line(f'add i64 {step}, -1')}, {LARGEST_STEP}")
+            step = emitter.line(f"select i1 {usable}, i64 {step}, i64 1")
         holds = emitter.line(f"icmp {'slt' if bound.strict else 'sle'} i64 {sides[0]}, {sides[1]}")
         if bound.step < 0:
-            first = _first(emitter, bound, sides, holds, total)
+            first = _first(emitter, bound, sides, holds, total, step)
             first = _if_safe(emitter, bound, sides[1], (first, "0"), longest)
             start = first if start == "0" else emitter.call("llvm.umax.i64", "i64", [("i64", start), ("i64", first)])
         else:
-            end = _end(emitter, bound, sides, holds, stop)
-            stop = _if_safe(emitter, bound, sides[0], (end, stop), longest)
+            end = _end(emitter, bound, sides, holds, stop, step)
+            end = _if_safe(emitter, bound, sides[0], (end, stop), longest)
+            stop = end if usable == "true" else emitter.line(f"select i1 {usable}, i64 {end}, i64 {stop}")
     start, stop = (
         t if kind == "i64" or t == "0" else emitter.line(f"trunc nuw nsw i64 {t} to {kind}") for t in (start, stop)
     )
     return start, stop
 
 
-def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str) -> str:
+def first_multiple(
+    emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
+) -> tuple[str, str]:
+    """Emit the first thread index from `start` on whose number is a multiple of the divisor, and the step to the next.
+
+    The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
+    the axis, and returns its text.
+    """
+    kind = scalar_type(emitter.kernel.index_dtype)
+    start, stop = (
+        t if kind == "i64" or t == "0" else emitter.line(f"zext nneg {kind} {t} to i64") for t in (start, stop)
+    )
+    number, divisor = (_wide(emitter, v, compute(v)) for v in (multiples.number, multiples.divisor))
+    size = emitter.call("llvm.abs.i64", "i64", [("i64", divisor), ("i1", "false")])
+    for word, limit in (("umax", 1), ("umin", LARGEST_NUMBER)):
+        size = emitter.call(f"llvm.{word}.i64", "i64", [("i64", size), ("i64", str(limit))])
+    before = emitter.line(f"sub i64 0, {emitter.line(f'add i64 {number}, {start}')}")
+    rest = emitter.line(f"srem i64 {before}, {size}")
+    positive = emitter.line(f"add i64 {rest}, {size}")
+    distance = emitter.line(f"select i1 {emitter.line(f'icmp slt i64 {rest}, 0')}, i64 {positive}, i64 {rest}")
+    first, step = (
+        emitter.call("llvm.umin.i64", "i64", [("i64", text), ("i64", stop)])
+        for text in (emitter.line(f"add i64 {start}, {distance}"), size)
+    )
+    step = emitter.call("llvm.umax.i64", "i64", [("i64", step), ("i64", "1")])
+    first, step = (t if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {t} to {kind}") for t in (first, step))
+    return first, step
+
+
+def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str, step: str) -> str:
     """Emit code that computes how many threads are below an upper bound. The result is at most `stop`."""
     if bound.step == 0:
         return emitter.line(f"select i1 {holds}, i64 {stop}, i64 0")
-    last = _quotient(emitter, sides[1], sides[0], bound.strict, bound.step)
+    last = _quotient(emitter, sides[1], sides[0], bound.strict, step)
     within = emitter.line(f"icmp ult i64 {last}, {stop}")
     end = emitter.line(f"select i1 {within}, i64 {emitter.line(f'add i64 {last}, 1')}, i64 {stop}")
     return emitter.line(f"select i1 {holds}, i64 {end}, i64 0")
 
 
-def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: str) -> str:
+def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: str, step: str) -> str:
     """Emit the first thread index above a lower bound, or `total` if there is none."""
-    before = _quotient(emitter, sides[0], sides[1], not bound.strict, -bound.step)
+    before = _quotient(emitter, sides[0], sides[1], not bound.strict, step)
     within = emitter.line(f"icmp ult i64 {before}, {total}")
     first = emitter.line(f"select i1 {within}, i64 {emitter.line(f'add i64 {before}, 1')}, i64 {total}")
     return emitter.line(f"select i1 {holds}, i64 0, i64 {first}")
 
 
-def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: int) -> str:
+def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: str) -> str:
     """Emit the number of steps from a value to a larger one, as an unsigned number."""
     distance = emitter.line(f"sub i64 {larger}, {smaller}")
     if less_one:
         distance = emitter.line(f"add i64 {distance}, -1")
-    return distance if step == 1 else emitter.line(f"udiv i64 {distance}, {step}")
+    return distance if step == "1" else emitter.line(f"udiv i64 {distance}, {step}")
 
 
 def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from weft.codegen.kernel_ir.operation import Operation, Pointer, Value, program_order
 from weft.codegen.llvm.emit import Emitter, Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_text import NoPolls
@@ -164,6 +166,10 @@ class GridDialect(HostDialect):
         Return False for other operations.
         """
         name = operation.opcode
+        if wraps(operation):
+            (emitter.cast if name == "cast" else emitter.table_op)(operation)
+            hide_wrapping(emitter, operation.results[0])
+            return True
         match name:
             case "thread_index" | "block_index" | "block_size" | "grid_size":
                 emitter.set(operation, Item(self.numbers[name, operation.attributes.get("axis", 0)]))
@@ -216,6 +222,36 @@ class GridDialect(HostDialect):
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
 
 
+def wraps(operation: Operation) -> bool:
+    """Return whether LLVM may analyze the result of an operation as an index of fewer bits, which wraps around."""
+    kind = operation.results[0].type if len(operation.results) == 1 else None
+    if not isinstance(kind, np.dtype) or kind.kind not in "iu":
+        return False
+    if operation.opcode == "cast":
+        source = operation.operands[0].type
+        assert isinstance(source, np.dtype)
+        return source.kind in "iu" and kind.itemsize < min(source.itemsize, 4)
+    return operation.opcode in ("bitwise_and", "right_shift", "_truncate_remainder")
+
+
+def hide_wrapping(emitter: Emitter, value: Value) -> None:
+    """Emit a bitwise and of an integer with a mask of ones that LLVM does not know.
+
+    LLVM 22 analyzes ``t % 8`` as an index of three bits. A vectorized loop starts with a check that no index wraps
+    around. LLVM omits this check if the loop checks an index with more bits, which may wrap around later
+    (`SCEVWrapPredicate::implies`), and the loop then reads wrong elements.
+    """
+    if not any(line.startswith("  %ones = ") for line in emitter.allocas):
+        emitter.allocas += [
+            "  %ones.slot = alloca i64, align 8",
+            "  store volatile i64 -1, ptr %ones.slot, align 8",
+            "  %ones = load volatile i64, ptr %ones.slot, align 8",
+        ]
+    kind = scalar_type(value.type)  # type: ignore[arg-type]
+    ones = "%ones" if kind == "i64" else emitter.line(f"trunc i64 %ones to {kind}")
+    emitter.environment[value] = Item(emitter.line(f"and {kind} {emitter.scalar_of(value)}, {ones}"))
+
+
 def element(operation: Operation) -> tuple[str, int]:
     """Return the LLVM element type and the number of elements that an operation allocates."""
     kind = operation.results[0].type
@@ -249,7 +285,7 @@ def range_loop(
     emitter.start_label(after)
 
 
-Range = Callable[[int], tuple[str, str]]  # axis -> the first thread index, and the index after the last one
+Range = Callable[[int], tuple[str, str, str]]  # axis -> the first thread index, a limit of the indices, and the step
 
 
 @contextmanager
@@ -260,12 +296,16 @@ def thread_loops(
 
     The ``with`` yields the position of a thread in this order. `independent` tells LLVM that iterations do not depend
     on each other. `limits` emits the range of a loop, by default all threads along its axis. At this point, the thread
-    index along the axis is 0, and the indices of the outer loops are known.
+    index along the axis is 0, and the indices of the outer loops are known. The outer loops are not unrolled: with many
+    loops, LLVM would take longer than linear time.
     """
     kind = scalar_type(emitter.kernel.index_dtype)
     sizes = [dialect.numbers["block_size", axis] for axis in AXES]
     loop = f"!{10 + len(emitter.metadata)}"
     emitter.metadata.append(f"{loop} = distinct !{{{loop}, !3{', !2' if independent else ''}}}")
+    outer_loop = f"!{10 + len(emitter.metadata)}"
+    emitter.metadata.append(f"{outer_loop} = distinct !{{{outer_loop}, !4}}")
+    note_outer = f", !llvm.loop {outer_loop}"
 
     def row(z: str, outer: str, over: int) -> str:
         """Return the number of threads in the rows before row (z, outer)."""
@@ -275,13 +315,13 @@ def thread_loops(
 
     @contextmanager
     def along(each: int, note: str = "") -> Iterator[str]:
-        start, stop = limits(each) if limits is not None else ("0", sizes[each])
-        with range_loop(emitter, kind, start, stop, note) as index:
+        start, stop, step = limits(each) if limits is not None else ("0", sizes[each], "1")
+        with range_loop(emitter, kind, start, stop, note, lambda: step) as index:
             dialect.numbers["thread_index", each] = index
             yield index
 
     dialect.numbers.update({("thread_index", each): "0" for each in AXES})
-    with along(2) as z, along(1 - axis) as outer:
+    with along(2, note_outer) as z, along(1 - axis, note_outer) as outer:
         before = row(z, outer, 1 - axis)
         with along(axis, f", !llvm.loop {loop}") as inner:
             position = emitter.line(f"add nuw nsw {kind} {before}, {inner}")

@@ -38,7 +38,7 @@ look:
 gather:
   %i.mask.at = getelementptr inbounds %weft.thread, ptr %warp, i32 %i, i32 ${MASK}
   %mask = load i32, ptr %i.mask.at, align 4
-  %needed = and i32 %mask, %alive
+  %needed = and i32 %mask, %alive.next
   %group = call i32 @weft_group(ptr %warp, i32 %lanes, i32 %i, i32 ${WARP})
   %others = xor i32 %group, -1
   %missing = and i32 %needed, %others

@@ -13,13 +13,14 @@ from contextlib import contextmanager, nullcontext
 from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
 from weft.codegen.llvm.emit import Item, memory_type, scalar_type
 from weft.codegen.llvm.emit_memory import array_alignment
-from weft.codegen.llvm.host_bounds import thread_range
+from weft.codegen.llvm.host_bounds import first_multiple, thread_range
 from weft.codegen.llvm.host_grid import GridDialect, Range, finish, range_loop, thread_loops
 from weft.codegen.llvm.host_polls import BLOCK
+from weft.codegen.llvm.host_private_arrays import PrivateArrays
 from weft.codegen.llvm.host_scheduler import POISON
 from weft.codegen.llvm.host_split_arrays import NOTE, memory_of
 from weft.codegen.llvm.host_split_barriers import BarrierEmitter
-from weft.codegen.passes.find_guards import Bound, GuardFinder, RunGuards
+from weft.codegen.passes.find_guards import GuardFinder, RunGuards
 from weft.codegen.passes.find_merged_axis import can_merge_blocks
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run
@@ -38,6 +39,7 @@ class SplitEmitter(BarrierEmitter):
         self.merges = False  # whether adjacent blocks run as one block in the open run
         if not self.grid_in_step and len(split.runs()) == 1:
             self.merges = self.merges_blocks(split.runs()[0])
+        self.private = PrivateArrays(kernel)
         self.guards = GuardFinder(kernel, split)
         self.settled: dict[Value, bool] = {}  # comparisons whose results are the same in all threads of the open run
 
@@ -55,10 +57,13 @@ class SplitEmitter(BarrierEmitter):
             "!1 = distinct !{}",
             '!2 = !{!"llvm.loop.parallel_accesses", !1}',
             '!3 = !{!"llvm.loop.interleave.count", i32 1}',
+            '!4 = !{!"llvm.loop.unroll.disable"}',
         ]
         sizes = [dialect.read_slot(self, len(self.kernel.parameters) + 3 + axis) for axis in range(3)]
         plane = self.line(f"mul nuw nsw i64 {sizes[0]}, {sizes[1]}")
         self.block_threads = self.threads = self.line(f"mul nuw nsw i64 {plane}, {sizes[2]}")
+        blocks = self.line("sub nuw nsw i64 %end, %begin")
+        self.private.open(self, self.line(f"mul nuw nsw i64 {blocks}, {self.threads}"))
         if self.grid_in_step:
             self.reserve_shared_arrays()
         at = len(self.lines)
@@ -74,6 +79,7 @@ class SplitEmitter(BarrierEmitter):
         if self.sites:
             self.do("br label %ends")
             self.start_label("ends")
+        self.private.close(self)
         if self.arrays or self.shared:
             self.declare("free", "void", ["ptr"])
             self.do("call void @free(ptr %arena)")
@@ -174,14 +180,14 @@ class SplitEmitter(BarrierEmitter):
         return count
 
     @contextmanager
-    def each_thread(self, independent: bool, bounds: list[Bound]) -> Iterator[None]:
+    def each_thread(self, independent: bool, guards: RunGuards) -> Iterator[None]:
         """Emit loops over the threads of a block, or of all blocks, and set `linear` to the thread's position.
 
-        Threads outside `bounds` are skipped.
+        Threads outside the bounds of `guards` are skipped.
         """
         with self.next_block(self.merges) if self.grid_in_step else nullcontext("") as block:
             before = self.threads_before(block) if block else ""
-            limits = self.limits_of(bounds) if bounds or self.merges else None
+            limits = self.limits_of(guards) if guards.bounds or guards.multiples or self.merges else None
             with thread_loops(self, self.dialect, self.split.axis, independent, limits) as linear:
                 if self.kernel.index_dtype.itemsize < 8:
                     linear = self.line(f"zext nneg i32 {linear} to i64")
@@ -203,10 +209,10 @@ class SplitEmitter(BarrierEmitter):
             start = self.line(f"zext nneg i32 {start} to i64")
         return self.line(f"sub nsw i64 {before}, {start}")
 
-    def limits_of(self, bounds: list[Bound]) -> Range:
+    def limits_of(self, guards: RunGuards) -> Range:
         """Return a function that emits the range of the thread indices along an axis."""
 
-        def limits(axis: int) -> tuple[str, str]:
+        def limits(axis: int) -> tuple[str, str, str]:
             outside, made = dict(self.environment), set[Value]()
 
             def compute(value: Value) -> str:
@@ -218,12 +224,15 @@ class SplitEmitter(BarrierEmitter):
                     super(SplitEmitter, self).operation(maker)
                 return self.scalar_of(value)
 
-            along = [bound for bound in bounds if bound.axis == axis]
+            along = [bound for bound in guards.bounds if bound.axis == axis]
             whole = "0", self.dialect.numbers["block_size", axis]
             threads = self.span if self.merges and axis == self.split.axis else whole
-            found = thread_range(self, along, threads, compute, self.guards.index.longest)
+            start, stop = thread_range(self, along, threads, compute, self.guards.index.longest)
+            step = "1"
+            if guards.multiples is not None and axis == self.split.axis:
+                start, step = first_multiple(self, start, stop, guards.multiples, compute)
             self.environment = outside
-            return found
+            return start, stop, step
 
         return limits
 
@@ -265,6 +274,8 @@ class SplitEmitter(BarrierEmitter):
             self.set(operation, Item("true" if self.settled[operation.results[0]] else "false"))
         elif operation.opcode == "local" and operation.results[0] in self.split.places:
             self.allocate_common(operation.results[0])
+        elif operation.opcode == "atomic" and self.private.update(self, operation):
+            pass
         elif operation.opcode == "repeat" and self.gone and operation.regions[0] in self.split.steps:
             self.repeat_while_any(operation)
         elif operation.opcode == "leave" and self.gone and self.linear:
@@ -338,9 +349,9 @@ class SplitEmitter(BarrierEmitter):
             self.merges = self.merges_blocks(run)
         self.guards.merged = self.split.axis if self.merges else None
         guards = self.guards.find(run, exits=bool(self.gone))
-        for part in [guards] if guards.bounds else self.guards.divide(run) or [guards]:
+        for part in [guards] if guards.bounds or guards.multiples else self.guards.divide(run) or [guards]:
             self.settled = part.settled
-            with self.each_thread(independent, part.bounds):
+            with self.each_thread(independent, part):
                 self.emit_thread(run, part, f"done{self.fresh_number()}")
         self.settled = {}
 
@@ -360,7 +371,7 @@ class SplitEmitter(BarrierEmitter):
             self.open_variable(root, run)
         self.dialect.declare_context(self)
         for operation in run.receives:
-            for value in operation.operands:
+            for value in operation.operands[2:]:
                 self.make_available(value)
             self.load_result(operation)
             self.store_values(operation.results)

@@ -16,6 +16,7 @@ from weft.codegen.passes.split_at_barriers import WARP, BarrierSplit, Branch
 from weft.codegen.passes.thread_steps import ThreadSteps
 
 IN_CACHE = 1 << 17  # bytes of the arrays and the shared memory of a group of blocks
+PADDING = 1 << 8  # bytes before the first array and after the last one, of the values of 32 lanes
 NOTE = f", !llvm.access.group {GROUP}"
 
 
@@ -40,6 +41,7 @@ class ArrayEmitter(Emitter):
         self.block_threads = ""  # number of threads in a block, i64
         self.arrays: list[tuple[str, int]] = []  # name, bytes per thread
         self.shared: list[tuple[Operation, str, str]] = []  # of blocks in step: operation, array, bytes per block
+        self.constants = {o.results[0]: o.attributes["value"] for o in kernel.walk() if o.opcode == "constant"}
         self.kept: dict[Value, str] = {}  # value or `local` -> its array
         self.contributions: dict[Operation, str] = {}  # synchronization point -> array of the threads' contributions
         self.stored_results: dict[
@@ -68,10 +70,10 @@ class ArrayEmitter(Emitter):
             many = self.line(f"and i64 {self.line(f'add nuw nsw i64 {threads}, 63')}, -64")
             parts = [(name, self.line(f"mul nuw nsw i64 {many}, {size}")) for name, size in self.arrays]
             parts += [(name, self.line(f"mul nuw nsw i64 %group, {size}")) for _, name, size in self.shared]
-            ends = ["63"]
+            ends = [str(63 + PADDING)]
             for _, size in parts:
                 ends.append(self.line(f"add nuw nsw i64 {ends[-1]}, {size}"))
-            self.do(f"%arena = call ptr @malloc(i64 {ends[-1]})")
+            self.do(f"%arena = call ptr @malloc(i64 {self.line(f'add nuw nsw i64 {ends[-1]}, {PADDING}')})")
             address = self.line("ptrtoint ptr %arena to i64")
             for (name, _), end in zip(parts, ends, strict=False):
                 start = self.line(f"and i64 {self.line(f'add i64 {address}, {end}')}, -64")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from weft.codegen.kernel_ir.operation import Operation
+from weft.codegen.kernel_ir.operation import Operation, Value
 from weft.codegen.llvm.emit import Item, scalar_type
 from weft.codegen.llvm.host_exchange import (
     accumulator_type,
@@ -270,19 +270,65 @@ class BarrierEmitter(ArrayEmitter):
             mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
         lane = self.line(f"and i32 {self.line(f'trunc i64 {self.linear} to i32')}, 31")
         source, inside = source_lane(self, mode, width, lane, other)
-        away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
-        thread = self.line(f"add nsw i64 {self.linear}, {away}")
-        exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
-        take = self.line(f"and i1 {inside}, {exists}")
-        safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
-        if operation in self.split.uniform.late or self.split.branches[operation] is not None:
-            there = self.participates(operation, safe, self.stored_results.get(operation, [""])[0])
-            safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
-        kind, size = memory_of(value)
-        text = self.line(f"load {kind}, ptr {self.slot(self.contributions[operation], kind, safe)}, align {size}{NOTE}")
+        partial = operation in self.split.uniform.late or self.split.branches[operation] is not None
+        near = self.line(f"and i32 {other}, 31")
+        if not partial and self.is_shift(operation, mode):
+            text = self.load_shifted(operation, value, mode, (inside, source, lane), near)
+        else:
+            away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
+            thread = self.line(f"add nsw i64 {self.linear}, {away}")
+            exists = self.line(f"icmp ult i64 {thread}, {self.threads}")
+            take = self.line(f"and i1 {inside}, {exists}")
+            safe = self.line(f"select i1 {take}, i64 {thread}, i64 {self.linear}")
+            if partial:
+                there = self.participates(operation, safe, self.stored_results.get(operation, [""])[0])
+                safe = self.line(f"select i1 {there}, i64 {safe}, i64 {self.linear}")
+            text = self.load_contribution(operation, value, safe)
         if isinstance(value.type, np.dtype) and value.type.kind == "b":
             return self.line(f"trunc i8 {text} to i1")
         return text
+
+    def is_shift(self, operation: Operation, mode: str) -> bool:
+        """Return whether all lanes of a shuffle read a lane at the same distance, above or below."""
+        if operation.opcode == "shuffle_xor" or mode == "xor":
+            mask = operation.attributes.get("mask")
+            mask = self.constants.get(operation.operands[-1]) if mask is None else mask
+            return mask is not None and (int(mask) & 31).bit_count() == 1
+        return mode in ("up", "down") and not self.split.uniform.differs(operation.operands[2:])
+
+    def load_shifted(
+        self, operation: Operation, value: Value, mode: str, place: tuple[str, str, str], distance: str
+    ) -> str:
+        """Load the value of the lane that is `distance` (i32) lanes above or below, the same distance for all lanes.
+
+        `place` tells whether there is such a lane in the group, its number, and the number of the current lane. The
+        addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of threads that do not exist
+        are loaded from the padding of the arrays, and not used.
+        """
+        inside, source, lane = place
+        kind, _ = memory_of(value)
+        away = self.line(f"zext i32 {distance} to i64")
+        numbers = {
+            word: self.line(f"{word} nsw i64 {self.linear}, {away}")
+            for word, modes in (("add", ("down", "xor")), ("sub", ("up", "xor")))
+            if mode in modes
+        }
+        others = [self.load_contribution(operation, value, number) for number in numbers.values()]
+        other = others[0]
+        if len(others) == 2:
+            above = self.line(f"icmp sgt i32 {source}, {lane}")
+            other = self.line(f"select i1 {above}, {kind} {others[0]}, {kind} {others[1]}")
+        first, count = (self.line(f"trunc i64 {text} to i32") for text in (self.linear, self.threads))
+        thread = self.line(f"add i32 {first}, {self.line(f'sub i32 {source}, {lane}')}")
+        take = self.line(f"and i1 {inside}, {self.line(f'icmp ult i32 {thread}, {count}')}")
+        own = self.load_contribution(operation, value, self.linear)
+        return self.line(f"select i1 {take}, {kind} {other}, {kind} {own}")
+
+    def load_contribution(self, operation: Operation, value: Value, thread: str) -> str:
+        """Load the value that a thread has contributed to a shuffle."""
+        kind, size = memory_of(value)
+        address = self.slot(self.contributions[operation], kind, thread)
+        return self.line(f"load {kind}, ptr {address}, align {size}{NOTE}")
 
 
 class _Lanes:

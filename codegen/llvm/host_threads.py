@@ -12,6 +12,7 @@ from typing import Any
 from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.llvm.host_coroutines import emit_coroutines
 from weft.codegen.llvm.host_split import emit_split
+from weft.codegen.passes.find_private_arrays import find_private_arrays
 from weft.codegen.passes.forward_variables import forward_variables
 from weft.codegen.passes.mark_addresses import mark_addresses
 from weft.codegen.passes.share_strides import share_strides
@@ -32,10 +33,11 @@ def emit_threads(ready: Kernel, target: Target) -> tuple[str, set[str], dict[str
             kernel = mark_addresses(store_branch_results(form))
             if (split := split_at_barriers(kernel)) is not None:
                 text, symbols, sites = emit_split(kernel, target, split)
-                return text, symbols, _launch(sites, strided="in_step" in kernel.attributes)
+                private = bool(find_private_arrays(kernel))
+                return text, symbols, _launch(sites, strided="in_step" in kernel.attributes, private=private)
     text, symbols, sites = emit_coroutines(mark_addresses(store_branch_results(ready)), target)
     return text, symbols, _launch(sites)
 
 
-def _launch(sites: list[str], strided: bool = False) -> dict[str, Any]:
-    return {**({"sites": sites} if sites else {}), **({"strided": True} if strided else {})}
+def _launch(sites: list[str], **others: bool) -> dict[str, Any]:
+    return {**({"sites": sites} if sites else {}), **{name: True for name, holds in others.items() if holds}}

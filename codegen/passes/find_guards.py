@@ -1,4 +1,4 @@
-"""Find the threads of a block that have work in a run, from guards such as ``if i < n``.
+"""Find the threads of a block that have work in a run, from guards such as ``if i < n`` and ``if i % n == 0``.
 
 In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
 indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
@@ -17,7 +17,8 @@ from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.linear_index import LinearIndex
 from weft.codegen.passes.split_at_barriers import BarrierSplit, Run, is_pure
 
-_LARGEST_STEP = 1 << 20
+LARGEST_STEP = 1 << 20  # limit of the difference between adjacent threads
+LARGEST_NUMBER = 1 << 62  # limit of the numbers of threads of which only some have work
 _DIVIDED = 200  # operations of a run that is emitted twice
 
 
@@ -36,6 +37,9 @@ class Bound:
     exact : bool
         Whether the value that depends on the axis cannot overflow. Otherwise the bound holds only if this value is far
         from the maximum of its type.
+    factor : Value, optional
+        If set, the difference is this value, which is known only at run time. The bound holds only if the value is
+        positive and at most `LARGEST_STEP`, which is `step`.
     """
 
     axis: int
@@ -44,16 +48,30 @@ class Bound:
     strict: bool
     step: int
     exact: bool
+    factor: Value | None = None
+
+
+@dataclass(frozen=True)
+class ThreadMultiples:
+    """The threads of the innermost loop whose number `number` is a multiple of `divisor`.
+
+    The number of a thread is greater by 1 than that of the thread before. If `divisor` is 0, all numbers are multiples.
+    """
+
+    number: Value
+    divisor: Value
 
 
 @dataclass
 class RunGuards:
     """The bounds of a run, and the comparisons whose results are known within these bounds.
 
-    `entered`: whether all threads within the bounds take the branch that contains the run.
+    `multiples`: if set, only these threads within the bounds have work. `entered`: whether all these threads take the
+    branch that contains the run.
     """
 
     bounds: list[Bound] = field(default_factory=list)
+    multiples: ThreadMultiples | None = None
     settled: dict[Value, bool] = field(default_factory=dict)
     entered: bool = False
 
@@ -116,9 +134,14 @@ class GuardFinder:
         exact: set[Fact] = set()
         around = list(self.branches(run))
         entry = NOTHING.union(*(self.conditions.implied(condition, taken) for condition, taken in around))
-        for fact in sorted(_Effects(self, exits).facts_of(run, entry)):
+        held = _Effects(self, exits).facts_of(run, entry)
+        for fact in sorted(held):
+            if found.multiples is None and (False, fact[2], fact[1]) in held:
+                found.multiples = self.multiples(fact, run)
+                exact |= {fact, (False, fact[2], fact[1])} if found.multiples else set()
             bound = self.bound(fact, order)
-            if bound is not None and all(self.is_available(v, run) for v in (bound.smaller, bound.larger)):
+            needed = (bound.smaller, bound.larger, bound.factor) if bound is not None else ()
+            if bound is not None and all(v is None or self.is_available(v, run) for v in needed):
                 found.bounds.append(bound)
                 if bound.exact:
                     exact |= {fact, (False, *fact[1:])}
@@ -126,6 +149,44 @@ class GuardFinder:
         found.entered = all(self.conditions.is_certain(condition, taken, facts) for condition, taken in around)
         found.settled = self.settled(run, facts) if facts else {}
         return found
+
+    def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
+        """Return the threads for which a remainder is 0 if this is what an equality says.
+
+        `fact` is one of the two inequalities. A remainder is 0 if the divisor is 0.
+        """
+        rest, zero = (self.conditions.values[k] for k in fact[1:])
+        maker, makers = self.conditions.makers.get(zero), self.conditions.makers
+        if maker is None or maker.opcode != "constant" or maker.attributes["value"] != 0:
+            return None
+        # ``where(bad, 0, r)`` or ``where(bad, 0, where(wrong_sign, r + d, r))`` with ``r = x rem d`` and
+        # ``d = where(bad, 1, y)`` (`remainder` and `fmod` in the op table)
+        operations = [makers.get(rest)]
+        for _ in range(3):
+            last = operations[-1]
+            operations.append(makers.get(last.operands[-1]) if last is not None and last.operands else None)
+        outer, *inner = operations
+        if outer is None or outer.opcode != "where":
+            return None
+        division = next((o for o in inner[:2] if o is not None and o.opcode == "_truncate_remainder"), None)
+        divisor = makers.get(division.operands[1]) if division is not None else None
+        if (
+            division is None
+            or divisor is None
+            or divisor.opcode != "where"
+            or divisor.operands[0] is not outer.operands[0]
+        ):
+            return None
+        x, y = division.operands[0], divisor.operands[2]
+        axis = self.split.axis
+        fits = self.merged is None and self.index.largest(x) < LARGEST_NUMBER and self.index.step(x, axis) == (1, True)
+        if (
+            not fits
+            or self.index.axes(y) != frozenset()
+            or not (self.is_available(x, run) and self.is_available(y, run))
+        ):
+            return None
+        return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
         """Return the comparisons of a run whose results are known from inequalities."""
@@ -165,7 +226,7 @@ class GuardFinder:
         if not all(self.is_available(v, run) for v in (bound.smaller, bound.larger)):
             return None
         settled = self.settled(run, facts | {(False, smaller, larger)})
-        return RunGuards([bound], {**settled, condition: truth})
+        return RunGuards([bound], settled={**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
         """Yield the conditions of the branches around a run that only some threads take, and whether each must hold."""
@@ -197,7 +258,9 @@ class GuardFinder:
         if axis in first and axis in second:
             return None
         found = self.index.step(smaller if axis in first else larger, axis)
-        if found is None or not 0 < found[0] <= _LARGEST_STEP:
+        if found is None and axis in first and (factor := self.index.factor(smaller, axis)) is not None:
+            return Bound(axis, smaller, larger, strict, LARGEST_STEP, False, factor)
+        if found is None or not 0 < found[0] <= LARGEST_STEP:
             return None
         return Bound(axis, smaller, larger, strict, found[0] if axis in first else -found[0], found[1])
 

@@ -111,6 +111,18 @@ class LinearIndex:
                         return found[0] * int(factor.attributes["value"]), found[1] and self.fits(maker)
         return None
 
+    def factor(self, value: Value, axis: int) -> Value | None:
+        """Return the value that is the difference of an integer between adjacent threads, or None.
+
+        The integer is the product of this value, which no thread index changes, and a number that increases by 1.
+        """
+        maker = self.makers.get(value)
+        if maker is not None and maker.opcode == "multiply":
+            for x, y in (maker.operands, maker.operands[::-1]):
+                if self.axes(y) == frozenset() and self.step(x, axis) == (1, True):
+                    return y
+        return None
+
     def fits(self, o: Operation) -> bool:
         """Return whether a sum, difference or product cannot overflow."""
         return self.is_position(o.results[0]) or self._unbounded(o) <= limit(o.results[0])

@@ -46,6 +46,19 @@ class Run:
     branch: Branch | None = None  # the innermost branch, run in step, that only some threads take
     late: bool = False  # whether threads may have left the kernel before
 
+    def needed(self) -> Iterator[Value]:
+        """Yield the values that the run uses.
+
+        At its start, a run reads the contributions of the threads from arrays. It uses no operands of the synchronization
+        point, except the lane of a shuffle.
+        """
+        for o in self.receives:
+            yield from o.operands[2:]
+        for o in program_order(self.operations):
+            yield from o.operands
+        for o in self.sends:
+            yield from o.operands
+
     def everything(self) -> Iterator[Operation]:
         """Yield all operations of the run, including nested operations."""
         yield from self.receives
@@ -408,11 +421,10 @@ class _Flow:
     def find(self) -> None:
         """Find the values and the memory that pass from run to run."""
         for run in self.made.runs():
-            for o in run.everything():
-                for value in o.operands:
-                    home = self.home.get(value)
-                    if home is not None and home is not run and self.cost(value) is None:
-                        self.made.crossing.add(value)
+            for value in run.needed():
+                home = self.home.get(value)
+                if home is not None and home is not run and self.cost(value) is None:
+                    self.made.crossing.add(value)
         self.memory()
 
     def cost(self, value: Value) -> int | None:

@@ -15,7 +15,7 @@ from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.host_launch_code import kernel_words
 from weft.runtime.cpu.host_launches import runner
 from weft.runtime.cpu.loader import HostFunction
-from weft.runtime.cpu.pool import CHUNKS, Entry, workers
+from weft.runtime.cpu.pool import ALONE, CHUNKS, Entry, workers
 from weft.runtime.settings import thread_count
 
 Triple = tuple[int, int, int]
@@ -24,19 +24,25 @@ Triple = tuple[int, int, int]
 THREADS_GRAIN = 1 << 12
 # Threads that run the iterations of strided loops together: their elements are adjacent.
 IN_STEP = 1 << 15
+# Threads that update the same private copies of arrays.
+ON_COPY = 1 << 13
 
 
-def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int]:
-    """Return the number of threads that run a kernel's blocks, and the number of blocks per chunk."""
-    if function.cooperative or not function.parallel:
-        return 1, blocks
-    if not function.strided and blocks * prod(block) < THREADS_GRAIN:
-        return 1, blocks
-    parts = min(threads, blocks)
-    if parts == 1:
-        return 1, blocks
-    least = min(-(-blocks // parts), IN_STEP // prod(block)) if function.strided else 1
-    return parts, max(-(-blocks // (parts * CHUNKS)), least)
+def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int, int]:
+    """Divide a kernel's blocks.
+
+    Returns
+    -------
+    (int, int, int)
+        The number of CPU threads that run the blocks, the number of blocks per chunk, and the time in nanoseconds after
+        which sleeping workers are woken.
+    """
+    parts, few = min(threads, blocks), blocks * prod(block) < THREADS_GRAIN and not function.strided
+    if parts == 1 or function.cooperative or not function.parallel or (few and not function.loops):
+        return 1, blocks, 0
+    together = IN_STEP if function.strided else ON_COPY if function.private else 1
+    least = min(-(-blocks // parts), together // prod(block))
+    return parts, max(-(-blocks // (parts * CHUNKS)), least), ALONE if few else 0
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
@@ -118,13 +124,18 @@ class PreparedGrid:
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
         """Return a new launch record: its address, its failure record, and the array that holds its words."""
         blocks, fault = prod(self._grid), FaultRecord()
-        parts, chunk = divide_blocks(self._function, blocks, self._block, self._threads)
+        parts, chunk, alone = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)
         entry, arguments = guarded(self._function, own, fault)
         first = len(arguments) - len(own)
         numbers = [(k + first, k) for k in range(self._count)]
         # (releases the GIL: the kernel may run for long)
-        words = [1, len(arguments), 1, *kernel_words(entry.address, blocks, chunk, parts, 0, arguments, (), numbers)]
+        words = [
+            1,
+            len(arguments),
+            1,
+            *kernel_words(entry.address, blocks, chunk, parts, alone, arguments, (), numbers),
+        ]
         self._parts = parts
         made = array("q", words)
         return made.buffer_info()[0], fault, made

@@ -150,9 +150,9 @@ class CpuDevice(SynchronousDevice):
         entry, given = guarded(function, [*arguments, *hidden_slots(grid, block, shared_bytes, fault)], fault)
         packed = array("q", given)
         address = packed.buffer_info()[0]
-        parts, chunk = divide_blocks(function, blocks, block, thread_count())
+        parts, chunk, alone = divide_blocks(function, blocks, block, thread_count())
         if parts > 1:
-            workers().split(entry, address, blocks, parts, chunk)
+            workers().split(entry, address, blocks, parts, chunk, alone=alone)
         else:
             entry.call(address, 0, blocks)
         fault.check(function, grid, block)

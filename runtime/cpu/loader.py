@@ -77,6 +77,8 @@ class HostFunction:
     `spans` tells which elements of an operand one iteration of the outermost loop reads, as `codegen.passes.find_spans`
     does.
     A `strided` kernel has grid-stride loops, which process all elements with any number of threads.
+    In a kernel with `loops`, a few threads may take long, and the order of the blocks does not matter.
+    In a kernel with `private` copies of arrays, each call of the entry function creates the copies.
     `sites` describes the synchronization points of an explicit kernel, `schedule` the launch of a GPU schedule.
     `trace` is the number of words per event of an instrumented kernel, and `traced` describes its instrumented sites.
     """
@@ -87,8 +89,10 @@ class HostFunction:
         "cooperative",
         "cost",
         "grain",
+        "loops",
         "name",
         "parallel",
+        "private",
         "schedule",
         "sites",
         "spans",
@@ -109,6 +113,8 @@ class HostFunction:
         self.schedule = BlockSchedule.of(code) if "block" in code.launch else NO_SCHEDULE
         self.sites: tuple[str, ...] = tuple(code.launch.get("sites", ()))
         self.strided = bool(code.launch.get("strided"))
+        self.loops = bool(code.launch.get("loops"))
+        self.private = bool(code.launch.get("private"))
         self.trace: int = code.launch.get("trace", 0)
         self.traced: tuple[Any, ...] = tuple(code.launch.get("traced", ()))
 

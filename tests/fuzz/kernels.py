@@ -1,9 +1,12 @@
 """Random kernels, generated from a grammar, have the same bits compiled as in plain Python.
 
-A kernel of `block` threads has, for every dtype, an input array x<dtype> with one element per thread, an output
-o<dtype> with four elements per thread, and a shared array s<dtype>. A thread writes only its own outputs, and reads
-shared elements of other threads only between barriers. All participating threads reach every barrier or warp
-operation. Each kernel therefore has one correct result. Variables keep the dtype of their first value.
+A kernel runs in a grid of one or more blocks, with one or more axes. For every dtype, a kernel has an input array
+x<dtype>, an output o<dtype> with four elements per thread, and a shared array s<dtype>. A thread writes only its own
+outputs, and reads shared elements of other threads only between barriers. In a grid-stride loop, a thread accesses its
+own elements of the array e<dtype>. The array c<dtype> is changed only by one kind of atomic operation, whose total does
+not depend on the order. All participating threads reach every barrier or warp operation. Each kernel therefore has one
+correct result. Variables keep the dtype of their first value. A kernel is compiled to loops over the threads of a block
+(device cpu) and to coroutines that run in reverse order (simt::backward).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import linecache
 import random
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,8 +25,20 @@ from weft.runtime import override
 
 DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint8", "int16", "float16")
 SHUFFLED = ("float32", "float64", "int32", "int64", "uint32")
-BLOCKS: tuple[Any, ...] = (8, 33, (8, 5), 64, (4, 3, 3))
-LENGTH = 64  # elements of every array, and maximum number of threads of a block
+# Blocks, each with the grids in which it may run.
+BLOCKS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+    (8, (1, 5)),
+    (33, (1, 3)),
+    (64, (1, 2)),
+    (40, (3,)),
+    ((8, 5), (1, (2, 3))),
+    ((16, 2), ((3, 2),)),
+    ((4, 3, 3), (1, (2, 1, 2))),
+)
+LENGTH = 64  # elements of every input and shared array, and maximum number of threads of a block
+STRIDED = (7, 19)  # shape of the array of which a thread accesses some elements in grid-stride loops
+TOTALS = {"int32": "add sub min max", "int64": "add max xor", "uint32": "add min and_ or_"}  # atomics of each dtype
+DEVICES = ("cpu", "simt::backward")
 
 HEAD = """import math
 import numpy as np
@@ -52,6 +67,7 @@ class Generator:
     """A generator of the source text of a random kernel."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.random = random.Random(seed)
         self.lines: list[str] = []
         self.depth = 1
@@ -60,8 +76,12 @@ class Generator:
         self.count = 0
         self.whole = ["t"]  # names of available Python ints
         self.variables: dict[str, list[str]] = {dtype: [] for dtype in DTYPES}
-        self.block = self.random.choice(BLOCKS)
+        self.block, grids = self.random.choice(BLOCKS)
+        self.grid = self.random.choice(grids)
+        self.axes = len(self.block) if isinstance(self.block, tuple) else 1
         self.threads = int(np.prod(self.block))
+        self.own = self.random.choice(("y, x", "x, y")) if self.axes == 2 else "g"  # the thread's row of the outputs
+        self.atomics = {dtype: self.random.choice(kinds.split()) for dtype, kinds in TOTALS.items()}
 
     # -- text --
 
@@ -192,19 +212,21 @@ class Generator:
                 lambda: self.count_loop(depth),
                 lambda: self.while_loop(depth),
                 lambda: self.match(),
+                lambda: self.strided_loop(depth),
+                self.count_total,
                 self.fold,
                 self.local,
                 self.view,
                 self.call,
             ]
         if self.together:
-            kinds += [self.exchange, self.shuffle, self.masked, self.vote, self.reduce]
+            kinds += [self.exchange, self.share_totals, self.shuffle, self.masked, self.vote, self.reduce]
             if depth > 0:
                 kinds += [lambda: self.uniform_flow(depth)] * 2
         self.random.choice(kinds)()
 
     def store(self, dtype: str, value: str, operator: str = "=") -> None:
-        self.line(f"o{dtype}[t, {self.random.randrange(4)}] {operator} {value}")
+        self.line(f"o{dtype}[{self.own}, {self.random.randrange(4)}] {operator} {value}")
 
     def assign(self) -> None:
         pick, dtype = self.random, self.dtype()
@@ -291,6 +313,44 @@ class Generator:
             self.line(f"{total} {self.random.choice(('+=', '-='))} {self.value(dtype, 2)}")
         self.store(dtype, total)
 
+    def strided_loop(self, depth: int) -> None:
+        """Write a loop over the thread's elements of an array: every n-th, where n is the size of the grid."""
+        dtype, number = self.dtype(), self.name("k")
+        if self.axes == 2:
+            names = f"{number}y", f"{number}x"
+            first, step = ("y", "x"), ("cuda.gridsize(2)[1]", "cuda.gridsize(2)[0]")
+        else:
+            names = (number,)
+            first, step = ("g",), ("cuda.gridsize(1)" if self.axes == 1 else "n",)
+        element = f"e{dtype}[{', '.join(names)}]"
+        stops = [f"e{dtype}.shape[{axis}]" for axis in range(len(names))]
+        with ExitStack() as open_loops:
+            for name, start, stop, by in zip(names, first, stops, step, strict=True):
+                if self.chance(0.6):
+                    open_loops.enter_context(self.loop(f"for {name} in range({start}, {stop}, {by}):", name))
+                    continue
+                self.line(f"{name} = {start}")
+                open_loops.enter_context(self.inside(f"while {name} < {stop}:"))
+                open_loops.callback(self.line, f"{name} += {by}")
+            mine = self.variables[dtype]
+            self.variables[dtype] = [*mine, element]
+            text = self.value(dtype, 2)
+            self.variables[dtype] = mine
+            self.line(f"{element} {self.random.choice(('=', '+=', '-='))} {text}")
+            if self.chance(0.5):
+                self.count_total()
+            loops, self.loops = self.loops, 0  # (``continue`` would skip the increment)
+            if depth > 1:
+                self.body(2, 1)
+            self.loops = loops
+
+    def count_total(self) -> None:
+        """Write an atomic operation on an array that all threads of the grid change."""
+        dtype = self.random.choice(tuple(TOTALS))
+        index = self.random.choice((self.index(), f"abs(int({self.value('int32', 1)})) % {LENGTH}", "t", "3"))
+        value = self.random.choice((self.constant(dtype), self.value(dtype, 1), self.value(dtype, 2)))
+        self.line(f"cuda.atomic.{self.atomics[dtype]}(c{dtype}, {index}, np.{dtype}({value}))")
+
     def local(self) -> None:
         dtype, held = self.dtype(), self.name("l")
         self.line(f"{held} = cuda.local.array((2, 2), np.{dtype})")
@@ -298,7 +358,7 @@ class Generator:
             self.line(f"{held}[{held}i // 2, {held}i % 2] = {self.value(dtype, 1)}")
         self.line(f"{held}[t % 2, {self.random.choice((-1, 0, 1))}] += {self.value(dtype, 2)}")
         with self.inside(f"for {held}j in range(4):"):
-            self.line(f"o{dtype}[t, {held}j] += {held}[{held}j % 2, {held}j // 2]")
+            self.line(f"o{dtype}[{self.own}, {held}j] += {held}[{held}j % 2, {held}j // 2]")
 
     def view(self) -> None:
         pick, dtype, seen = self.random, self.dtype(), self.name("y")
@@ -307,7 +367,7 @@ class Generator:
         self.store(dtype, f"{seen}[{pick.choice(('0', '1', '-1', 't % 2'))}] + {seen}.size", "+=")
         with self.inside(f"for {seen}k, {seen}e in enumerate({seen}):"):
             self.line(f"if {seen}k % 2 == t % 2:")
-            self.line(f"    o{dtype}[t, {seen}k % 4] = {seen}e")
+            self.line(f"    o{dtype}[{self.own}, {seen}k % 4] = {seen}e")
 
     def call(self) -> None:
         dtype, one, other = self.dtype(), self.name("p"), self.name("p")
@@ -331,6 +391,17 @@ class Generator:
         dtype = self.dtype()
         self.line("cuda.syncthreads()")
         self.line(f"s{dtype}[t] = {self.value(dtype, 2)}")
+        self.line("cuda.syncthreads()")
+        self.made(dtype, f"s{dtype}[(t + {self.random.randint(0, 40)}) % {self.threads}]")
+
+    def share_totals(self) -> None:
+        """Write atomic operations on shared memory between barriers."""
+        dtype = self.random.choice(("int32", "int64", "uint32"))
+        index = f"abs(int({self.value('int32', 1)})) % {self.random.choice((1, 7, self.threads))}"
+        self.line("cuda.syncthreads()")
+        self.line(f"s{dtype}[t] = {self.value(dtype, 2)}")
+        self.line("cuda.syncthreads()")
+        self.line(f"cuda.atomic.{self.random.choice(('add', 'xor', 'max'))}(s{dtype}, {index}, {self.value(dtype, 2)})")
         self.line("cuda.syncthreads()")
         self.made(dtype, f"s{dtype}[(t + {self.random.randint(0, 40)}) % {self.threads}]")
 
@@ -398,58 +469,82 @@ class Generator:
                     self.assign()
                     self.line("cuda.syncthreads()")
 
+    def positions(self) -> None:
+        """Write the thread's indices: `t` in its block, and `g` in the grid, or `x` and `y` in a grid with two axes."""
+        if self.axes == 1:
+            self.line("t = cuda.threadIdx.x")
+            self.line(f"g = {self.random.choice(('cuda.grid(1)', 't + cuda.blockIdx.x * cuda.blockDim.x'))}")
+        elif self.axes == 2:
+            self.line("t = cuda.threadIdx.x + cuda.blockDim.x * cuda.threadIdx.y")
+            self.line("x, y = cuda.grid(2)")
+        else:
+            self.line(
+                "t = cuda.threadIdx.x + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)"
+            )
+            self.line("n = cuda.gridDim.x * cuda.gridDim.y * cuda.gridDim.z")
+            self.line("g = cuda.blockIdx.x + cuda.gridDim.x * (cuda.blockIdx.y + cuda.gridDim.y * cuda.blockIdx.z)")
+            self.line(f"g = g * {self.threads} + t")
+            self.line(f"n = n * {self.threads}")
+        self.whole += ["x", "y"] if self.axes == 2 else ["g"]
+
     def source(self) -> str:
         """Return the kernel's text."""
-        place = {1: "", 2: " + cuda.blockDim.x * cuda.threadIdx.y"}
-        axes = len(self.block) if isinstance(self.block, tuple) else 1
-        place[3] = " + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)"
         for dtype in DTYPES:
             self.line(f"s{dtype} = cuda.shared.array({LENGTH}, np.{dtype})")
-        self.line(f"t = cuda.threadIdx.x{place[axes]}")
+        self.positions()
         for _ in range(self.random.randint(4, 10)):
             self.statement(2)
         if self.chance(0.4):  # threads that have ended count as arrived
             self.line(f"if {self.condition()}: return")
-            self.line("oint64[t, 0] = cuda.syncthreads_count(True)")
+            self.line(f"oint64[{self.own}, 0] = cuda.syncthreads_count(True)")
         for dtype, names in self.variables.items():
             for k, name in enumerate(names[-4:]):
-                self.line(f"o{dtype}[t, {k}] += {name}")
-        parameters = ", ".join([f"x{d}" for d in DTYPES] + [f"o{d}" for d in DTYPES])
+                self.line(f"o{dtype}[{self.own}, {k}] += {name}")
+        parameters = ", ".join([*(f"{kind}{d}" for kind in "xoe" for d in DTYPES), *(f"c{d}" for d in TOTALS)])
         return f"{HEAD}def kernel({parameters}):\n" + "\n".join(self.lines) + "\n"
 
+    def make_arguments(self) -> dict[str, np.ndarray]:
+        """Return random input arrays, and output arrays."""
+        source = np.random.default_rng(self.seed)
+        rows: tuple[int, ...] = (self.threads * int(np.prod(self.grid)),)
+        strided: tuple[int, ...] = (STRIDED[0] * STRIDED[1],)
+        if self.axes == 2:
+            grid = self.grid if isinstance(self.grid, tuple) else (self.grid, 1)
+            width, height = (n * each for n, each in zip(grid, self.block, strict=True))
+            rows, strided = ((height, width) if self.own == "y, x" else (width, height)), STRIDED
+        made = {f"x{dtype}": _random_numbers(source, dtype) for dtype in DTYPES}
+        made |= {f"o{dtype}": np.zeros((*rows, 4), dtype) for dtype in DTYPES}
+        made |= {f"e{dtype}": np.resize(made[f"x{dtype}"], strided) for dtype in DTYPES}
+        return made | {f"c{dtype}": np.resize(made[f"x{dtype}"], LENGTH) for dtype in TOTALS}
 
-def make_arguments(seed: int) -> list[np.ndarray]:
-    """Return random input arrays, and output arrays of zeros."""
-    source = np.random.default_rng(seed)
-    inputs = []
-    for dtype in DTYPES:
-        if dtype[0] == "f":
-            numbers = (source.normal(size=LENGTH) * 10.0 ** source.integers(-2, 3, LENGTH)).round(3)
-        else:
-            numbers = source.integers(0 if dtype[0] == "u" else -9, 12, LENGTH)
-        inputs.append(numbers.astype(dtype))
-    return inputs + [np.zeros((LENGTH, 4), dtype) for dtype in DTYPES]
+
+def _random_numbers(source: np.random.Generator, dtype: str) -> np.ndarray:
+    if dtype[0] == "f":
+        numbers = (source.normal(size=LENGTH) * 10.0 ** source.integers(-2, 3, LENGTH)).round(3)
+    else:
+        numbers = source.integers(0 if dtype[0] == "u" else -9, 12, LENGTH)
+    return numbers.astype(dtype)
 
 
 def check_kernel(seed: int) -> str:
-    """Run a random kernel compiled and as plain Python. Return the differences, or ""."""
+    """Run a random kernel as plain Python, and compiled for each device. Return the differences, or ""."""
     generator = Generator(seed)
     text = generator.source()
     file = f"<random kernel {seed}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     scope: dict[str, Any] = {"__name__": "random_kernel"}
     exec(compile(text, file, "exec"), scope)
-    kernel = weft.kernel(scope["kernel"])
-    wanted, found = make_arguments(seed), make_arguments(seed)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", weft.PerformanceWarning)
-            with override(kernel_python=True):
-                kernel[1, generator.block](*wanted)
-            kernel[1, generator.block](*found)
-    except Exception as error:
-        return f"seed {seed}: {type(error).__name__}: {error}\n{text}"
-    for dtype, one, other in zip(DTYPES * 2, wanted, found, strict=True):
-        if not np.array_equal(one, other, equal_nan=dtype[0] == "f"):
-            return f"seed {seed}: o{dtype} of block {generator.block}\n{one}\nas Python, compiled\n{other}\n{text}"
+    shape = generator.grid, generator.block
+    wanted = generator.make_arguments()
+    for device in ("", *DEVICES):
+        found = generator.make_arguments() if device else wanted
+        try:
+            with warnings.catch_warnings(), weft.device(device or "cpu"), override(kernel_python=not device):
+                warnings.simplefilter("ignore", weft.PerformanceWarning)
+                weft.kernel(scope["kernel"])[shape](*found.values())
+        except Exception as error:
+            return f"seed {seed} on {device or 'Python'}: {type(error).__name__}: {error}\n{text}"
+        for name, one in wanted.items():
+            if not np.array_equal(one, found[name], equal_nan=one.dtype.kind == "f"):
+                return f"seed {seed}: {name} of {shape}\n{one}\nas Python, on {device}\n{found[name]}\n{text}"
     return ""

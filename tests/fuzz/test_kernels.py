@@ -15,7 +15,7 @@ def test_random_kernels(seed: int) -> None:
 
 def test_the_sample_holds_what_it_should() -> None:
     """Test that the sample contains every construct of the grammar."""
-    text = "".join(Generator(seed).source() for seed in range(60))
+    text = "".join(Generator(seed).source() for seed in range(120))
     for word in (
         "shfl_up_sync",
         "ballot_sync",
@@ -29,5 +29,9 @@ def test_the_sample_holds_what_it_should() -> None:
         "reduce_xor_sync",
         ": return",
         "np.where",
+        "cuda.atomic.add(c",
+        "cuda.atomic.xor(s",
+        "cuda.gridsize(1)",
+        "cuda.gridsize(2)",
     ):
         assert word in text, word

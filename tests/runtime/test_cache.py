@@ -155,5 +155,8 @@ def test_a_digest_of_sources_depends_on_all_of_them_and_is_kept(tmp_path: Path) 
         assert source_digest(folder) == second != first
         (folder / "inner" / "b.py").write_text("y = 2")
         assert source_digest(folder) == first
+        (folder / "inner" / "c.ll").write_text("define")
+        assert source_digest(folder) not in (first, second)
+        (folder / "inner" / "c.ll").unlink()
     with override(cache=False):
         assert source_digest(folder) == first

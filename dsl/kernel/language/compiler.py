@@ -125,6 +125,7 @@ class Compiler(Variables):
         self.tables: dict[int, ArrayValue] = {}
         self.hidden: list[tuple[Any, ...]] = []  # parameters after the user's
         self.hidden_scalars: dict[str, Value] = {}
+        self.arrays: list[str] = []  # the kernel's attribute ``arrays``
         self.written: set[int] = set()  # numbers of the parameters that the kernel writes to
         self.place: Place | None = None  # of the statement that is being compiled
         self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
@@ -153,6 +154,7 @@ class Compiler(Variables):
         self.arenas = {}
         self.hidden = []
         self.hidden_scalars = {}
+        self.arrays = []
         self.written = set()
         self.errors = None
         self.exit = "kernel"
@@ -367,6 +369,7 @@ class Compiler(Variables):
         """Return the hidden parameter that points to the error report, an array of 16 int64 words."""
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
+            self.arrays.append(f"{self.errors.name} {16 * INT.itemsize}")
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:

@@ -186,6 +186,8 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialization:
     kernel = c.builder.finish()
     if c.tracer is not None:
         kernel.attributes["trace"] = c.tracer.width
+    if any(o.opcode == "atomic" for o in kernel.walk()):
+        kernel.attributes["arrays"] = tuple(c.arrays)
     shared = sum(
         o.attributes["count"] * o.results[0].type.dtype.itemsize  # type: ignore[union-attr]
         for o in kernel.walk()

@@ -245,6 +245,8 @@ def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) ->
                 strides: Any = extents.contiguous(c, shape, arrays.unit(dtype))
             else:
                 strides = tuple(b.scalar(f"{name}_s{k}") for k in range(ndim))
+            by = [] if packed else [str(dtype.itemsize // arrays.unit(dtype)), *(stride.name for stride in strides)]
+            c.arrays.append(" ".join((name, str(dtype.itemsize), *(extent.name for extent in shape), *by)))
             return ArrayValue(pointer, dtype, shape, strides, "global", writable, name, packed, origin)
         case ("pointer", dtype):
             pointer = b.pointer(name, dtype, writable=True, align=max(_alignment(dtype), 1))

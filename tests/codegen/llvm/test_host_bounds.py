@@ -42,13 +42,17 @@ class Guarded:
         x = pick.choice(
             ("i", "j", "i", "j", "t", "cuda.threadIdx.y", "j * w + i", "i * 2 + 1", "n + j", "cuda.blockIdx.x")
         )
+        if pick.random() < 0.15:
+            x = pick.choice((f"n * ({x})", f"(n * 3) * ({x})"))
         if pick.random() < 0.5:
             x += pick.choice((" + 1", " - 1", " - 2", " + 3", " - n", " + m"))
         limit = pick.choice(("a.shape[0]", "a.shape[1]", "n", "m", "n - 1", "4", "i", "j", "n // 2", "o.size", "n + i"))
         if limit == x:
             limit = "7"
         word = pick.choice(("<", "<", "<=", ">", ">=", "==", "!="))
-        form = pick.randrange(4)
+        form = pick.randrange(5)
+        if form == 4:
+            return f"({x}) % {pick.choice(('2', '-3', '7', 'n', '(2 * m)', 'cuda.blockDim.x'))} == 0"
         if form == 0:
             return f"{limit} {word} {x}"
         if form == 1:
@@ -197,7 +201,8 @@ def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
 def check(seed: int) -> tuple[str, int]:
     """Run a random kernel with and without bounds, and as plain Python.
 
-    Return the differences, or "", and the number of bounds. Plain Python does not wrap around at the largest integers.
+    Return the differences, or "", and the number of bounds. Plain Python does not wrap around at the largest integers,
+    and does not divide by 0.
     """
     made = Guarded(seed)
     text, arguments = made.source(), made.arguments()
@@ -205,7 +210,7 @@ def check(seed: int) -> tuple[str, int]:
     results = {"bounded": launch(made.grid, made.block, arguments)}
     other, _ = compiled(text, False)
     results["unbounded"] = other(made.grid, made.block, arguments)
-    if max(map(abs, arguments[3:])) < 2**31:
+    if max(map(abs, arguments[3:])) < 2**31 and (0 not in arguments[3:] or "%" not in text):
         with override(kernel_python=True):
             results["Python"] = launch(made.grid, made.block, arguments)
     for name, found in results.items():
@@ -399,3 +404,50 @@ def test_the_loop_over_threads_ends_at_the_guard() -> None:
         for grid in ((3, 3), (5, 40), (40, 5)):
             np.testing.assert_array_equal(launch(grid, (16, 16), [x, np.zeros_like(x)])[1], 2 * x)
         assert counts == [2]
+
+
+@pytest.mark.parametrize("start", [0, 1, 3, -4])
+@pytest.mark.parametrize("divisor", ["2 * s", "-s", "s - 2", "5"])
+@pytest.mark.parametrize("lower", [-1, 5])
+def test_a_loop_over_threads_visits_only_multiples(divisor: str, start: int, lower: int) -> None:
+    lines = [
+        "part = cuda.shared.array(64, np.int64)",
+        "t = cuda.threadIdx.x",
+        "part[t] = x[t]",
+        "s = 1",
+        "while s < 64:",
+    ]
+    lines += ["    cuda.syncthreads()", f"    if (t + {start}) % ({divisor}) == 0 and t > {lower}:"]
+    lines += ["        part[t] += part[t] + s", "    s *= 2", "cuda.syncthreads()", "o[t] = part[t]"]
+    launch, _ = compiled("def kernel(x, o):\n" + "\n".join(indented(lines)) + "\n", True)
+    find, found = GuardFinder.multiples, []
+
+    def counted(self: GuardFinder, fact: Any, run: Run) -> Any:
+        found.append(find(self, fact, run))
+        return found[-1]
+
+    x = np.arange(50)
+    expected, s, t = x.copy(), 1, np.arange(50)
+    while s < 64:
+        by = eval(divisor)
+        expected[((t + start) % by == 0 if by else t == t) & (t > lower)] *= 2
+        expected[((t + start) % by == 0 if by else t == t) & (t > lower)] += s
+        s *= 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GuardFinder, "multiples", counted)
+        np.testing.assert_array_equal(launch(1, 50, [x, np.zeros_like(x)])[1], expected)
+    assert any(found)
+
+
+@pytest.mark.parametrize("first", [1, 0, -1, -(2**40), 2**20, 2**62, 2**63 - 1])
+def test_a_loop_over_threads_ends_at_a_product(first: int) -> None:
+    lines = ["t = cuda.threadIdx.x", "s = first", "for _ in range(8):", "    cuda.syncthreads()"]
+    lines += ["    if s == 5:", "        break", "    k = s * t"]
+    lines += ["    if k < 64:", "        cuda.atomic.add(o, k % 64, t + 1)", "    s *= 2"]
+    text = "def kernel(o, first):\n" + "\n".join(indented(lines)) + "\n"
+    launch, counts = compiled(text, True)
+    found = launch(2, 64, [np.zeros(64, np.int64), first])[0]
+    np.testing.assert_array_equal(found, compiled(text, False)[0](2, 64, [np.zeros(64, np.int64), first])[0])
+    assert max(counts, default=1) == 1  # (compiled once for all numbers)
+    if first == 1:
+        assert found[::2].all()

@@ -75,6 +75,20 @@ def test_votes_under_a_partial_mask() -> None:
     agree(kernel, 1, 40, blank(40, 12))
 
 
+@pytest.mark.parametrize("late", [0, 2, 3, 31, 35])
+def test_lanes_wait_for_one_lane_that_is_late(late: int) -> None:
+    def kernel(out: np.ndarray) -> None:
+        t = cuda.threadIdx.x
+        mine = t == late
+        mask = cuda.ballot_sync(FULL, mine)
+        if mine:
+            out[t, 0] = cuda.reduce_add_sync(mask, 7)
+        out[t, 1] = cuda.ballot_sync(FULL, True)
+        out[t, 2] = cuda.shfl_sync(FULL, t + 100, 0)
+
+    agree(kernel, 1, 36, blank(36, 3))
+
+
 def test_threads_that_ended_and_lanes_that_run_together() -> None:
     def kernel(out: np.ndarray) -> None:
         t = cuda.threadIdx.x

@@ -1,0 +1,140 @@
+"""Private copies of the arrays that an explicit kernel changes only by atomics, on the host.
+
+In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if this
+pays, plain updates of the copy in place of atomic instructions, and code at the end that combines the copy with the
+array. Atomic instructions of several CPU threads on the same cache line take about 50 times as long as plain updates.
+Invariant: each call of the entry function has its own copies. If the array overlaps with another array of the kernel, or
+has many elements for the number of threads, the atomic instructions run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
+from weft.codegen.llvm.emit import Emitter, memory_type, scalar_type
+from weft.codegen.llvm.host_atomics import emit_atomic, integer_word, plain_update
+from weft.codegen.llvm.host_grid import range_loop
+from weft.codegen.passes.find_private_arrays import ArrayBounds, PrivateArray, find_private_arrays
+
+IN_CACHE = 1 << 18  # maximum bytes of a private copy
+THREADS_EACH = 2  # minimum number of threads of a call per element of a private copy
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """The text of a private copy: its address, its number of elements (0 if there is no copy), and whether it exists."""
+
+    address: str
+    count: str
+    exists: str
+
+
+class PrivateArrays:
+    """Emitter of the private copies of a kernel's arrays."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._arrays = find_private_arrays(kernel)
+        self._copies: dict[PrivateArray, _Copy] = {}
+
+    def open(self, emitter: Emitter, threads: str) -> None:
+        """Emit code that creates the private copies. `threads` is the number of threads of this call."""
+        for array in dict.fromkeys(self._arrays.values()):
+            emitter.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
+            emitter.declare("free", "void", ["ptr"])
+            emitter.dialect.symbols |= {"malloc", "free"}
+            count = _element_count(emitter, array.bounds)
+            size = emitter.line(f"mul i64 {count}, {array.dtype.itemsize}")
+            least = emitter.line(f"mul i64 {count}, {THREADS_EACH}")
+            exists = emitter.line(f"icmp ule i64 {size}, {IN_CACHE}")
+            exists = emitter.line(f"and i1 {exists}, {emitter.line(f'icmp ule i64 {least}, {threads}')}")
+            for other in array.others:
+                exists = emitter.line(f"and i1 {exists}, {_are_apart(emitter, array.bounds, other)}")
+            count = emitter.line(f"select i1 {exists}, i64 {count}, i64 0")
+            size = emitter.line(f"select i1 {exists}, i64 {size}, i64 1")
+            address = emitter.line(f"call ptr @malloc(i64 {size})")
+            with range_loop(emitter, "i64", "0", count) as index:
+                kind = memory_type(array.dtype)
+                spot = emitter.line(f"getelementptr inbounds {kind}, ptr {address}, i64 {index}")
+                emitter.do(f"store {kind} {array.identity}, ptr {spot}, align {array.dtype.itemsize}")
+            self._copies[array] = _Copy(address, count, exists)
+
+    def close(self, emitter: Emitter) -> None:
+        """Emit code that combines the private copies with the arrays."""
+        for array, copy in self._copies.items():
+            kind, align = scalar_type(array.dtype), f"align {array.dtype.itemsize}"
+            base = emitter.scalar_of(array.bounds.pointer)
+            with range_loop(emitter, "i64", "0", copy.count) as index:
+                number = emitter.fresh_number()
+                spot = emitter.line(f"getelementptr inbounds {kind}, ptr {copy.address}, i64 {index}")
+                value = emitter.line(f"load {kind}, ptr {spot}, {align}")
+                changed = emitter.line(f"icmp ne {kind} {value}, {array.identity}")
+                emitter.do(f"br i1 {changed}, label %combine{number}, label %combined{number}")
+                emitter.start_label(f"combine{number}")
+                spot = emitter.line(f"getelementptr inbounds {kind}, ptr {base}, i64 {index}")
+                word = integer_word(array.combine, array.dtype)
+                emitter.do(f"atomicrmw {word} ptr {spot}, {kind} {value} seq_cst, {align}")
+                emitter.do(f"br label %combined{number}")
+                emitter.start_label(f"combined{number}")
+            emitter.do(f"call void @free(ptr {copy.address})")
+
+    def update(self, emitter: Emitter, operation: Operation) -> bool:
+        """Emit an atomic on an array that may have a private copy. Return False for other atomics."""
+        array = self._arrays.get(operation)
+        if array is None:
+            return False
+        copy, kind = self._copies[array], memory_type(array.dtype)
+        pointer, index, value = operation.operands
+        number = emitter.fresh_number()
+        emitter.do(f"br i1 {copy.exists}, label %private{number}, label %shared{number}")
+        emitter.start_label(f"private{number}")
+        address = emitter.line(f"ptrtoint ptr {emitter.element(pointer, emitter.scalar_of(index), kind)} to i64")
+        base = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.bounds.pointer)} to i64")
+        distance = emitter.line(f"sub i64 {address}, {base}")
+        spot = emitter.line(f"getelementptr inbounds i8, ptr {copy.address}, i64 {distance}")
+        plain_update(emitter, operation.attributes["kind"], array.dtype, spot, emitter.scalar_of(value))
+        emitter.do(f"br label %updated{number}")
+        emitter.start_label(f"shared{number}")
+        emit_atomic(emitter, operation)
+        emitter.do(f"br label %updated{number}")
+        emitter.start_label(f"updated{number}")
+        return True
+
+
+def _element_count(emitter: Emitter, array: ArrayBounds) -> str:
+    """Emit the number of elements of an array."""
+    count = "1"
+    for length in array.lengths:
+        text = _wide(emitter, length)
+        count = text if count == "1" else emitter.line(f"mul i64 {count}, {text}")
+    return count
+
+
+def _wide(emitter: Emitter, value: Value) -> str:
+    """Emit a length or a stride as an i64."""
+    kind, text = scalar_type(value.type), emitter.scalar_of(value)  # type: ignore[arg-type]
+    return text if kind == "i64" else emitter.line(f"sext {kind} {text} to i64")
+
+
+def _range_of(emitter: Emitter, array: ArrayBounds) -> tuple[str, str]:
+    """Emit the address of the first byte of an array, and the address after the last one."""
+    first = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.pointer)} to i64")
+    if not array.strides:
+        size = emitter.line(f"mul i64 {_element_count(emitter, array)}, {array.itemsize}")
+        return first, emitter.line(f"add i64 {first}, {size}")
+    last = emitter.line(f"add i64 {first}, {array.itemsize}")
+    for length, stride in zip(array.lengths, array.strides, strict=True):
+        steps = emitter.line(f"sub i64 {_wide(emitter, length)}, 1")
+        by = emitter.line(f"mul i64 {_wide(emitter, stride)}, {array.unit}")
+        distance = emitter.line(f"mul i64 {steps}, {by}")
+        down = emitter.call("llvm.smin.i64", "i64", [("i64", distance), ("i64", "0")])
+        up = emitter.call("llvm.smax.i64", "i64", [("i64", distance), ("i64", "0")])
+        first, last = emitter.line(f"add i64 {first}, {down}"), emitter.line(f"add i64 {last}, {up}")
+    return first, last
+
+
+def _are_apart(emitter: Emitter, array: ArrayBounds, other: ArrayBounds) -> str:
+    """Emit whether two arrays do not overlap."""
+    (start, end), (other_start, other_end) = (_range_of(emitter, each) for each in (array, other))
+    before = emitter.line(f"icmp ule i64 {end}, {other_start}")
+    return emitter.line(f"or i1 {before}, {emitter.line(f'icmp ule i64 {other_end}, {start}')}")

@@ -1,0 +1,47 @@
+"""Tests of the code of threads on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft import cuda
+
+
+def by_threads(x: Any, y: Any, o: Any) -> None:
+    part = cuda.shared.array(64, np.int16)
+    t = cuda.threadIdx.x
+    part[t] = x[t]
+    cuda.syncthreads()
+    o[t] = part[(t + 5) % 8] + y[(t + 7) % 64]
+
+
+def by_threads_with_masks(x: Any, y: Any, o: Any) -> None:
+    t = cuda.grid(1)
+    o[t] = x[(t + 5) & 7] + y[(t + 7) & 63]
+
+
+def by_narrow_integers(x: Any, y: Any, o: Any) -> None:
+    t = cuda.grid(1)
+    o[t] = x[np.uint8(np.uint8(t + 253) + np.uint8(8)) % 8] + y[np.uint16(t + 7) % 64]
+
+
+def in_a_loop(x: Any, y: Any, o: Any) -> None:
+    for t in range(o.size):
+        o[t] = x[(t + 5) % 8] + y[(t + 7) % 64]
+
+
+@pytest.mark.parametrize("device", ["cpu", "simt::backward"])
+@pytest.mark.parametrize("size", [8, 16, 61])
+@pytest.mark.parametrize("kernel", [by_threads, by_threads_with_masks, by_narrow_integers, in_a_loop])
+def test_indices_wrap_around(kernel: Any, size: int, device: str) -> None:
+    """Test indices of different widths in one loop, which LLVM 22 by itself vectorizes wrongly."""
+    x, y = np.arange(64, dtype=np.int16), np.arange(64, dtype=np.int16) * 100
+    out = np.zeros(size, np.int16)
+    with wf.device(device):
+        wf.kernel(kernel)[1, 1 if kernel is in_a_loop else size](cuda.In(x), cuda.In(y), cuda.InOut(out))
+    t = np.arange(size)
+    np.testing.assert_array_equal(out, x[(t + 5) % 8] + y[(t + 7) % 64])
