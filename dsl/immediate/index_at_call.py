@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft import fusion
-from weft.dsl.arrays.array import VALUE_READS, Array, realise
+from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
 from weft.dsl.immediate.at_call import (
     COMMON,
     MISSED,
@@ -62,6 +62,9 @@ def put(array: Array, key: Any, value: Any) -> bool:
         values = values_of(array)
         if values is None or not is_free(array):
             return False
+    if kind is Scalar and (settled := settled_values(value)) is not None:
+        value = settled[()]  # (the number that a run of small operations has just computed)
+        kind = type(value)
     if kind is list or kind is tuple:
         if (value := to_host_if_small(value, [(_NO_VALUES, array)], limit)) is MISSED:
             return False

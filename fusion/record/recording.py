@@ -233,9 +233,9 @@ def end_small_run() -> bool:
     large = _large(_expressions(epoch, -LOOKED_AT), limit)
     copies = count <= LOOKED_AT and bool(large) and all(map(_is_copy, large))
     if not (copies or (_before_small and _site_of(large) in _before_small)):
-        if not epoch.limit <= count < epoch.soft:
+        if not 2 * epoch.examined <= count < epoch.soft:
             return False
-        epoch.limit = min(2 * count, epoch.soft)
+        epoch.examined = count
         recorded = _expressions(epoch)
         if any(node is None or _work(node) > limit for node in recorded[-SMALL_RUN:]):
             return False

@@ -109,6 +109,7 @@ class Epoch:
         "bytes_held",
         "device",
         "ended",
+        "examined",
         "first",
         "followed",
         "head",
@@ -141,6 +142,7 @@ class Epoch:
         self.soft = self.look = SOFT_LIMIT
         # number of operations below which the recording is not examined
         self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT
+        self.examined = SMALL_RUN // 2  # number of operations when it was last searched for a run of small operations
         self.head: Site | None = None  # the line at which it is cut
         # visits to lines in previous recordings, as far back as programs were unknown
         self.history: list[Site | None] = []

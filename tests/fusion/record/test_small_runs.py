@@ -1,0 +1,63 @@
+"""Tests of recordings that end in a run of small operations, such as a loop over the elements of a large array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft as wf
+from weft.fusion import recording
+from weft.runtime import override
+
+LENGTH, ITERATIONS = 100_000, 64
+
+
+def chain(x: Any) -> None:
+    for k in range(1, ITERATIONS):
+        x[k] = x[k - 1] * 0.5 + 1
+
+
+def swaps(x: Any) -> None:
+    for k in range(ITERATIONS):
+        x[k], x[-k - 1] = x[-k - 1], x[k]
+
+
+def rows(x: Any) -> None:
+    grid = x.reshape(-1, 100)
+    for k in range(1, ITERATIONS):
+        grid[k, 3] = grid[k - 1, 3] + 1
+
+
+def strided(x: Any) -> None:
+    other = x[::2]
+    for k in range(1, ITERATIONS):
+        other[k] = x[k] + 1
+
+
+def shrinking(x: Any) -> None:
+    for _ in range(ITERATIONS):
+        middle = len(x) // 2
+        x[middle], x[-2] = x[-2], x[middle]
+        x = x[:-2]
+
+
+STARTS: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda np: np.zeros(LENGTH),
+    "pending": lambda np: np.arange(LENGTH) * 1.0 + 1.5,
+    "copy": lambda np: np.asarray(np.arange(LENGTH) * 1.0).copy(),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("loop", [chain, swaps, rows, strided, shrinking])
+def test_a_loop_over_elements_of_a_large_array_soon_runs_immediately(loop: Callable[[Any], None], start: str) -> None:
+    expected = STARTS[start](np)
+    loop(expected)
+    with wf.device("cpu"), override(immediate=16384):
+        x = STARTS[start](wf)
+        loop(x)
+        assert recording.epoch is None or not recording.epoch.live()
+        np.testing.assert_array_equal(np.asarray(x), expected)
