@@ -63,6 +63,7 @@ from weft.fusion import (
     cast,
     constant,
     current_epoch,
+    end_small_run,
     gather,
     iota,
     map_,
@@ -233,6 +234,8 @@ def getitem(array: Array, key: Any) -> Array:
             return taken
     elif type(array) is Array:
         at_once = show(array, key)
+        if at_once is MISSED and _is_of_element(array, key) and end_small_run():
+            at_once = show(array, key)
         if at_once is not MISSED:
             return at_once
         if IMMEDIATE[0]:
@@ -274,6 +277,15 @@ def _resolve_and_index(array: Array, key: Any) -> Array:
         for first, step, axis in index.axes
     )
     return record(gather(base, which, terms, plan.shape))
+
+
+_INTEGERS = frozenset({int, np.int64, np.int32})
+
+
+def _is_of_element(array: Array, key: object) -> bool:
+    """Return whether an index consists of one integer per axis."""
+    items = key if type(key) is tuple else (key,)
+    return len(items) == len(array.shape) and _INTEGERS.issuperset(map(type, items))
 
 
 def _is_large_mask(key: object) -> bool:

@@ -32,6 +32,8 @@ from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import IMMEDIATE
 
 _NO_VALUES = np.empty(0)
+# Bytes to which a number is written in about the time of an operation on one element.
+_NUMBER_BYTES = 8
 
 
 def put(array: Array, key: Any, value: Any) -> bool:
@@ -46,9 +48,10 @@ def put(array: Array, key: Any, value: Any) -> bool:
             values[key] = value
             return True
     values = values_of(array)
+    most = max(limit, limit * _NUMBER_BYTES // array.dtype.itemsize) if kind in NUMBERS else limit
     if values is None and array._view is None and _is_uniform(array._storage):
         key = key if is_basic(key) else to_host_if_small(key, [(_NO_VALUES, array)], limit)
-        if key is MISSED or _picked(array.shape, key) > limit:
+        if key is MISSED or _picked(array.shape, key) > most:
             return False
         fill_memory(array._storage)
         values = values_of(array)
@@ -57,27 +60,12 @@ def put(array: Array, key: Any, value: Any) -> bool:
         realise(storage)  # (no operation that is now recorded would fuse with it)
         values = values_of(array)
     if values is None or not is_free(array):
-        if not is_basic(key) or _picked(array.shape, key) > limit or not end_small_run():
+        if not is_basic(key) or _picked(array.shape, key) > most or not end_small_run():
             return False
         values = values_of(array)
         if values is None or not is_free(array):
             return False
-    if kind is Scalar and (settled := settled_values(value)) is not None:
-        value = settled[()]  # (the number that a run of small operations has just computed)
-        kind = type(value)
-    if kind is list or kind is tuple:
-        if (value := to_host_if_small(value, [(_NO_VALUES, array)], limit)) is MISSED:
-            return False
-        value, kind = np.asarray(value), np.ndarray
-    if kind is Array:
-        if (array._home or array._storage.device) is not (value._home or value._storage.device):
-            return False
-        if (value := settled_values(value)) is None or value.size > limit:
-            return False
-    elif kind is np.ndarray:
-        if value.size > limit or not (COMMON >> value.dtype.num) & 1:
-            return False
-    elif kind not in NUMBERS:
+    if (value := _written(array, value, limit)) is MISSED:
         return False
     if not _casts(getattr(value, "dtype", value), values.dtype):
         return False
@@ -90,13 +78,34 @@ def put(array: Array, key: Any, value: Any) -> bool:
         if type(part) is np.ndarray:
             # (a recorded write to shared memory would copy all of it twice)
             shared = kind in NUMBERS and storage.host is not None and fusion.find_shared(storage) is not None
-            if part.size > limit and not shared:
+            if part.size > most and not shared:
                 return False
             part[...] = value
             return True
     values[key] = value
     write_back(array, values)
     return True
+
+
+def _written(array: Array, value: Any, limit: int) -> Any:
+    """Return a value that is written to an array as a number or a small NumPy array. Return `MISSED` for other values."""
+    kind = type(value)
+    if kind in NUMBERS:
+        return value
+    if kind is Scalar:
+        settled = settled_values(value)  # (a run of small operations may just have computed it)
+        return MISSED if settled is None else settled[()]
+    if kind is list or kind is tuple:
+        value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
+        return value if value is MISSED else np.asarray(value)
+    if kind is Array:
+        if (array._home or array._storage.device) is not (value._home or value._storage.device):
+            return MISSED
+        value = settled_values(value)
+        return MISSED if value is None or value.size > limit else value
+    if kind is np.ndarray and value.size <= limit and (COMMON >> value.dtype.num) & 1:
+        return value
+    return MISSED
 
 
 def pick(array: Array, key: object) -> Any:

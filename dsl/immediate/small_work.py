@@ -41,6 +41,10 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return the maximum number of elements of the arguments up to which a call is executed immediately."""
     if name == "einsum":
         return IMMEDIATE[0] if einsum_products(arguments) <= IMMEDIATE[0] else GROWN
+    if name == "searchsorted" and len(arguments) > 1 and type(arguments[0]) is Array:
+        values, sought = values_of(arguments[0]), np.size(arguments[1])
+        if values is not None and sought * values.size.bit_length() <= IMMEDIATE[0]:
+            return max(values.size, IMMEDIATE[0])
     if name in GROWING:
         known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
         return IMMEDIATE[0] if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN

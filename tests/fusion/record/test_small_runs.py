@@ -44,6 +44,11 @@ def shrinking(x: Any) -> None:
         x = x[:-2]
 
 
+def cleared(x: Any) -> None:
+    for k in range(2, ITERATIONS):
+        x[k * k :: k * k * k] = 0
+
+
 STARTS: dict[str, Callable[[Any], Any]] = {
     "zeros": lambda np: np.zeros(LENGTH),
     "pending": lambda np: np.arange(LENGTH) * 1.0 + 1.5,
@@ -52,7 +57,7 @@ STARTS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("loop", [chain, swaps, rows, strided, shrinking])
+@pytest.mark.parametrize("loop", [chain, swaps, rows, strided, shrinking, cleared])
 def test_a_loop_over_elements_of_a_large_array_soon_runs_immediately(loop: Callable[[Any], None], start: str) -> None:
     expected = STARTS[start](np)
     loop(expected)
@@ -61,3 +66,23 @@ def test_a_loop_over_elements_of_a_large_array_soon_runs_immediately(loop: Calla
         loop(x)
         assert recording.epoch is None or not recording.epoch.live()
         np.testing.assert_array_equal(np.asarray(x), expected)
+
+
+def test_reads_of_elements_of_a_pending_array_soon_run_immediately() -> None:
+    order = np.random.default_rng(0).permutation(LENGTH)
+    with wf.device("cpu"), override(immediate=16384):
+        x = wf.arange(LENGTH) * 1.5
+        total: Any = 0.0
+        for k in range(ITERATIONS):
+            total = total + x[order[k]]
+        assert recording.epoch is None or not recording.epoch.live()
+        assert float(total) == sum(order[:ITERATIONS].tolist()) * 1.5
+
+
+def test_a_search_in_a_large_array_runs_immediately() -> None:
+    with wf.device("cpu"), override(immediate=16384):
+        x = wf.asarray(np.linspace(0, 1, LENGTH))
+        found = wf.searchsorted(x, 0.25), x.searchsorted([0.0, 0.5])
+        assert recording.epoch is None or not recording.epoch.live()
+        np.testing.assert_array_equal(np.asarray(found[0]), np.linspace(0, 1, LENGTH).searchsorted(0.25))
+        np.testing.assert_array_equal(np.asarray(found[1]), [0, LENGTH // 2])
