@@ -1,8 +1,9 @@
 """The lazy array, class `Array`, and the recording of its operations.
 
 In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
-view (shape, strides, offset in elements) of a `Storage`. Without a view it is the whole storage. Invariant: reading an
-array gives the values that NumPy would give at the same point of the program, although execution is deferred.
+view (shape, strides, offset in elements) of a `Storage`. An array without a view covers the whole storage. Invariant:
+reading an array gives the values that NumPy would give at the same point of the program, although execution is
+deferred.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def class_for(value: object, depth: int) -> type:
     return type(value) if function is type else function(value, depth + 1)
 
 
-# Counts reads of array values, because work recorded after a read may depend on the value. Native code counts here too.
+# Counts reads of array values, because work recorded after a read may depend on the value. Native code counts too.
 VALUE_READS = array("q", [0])
 
 
@@ -87,13 +88,13 @@ class Array(ArrayMembers):
     (True, (2, 3), array([3, 5, 7]))
     """
 
-    __module__ = "weft"  # the public name, as `repr(type(x))` and pickles have it
+    __module__ = "weft"  # the public name, shown by `repr(type(x))` and stored in pickles
     # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
-    # from them when they are first needed; from then on, `_home` is None. `_lent` is set if other code may have got the
-    # memory of `_values` before.
+    # from them when they are first needed; from then on, `_home` is None. `_lent` is set if other code may have
+    # obtained the memory of `_values`.
     __slots__ = ("__weakref__", "_home", "_lent", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
-    # By this name, pandas recognizes arrays that it converts with `to_numpy` before storing them.
+    # pandas recognizes arrays by this name, and converts them with `to_numpy` before storing them.
     _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
     _home: Device | None
@@ -293,7 +294,7 @@ class Scalar(Array):
         """Return a NumPy scalar. `statistics.mean` passes a fraction to the type of its data."""
         return np.float64(value)
 
-    __len__ = __iter__ = None  # type: ignore[assignment]  # (to be no instance of `Sized` and `Iterable`)
+    __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
     __class__ = property(lambda self: self.dtype.type if sees_numpy(2) else Scalar)  # type: ignore[assignment]
 
     def __hash__(self) -> int:  # type: ignore[override]
@@ -455,7 +456,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 
 def _without_sharing(value: object) -> np.ndarray:
-    """Convert a value to a NumPy array. Weft arrays in it are copied: arrays that share memory are not recorded."""
+    """Convert a value to a NumPy array. Copy weft arrays, because operations on shared memory are not recorded."""
     before, recording.held = recording.held, True
     try:
         return np.asarray(value)
@@ -467,14 +468,14 @@ def from_protocol(value: Any) -> Any:
     """Return the result of `value.__array__()` if it is a weft array, otherwise `value` itself."""
     kind = type(value)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
-        return value  # (a type that takes part in ufuncs creates NumPy arrays, and may compute them)
-    lazy = getattr(kind.__array__, "lazy", None)  # (of a program's class)
+        return value  # (``__array__`` of a type that implements ufuncs may be an expensive computation)
+    lazy = getattr(kind.__array__, "lazy", None)  # (``__array__`` of a class of the program)
     found = value.__array__() if lazy is None else lazy(value)
     return found if isinstance(found, Array) else value
 
 
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
-    """Assign `value`, cast and broadcast, to `array`. All arrays over its storage see the change.
+    """Cast and broadcast `value`, and assign it to `array`. All arrays over its storage see the change.
 
     Returns the previous version of the storage and the new one. Raises ValueError if elements of the array overlap.
     """

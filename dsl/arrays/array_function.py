@@ -1,4 +1,4 @@
-"""The protocol ``__array_function__``: what NumPy's functions do with weft arrays.
+"""The protocol ``__array_function__``, which lets NumPy's functions accept weft arrays.
 
 In: a NumPy function and its arguments, and the caller's frame. Out: the result of weft's function of the same name, or of
 NumPy's function on the host. Libraries that a redirected program uses get NumPy arrays.
@@ -24,7 +24,7 @@ _CONVERSIONS = frozenset((np.atleast_1d, np.atleast_2d, np.atleast_3d))
 # Under `weft run`, libraries use these functions to create arrays that their compiled code writes to.
 _LIKE = frozenset((np.empty_like, np.zeros_like, np.ones_like, np.full_like))
 
-# What libraries often ask about an array.
+# Functions that libraries often call to query an array.
 _QUESTIONS: dict[Any, Callable[[Array], Any]] = {
     np.shape: operator.attrgetter("shape"),
     np.ndim: operator.attrgetter("ndim"),

@@ -50,16 +50,16 @@ from weft.runtime import BETWEEN, IMMEDIATE, SEVERAL_DEVICES, Device, DeviceMism
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 
-# How an operation takes its operands. This is a part of its memo key.
+# The form in which an operation takes its operands. It is a part of the memo key.
 PLAIN, REFLECTED, IN_PLACE, CALLED = range(4)
 # Position of the first operand's expression in a memo key.
 LEFT = 5
-# What native code does with a memoized expression: record it; write it to the first operand, and return that operand or
-# nothing; show a view; record it unless the only operand is in the CPU's memory; or record it unless the first operand is
-# there.
+# Actions of native code on a memoized expression: record it; write it to the first operand, and return that operand or
+# nothing; show a view; record it unless the only operand is in the CPU's memory; or record it unless the first operand
+# is in the CPU's memory.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
-# Memo hits after which native recorders on disk are loaded: native code saves the time of loading in twice as many.
+# Memo hits after which native recorders on disk are loaded. In twice as many hits, they save the time of loading.
 ENOUGH = 3_000
 _hits = count(1)  # memo hits in Python
 _native_installer: list[Callable[[int], None]] = []
@@ -76,8 +76,8 @@ def look_up(
     """Look up an operation in the memo. Return its memo key and its memoized expression.
 
     The key is None if the operation cannot be memoized, and the expression is None on a miss. This is the hot path of
-    recording: one lookup if the arrays belong to the current epoch or are in memory. `second` is an array, a number, or
-    ``...`` for a unary operation. `caller` is the user's call site if the operation is in weft's code.
+    recording. It needs one lookup if the arrays belong to the current epoch or are in memory. `second` is an array, a
+    number, or ``...`` for a unary operation. `caller` is the user's call site if the operation is in weft's code.
     """
     epoch = recording.epoch
     if epoch is None:
@@ -161,8 +161,8 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
 
-# Code objects that are kept alive because memo keys contain their ids. They are code objects that equal an earlier one:
-# those of a notebook cell or script that runs again, or of a function that is defined again.
+# Code objects that are kept alive because memo keys contain their ids. Each equals an earlier code object, because a
+# notebook cell or script runs again, or a function is defined again.
 _kept: dict[int, CodeType] = {}
 _KEPT_LIMIT = 20_000
 
@@ -183,10 +183,9 @@ def keep_code(code: CodeType) -> bool:
 def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.ndarray:
     """Copy a NumPy operand to a new weft array. Later writes to the operand do not change the copy.
 
-    The array is on the device `home`, by default on that of the current epoch.
-
-    The operation is then memoized by its call site like any other. An array of a dtype that weft does not support is
-    returned unchanged. Elements repeated by `np.broadcast_to` are stored once.
+    The new array is on the device `home`, by default on that of the current epoch. An operation on it is memoized by
+    its call site like any other. An array of a dtype that weft does not support is returned unchanged. Elements
+    repeated by `np.broadcast_to` are stored once.
     """
     once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
     if values.size > max(IMMEDIATE[0], prod(once)):
@@ -203,8 +202,9 @@ def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.n
 def on_operands_device(operation: Operation, name: str = "") -> Operation:
     """Decorate an operation so that it runs on the device of its array operands, even if it is not the default device.
 
-    NumPy arrays and numbers among its operands, and new arrays, then come to that device. With a `name`, the operation
-    raises DeviceMismatchError for arrays on different devices. Other operations check their operands themselves.
+    NumPy arrays and numbers among its operands are copied to that device, and new arrays are created there. If a `name`
+    is given, the operation raises DeviceMismatchError for arrays on different devices. Other operations check their
+    operands themselves.
     """
 
     @wraps(operation)
@@ -224,8 +224,8 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
     """Return the device of the first weft array among operands and in lists and tuples of them, or None.
 
-    A `Scalar` is a number. Its device counts only if there are no other arrays. With the name of an operation, arrays on
-    different devices raise DeviceMismatchError.
+    A `Scalar` is a number. Its device is returned only if there are no other arrays. Raises DeviceMismatchError for
+    arrays on different devices if the name of an operation is given.
     """
     arrays = list(_arrays_in(operands))
     homes = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])
@@ -317,7 +317,7 @@ def _whole_expression(array: Array, epoch: Epoch) -> Expr | None:
 def check_devices(op: str, operands: tuple[Any, ...]) -> None:
     """Raise DeviceMismatchError if the arrays among the operands are on different devices.
 
-    A `Scalar` is a number, and may come from any device, since small reductions have returned NumPy's scalars.
+    A `Scalar` may be on any device, like the NumPy scalars that small reductions return.
     """
     homes = {value.device.name for value in operands if isinstance(value, Array) and type(value) is not Scalar}
     if len(homes) > 1:

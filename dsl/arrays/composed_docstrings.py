@@ -1,13 +1,13 @@
-"""Docstrings of the functions that have NumPy's code or NumPy's answer.
+"""Docstrings of the functions that execute NumPy's code or return NumPy's result.
 
-`tests/docs/test_docstrings.py` runs them.
+`tests/docs/test_docstrings.py` runs the examples.
 """
 
 from __future__ import annotations
 
 from weft.dsl.arrays.docstrings import FUNCTIONS, add_example
 
-# Summaries, arguments and values, by function that has NumPy's code or NumPy's answer
+# Summary, arguments and value of each function that executes NumPy's code or returns NumPy's result
 _CALLS = {
     "apply_over_axes": (
         "Apply a function over several axes, one after another",
@@ -294,7 +294,7 @@ _CALLS = {
     ),
 }
 
-# Summaries and sessions, by function whose example is more than a call and its result
+# Summary and session of each function whose example is more than a call and its result
 _SESSIONS = {
     "dstack": (
         "Join arrays along the third axis.",
@@ -352,7 +352,7 @@ _SESSIONS = {
 
 
 def describe_composed(name: str) -> str | None:
-    """Return the docstring of a function that has NumPy's code or NumPy's answer, or None if there is none here."""
+    """Return the docstring of a function, or None if this module does not describe the function."""
     found = _SESSIONS.get(name) or FUNCTIONS.get(name)
     if found is None and name in _CALLS:
         summary, operands, result = _CALLS[name]

@@ -1,13 +1,13 @@
-"""Docstrings of ufuncs, methods and functions that are created at run time, without a ``def`` statement of their own.
+"""Docstrings of ufuncs, methods and functions that are created at run time, without a ``def`` statement.
 
-`tests/docs/test_docstrings.py` runs them.
+`tests/docs/test_docstrings.py` runs the examples.
 """
 
 from __future__ import annotations
 
 from inspect import cleandoc
 
-# Arguments of a call, and the value that it returns, by op
+# Arguments of an example call of each op, and the value that it returns
 UFUNC_EXAMPLES = {
     "add": ("[1, 2], 10", "array([11, 12])"),
     "subtract": ("[1, 2], 10", "array([-9, -8])"),
@@ -113,7 +113,7 @@ MEMBER_SUMMARIES = {
     "data": "Read-only buffer of the evaluated elements, like `numpy.ndarray.data`.",
 }
 
-# Sessions, by method or property of `Array`
+# Example session of each method or property of `Array`
 MEMBER_EXAMPLES = {
     "T": """\
 >>> x = wf.asarray([[1, 2], [3, 4]])
@@ -306,7 +306,7 @@ array([ 1, -2], dtype=int32)""",
 array([1.3, 2.5])""",
 }
 
-# Summaries and sessions, by function
+# Summary and example session of each function
 FUNCTIONS = {
     "sum": (
         "Return the sum of the elements over the given axes, like `numpy.sum`.",

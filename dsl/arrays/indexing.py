@@ -200,7 +200,7 @@ def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple
         values = values.astype(np.int64)
     if values.dtype == bool:
         for k, n in enumerate(values.shape):
-            if n and n != shape[axis + k]:  # (as in NumPy, which lets empty masks pass)
+            if n and n != shape[axis + k]:  # (NumPy accepts empty masks of any length)
                 raise IndexError(
                     f"boolean index did not match indexed array along axis {axis + k}; size of axis is {shape[axis + k]} but size of corresponding boolean axis is {n}"
                 )
@@ -352,7 +352,7 @@ def _places(index: Index, key: object, ndim: int) -> Places:
 
 
 def _separated(key: object, ndim: int) -> bool:
-    """Return whether a slice or None stands between the advanced indices of a key. Integers count as advanced."""
+    """Return whether a slice or None separates the advanced indices of a key. Integers count as advanced."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False
@@ -514,7 +514,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
         or np.result_type(array.dtype, kind) != array.dtype
         or resolve_dtypes(find_op(op), (array.dtype, array.dtype))[1] != array.dtype
     ):
-        _apply_at_on_host(op, array, key, values)  # where each step is cast back
+        _apply_at_on_host(op, array, key, values)  # casts back after each step
         return
     location = start()
     check_writable(array)

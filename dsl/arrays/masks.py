@@ -57,8 +57,8 @@ BLOCK = 1 << 16
 # Factor by which a mask examined immediately may exceed the usual limit: NumPy reads 64 mask elements in the time of
 # one other element.
 MOST_LOOKED_AT = 64
-# Mean length of the runs of equal mask elements from which on NumPy's selection is faster than one by positions: it takes
-# half the time for long runs, and six times as long for random masks.
+# Minimum mean length of the runs of equal mask elements for which NumPy's selection is faster than selection by
+# positions. NumPy takes half the time for long runs, and six times as long for random masks.
 _RUN = 8
 
 
@@ -100,7 +100,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask has exactly `values` true elements, and so many that a scan of the mask is worthwhile."""
+    """Return whether a mask has exactly `values` true elements, enough for a scan of the mask to be worthwhile."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -133,7 +133,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU, either pending or computed on all threads.
+    """Return ``array[mask]`` for an array on the CPU. The result is pending, or is computed on all threads.
 
     Return None for other arrays.
     """
@@ -199,7 +199,7 @@ def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
 
 
 def _has_long_runs(mask: np.ndarray) -> bool:
-    """Return whether neighboring elements of a 1-D mask are mostly equal. NumPy's selection is then the fastest one."""
+    """Return whether neighboring elements of a 1-D mask are mostly equal. NumPy's selection is then the fastest."""
     return bool(np.count_nonzero(mask[1:] != mask[:-1]) * _RUN <= mask.size)
 
 
@@ -223,7 +223,7 @@ def _collect(
 ) -> Array:
     """Return an array of the items that the mask `test` selects. `fill` copies them block by block, on all threads.
 
-    If `whole` is given, NumPy selects elements of this array in case there is only one block.
+    If `whole` is given, NumPy selects elements of this array if there is only one block.
     """
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter, because one thread nearly saturates the memory bandwidth.)

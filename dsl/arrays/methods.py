@@ -252,7 +252,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     """
     if isinstance(dtype, builtins.type) and (dtype == Array or issubclass(dtype, (Array, np.ndarray))):
         dtype, type = None, dtype if type is None else type
-    # (programs on weft see a `numpy.ndarray` that equals Array)
+    # (the `numpy.ndarray` of a redirected program equals Array)
     if type is not None and type != Array and type is not np.ndarray and not issubclass(type, Array):
         return shared_arrays.exported(self).view(type) if dtype is None else view(self, dtype).view(type=type)
     if dtype is None:
@@ -558,7 +558,7 @@ def install() -> None:
     setattr(Part, "__setitem__", _set_part)
     shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
     describe_members(Array)
-    Number.register(Scalar)  # `numpy.isscalar` asks for that, and by it `numpy.testing.assert_equal`
+    Number.register(Scalar)  # `numpy.isscalar` requires it, and `numpy.testing.assert_equal` calls `isscalar`
 
 
 round_ = _round

@@ -31,8 +31,8 @@ FUNCTIONS = tuple(
         "PyDict_SetItem PyNumber_Add PyDict_Size PyType_GenericAlloc Py_IncRef PyErr_Clear"
     ).split()
 )
-# Objects that all native recorders share. `OWN` lists those of each recorder: the op (None for a ufunc's own op), how
-# it takes its operands, what it does with a memoized expression, and the Python function.
+# Objects that all native recorders share. `OWN` lists those of each recorder: the op (None for a ufunc's own op), the
+# form of its operands, the action on a memoized expression, and the Python function.
 SHARED: dict[str, Any] = {
     "recording": recording,
     "attribute": "epoch",
@@ -64,8 +64,8 @@ SHARED: dict[str, Any] = {
     "tuple": tuple,
 }
 OWN = ("op", "way", "does", "function")
-# Words that are no objects: the address of the limit of immediate execution, and the number of bytes per element of the
-# limit from which on Python records an operation on an array in memory.
+# Words that are not objects: the address of the limit of immediate execution, and the number of bytes, per element of
+# this limit, from which Python records an operation on an array in memory.
 WORDS = ("immediate", "least")
 # Objects to which a call holds references until it ends.
 _HELD = (
@@ -235,7 +235,7 @@ class KeyText(ObjectText):
         t = self._t
         t.label("numpy")
         t.do(f"store ptr {thing}, ptr {self._scalar}")
-        self._push(self._known["None"])  # (only keys of slots name such a number)
+        self._push(self._known["None"])  # (only keys of slots contain such a number)
         t.do("br label %next")
         t.label("float")
         value = t.new(f"bitcast double {self._call('double', 'PyFloat_AsDouble', f'ptr {thing}')} to i64")
@@ -370,7 +370,7 @@ class KeyText(ObjectText):
         old, size = self._field(epoch, "Epoch.bytes_held"), self._field(buffer, "Buffer.nbytes")
         total = self._hold("total", self._call("ptr", "PyNumber_Add", f"ptr {old}, ptr {size}"))
         self._check(total, f"{name}.total", leave)
-        # The storage counts as bound from here on.
+        # From here on, the storage is considered bound.
         wrong = self._call("i32", "PyList_Append", f"ptr {slots}, ptr {buffer}")
         t.branch(f"icmp eq i32 {wrong}, 0", f"{name}.listed", leave)
         t.label(f"{name}.listed")

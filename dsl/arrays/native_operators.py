@@ -1,8 +1,8 @@
 """Native recorders: operators in machine code that record memoized operations.
 
-In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out:
-builtins with the same effect. In the common case they look up the memo by its key, then record, write or show. In
-other cases they call the Python functions. Invariant: the result does not depend on which of the two ran.
+In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
+with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases
+they call the Python functions. Invariant: the result does not depend on which of the two ran.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weft.dsl.immediate.native_immediate import INSTALLED, builtin_docstring
 from weft.dsl.immediate.small_work import recorded_bytes
 from weft.runtime import IMMEDIATE, Builtin, Replacement, python_function, report_failure, try_compiling
 
-# What a warning says if the native recorders cannot be made.
+# Text of the warning that the native recorders cannot be created.
 FORM, INSTEAD = "native code for recording", "operations are recorded by Python, which is slower"
 
 
@@ -34,7 +34,7 @@ def install_native_after(hits: int) -> None:
 
 
 def install_native_code() -> None:
-    """Replace methods, ufuncs and public functions that have a `records` attribute by native code, if it compiles.
+    """Replace methods, ufuncs and public functions that have a `records` attribute with native code, if it compiles.
 
     A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """

@@ -1,7 +1,7 @@
 """LLVM IR of the native recorders.
 
-In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up the memo by its
-key, then records, writes or shows. Invariant: for operations that it does not support, the builtin calls the Python
+In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up its key in the
+memo, then records, writes or shows. Invariant: for operations that it does not support, the builtin calls the Python
 function.
 """
 

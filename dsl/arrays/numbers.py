@@ -165,7 +165,7 @@ def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
     if type(value) is not int or -(2**63) <= value < 2**63:
         return value
     if op.startswith("logical"):
-        raise OverflowError("Python int too large to convert to C long")  # (as NumPy, beside any dtype)
+        raise OverflowError("Python int too large to convert to C long")  # (as in NumPy, for any dtype)
     if 0 <= value < 2**64 or not any(map(_kind, operands)):
         return value  # (numbers alone are left to NumPy)
     kinds = [np.dtype(type(v)).kind if type(v) in (float, complex) else _kind(v) for v in operands]

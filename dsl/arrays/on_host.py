@@ -1,8 +1,8 @@
 """Calls of NumPy functions on the host, with conversion of arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
-Invariant: writes of the function to an argument are written back. Only functions that write to their first argument, and
-do not keep it, get memory of a weft array that is writable.
+Invariant: writes of the function to an argument are written back. Only functions that write to their first argument,
+and do not keep it, get writable memory of a weft array.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def call_numpy(
     device_of((*arguments, *options.values()), name)
     note_fallback(f"numpy.{name}", *arguments, *options.values())
     place = index_of_out(function)
-    most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error of a ufunc with too many)
+    most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error if a ufunc has too many arguments)
     if place is not None and place < len(arguments) <= most and "out" not in options:
         arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
     out = options.get("out")
@@ -261,7 +261,7 @@ def note_fallback(operation: str, *given: Any) -> None:
         runtime.report_fallback(far[0].device, operation, sum(v.nbytes for v in far), user_location())
 
 
-# Names of the parameters that functions take by place, by the functions' names: nobody's function is kept alive by it.
+# Names of positional parameters, by the function's module and name. A key does not keep the function alive.
 _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 

@@ -73,7 +73,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator of an array immediately, as `attempt` does, which handles all uncommon operands."""
+    """Execute a binary operator of an array immediately, as `attempt` does. Uncommon operands are left to `attempt`."""
     values, home, kind = array._values, array._home, type(other)
     if home is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
         given = None
@@ -138,8 +138,8 @@ def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
     """
     kind, function = type(second), getattr(operator, f"__{find_op(op).dunder}__")
     if is_foreign(second) and getattr(kind, "__array_ufunc__", kind) is not None:
-        # as NumPy's arrays do: what the operators of that type make of one is up to it
-        if hasattr(kind, "__torch_function__"):  # whose reflected operators take no NumPy arrays
+        # like NumPy's arrays, leave the result to the operators of that type
+        if hasattr(kind, "__torch_function__"):  # its reflected operators do not accept NumPy arrays
             function = getattr(np, find_op(op).ufunc or op)
     elif not isinstance(second, (np.ndarray, np.generic)) and (
         hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_priority__")

@@ -1,8 +1,8 @@
 """The real and the imaginary part of a complex array.
 
-In: a complex array. Out: a `Part`, which records like any array. Invariant: a part has the current values of its
-complex array, and a write to a part, or to a view of a part, changes the complex array. The elements of a part have
-memory of their own, since a storage has one dtype.
+In: a complex array. Out: a `Part`, which records operations like any array. Invariant: a part has the current values of
+its complex array, and a write to a part, or to a view of a part, changes the complex array. The elements of a part are
+in separate memory, because a storage has a single dtype.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Part(Array):
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of an array and its storage if only a `Part` refers to them, for `_is_current`."""
+    """Return the reference counts, as `_is_current` measures them, of an array to which only a `Part` refers."""
 
     class Held:
         def __init__(self) -> None:
@@ -108,7 +108,7 @@ def put_part(array: Array, name: str, value: object) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a method of `Part` that applies view method `name` to the complex array, then takes the part."""
+    """Return a method of `Part` that applies the view method `name` to the complex array, then takes the part."""
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
         return getattr(getattr(self._owner, name)(*arguments, **options), self._name)

@@ -1,8 +1,8 @@
 """Selections by mask that stay pending, so that ``x[mask] = f(x[mask], y[mask])`` becomes an elementwise ``where``.
 
-In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or at an assignment its value
-for all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
-elementwise operations. The first selection that is needed otherwise is computed, and later ones of the line are
+In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or for an assignment the value
+of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
+elementwise operations. If a selection is used in another way, it is computed, and later selections of the line are
 computed immediately.
 """
 
@@ -31,7 +31,7 @@ class _PendingSelection:
         self.site = site
 
     def __call__(self, out: np.ndarray, values: np.ndarray, test: np.ndarray) -> None:
-        """Compute the selection, and keep no later selection of this source line pending."""
+        """Compute the selection. Later selections of this source line do not stay pending."""
         _lines[self.site] = None
         out[...] = values[test]
 

@@ -1,8 +1,8 @@
 """Index arrays: bounds checks and flat positions.
 
-In: the index of one axis. Out: `Positions`, which give expressions of valid indices. Invariant: an out-of-bounds
-index raises IndexError before anything is recorded with it. A pending index array is evaluated only if its bounds
-require it, and not if its expression cannot exceed them.
+In: the index of one axis. Out: `Positions`, which give expressions of valid indices. Invariant: an out-of-bounds index
+raises IndexError before anything is recorded with it. A pending index array is not evaluated if its expression cannot
+exceed the bounds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weft.fusion import Expr, cast, constant, evaluate, map_, range_of, reduce_
 
 _INT64 = np.dtype(np.int64)
 
-# Number of indices in host memory from which on kernels find the bounds faster than NumPy, which starts immediately.
+# Minimum number of indices in host memory for which kernels find the bounds faster than NumPy.
 MANY = 1 << 18
 
 

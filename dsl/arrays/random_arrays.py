@@ -115,7 +115,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
         for k in range(runtime.MOST_REJECTED):
             first = position.rejected[k] if k < len(position.rejected) else -1
             word = map_("_skip", [word, index, _word(first)])
-    words = (64 // width).bit_length() - 1  # (the binary logarithm of the words of a step)
+    words = (64 // width).bit_length() - 1  # (the binary logarithm of the number of words per step)
     step = map_("right_shift", [word, constant(words, _WORD)]) if words else word
     bits = _bits_of(position, step)
     if width < 64:
@@ -171,7 +171,7 @@ def _table(device: Any, engine: int) -> tuple[Array, ...]:
     return (convert(words),) if words.size else ()
 
 
-atexit.register(_table.cache_clear)  # (memory is released while the modules that release it exist)
+atexit.register(_table.cache_clear)  # (so that memory is released before the modules that release it are unloaded)
 
 
 def _product(x: list[Expr], y: list[Expr]) -> list[Expr]:

@@ -59,7 +59,7 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
         from weft.dsl.cuda.array_creation import copy_to_device
 
         found = return_result(name, node, convert(out), where, casting)
-        copy_to_device(convert(out), found.numpy())  # into memory of another library
+        copy_to_device(convert(out), found.numpy())  # `out` is memory of another library
         return out
     if not isinstance(out, Array):
         raise TypeError("return arrays must be of ArrayType")

@@ -7,11 +7,12 @@ threads.
 *On the CPU*, each block of values has its own accumulators, which are combined in order. The number of blocks depends
 only on the sizes.
 
-*On a GPU*, integers are reduced by atomics. Sums of floats are sums of integers. Each value is a multiple of a step
-that depends on the largest value at its index, so small that the sum of all values at an index stays below 2^62. The
-error of a value is at most half a step, which for 16 M values is 2^-36 of the largest one. Sums of float64 also add
-the remainders, in correspondingly smaller steps. Sequential addition of 16 M values would round each partial sum to
-2^-24, or 2^-53. An assignment stores the value of the last occurrence of an index, whichever thread writes it.
+*On a GPU*, integers are reduced by atomics. Sums of floats are sums of integers. Each value is rounded to a multiple of
+a step. The step is chosen from the largest value at the index, so that the sum of all values there is below 2^62 steps.
+The error of a value is at most half a step, which for 16 M values is 2^-36 of the largest value. Sums of float64 also
+add the remainders, in correspondingly smaller steps. Sequential addition would round each partial sum, with a relative
+error of 2^-24 for float32 and 2^-53 for float64. An assignment stores the value of the last occurrence of an index,
+whichever thread writes it.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, plac
 def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = False) -> Expr:
     """Sum floats per index, in float64. The sums do not depend on the order of the additions.
 
-    With `fine`, the sums of narrow floats are as exact as those of float64.
+    If `fine` is true, the sums of narrow floats are as exact as those of float64.
     """
     count, narrow = value.size, value.dtype
     if narrow.itemsize < 4:
@@ -114,7 +115,7 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
     exponent = cast(map_("floor", [map_("log2", [map_("absolute", [value])])]), _INT32)
     least = broadcast_to(constant(np.iinfo(_INT32).min, _INT32), (places,))
     top = _scatter_reduced("maximum", least, map_("where", [nan, special, exponent]), position)
-    # The logarithm may be rounded to a whole number in either direction: a value stays below 2^(exponent + 2).
+    # The logarithm may be rounded up or down to a whole number, so a value is below 2^(exponent + 2).
     bits = 60 - (count - 1).bit_length()
     shift = map_(
         "subtract", [constant(bits, _INT32), map_("clip", [top, constant(-1100, _INT32), constant(1100, _INT32)])]

@@ -2,7 +2,7 @@
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
-(`fusion/record/shared_memory.py`). Within an operation or an evaluation nothing is shared, since that would end the
+(`fusion/record/shared_memory.py`). Within an operation or an evaluation nothing is shared, since sharing would end the
 recording.
 """
 
@@ -24,7 +24,7 @@ from weft.dsl.immediate.host_values import address_of, is_free, values_of
 from weft.fusion import Storage, contiguous_strides, keep_shared, lend, lender_of, recording, share, share_memory
 from weft.runtime import IMMEDIATE, Buffer, default_device, get_device
 
-_CPU_DEVICE = (1, 0)  # DLPack's number of the kind, and the number of the device
+_CPU_DEVICE = (1, 0)  # DLPack's device type and device number
 _NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 
@@ -51,7 +51,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Return the NumPy array that holds the elements of a small array, and mark its memory as shared, else return None."""
+    """Mark the memory of a small array as shared, and return the NumPy array over it. Return None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)
@@ -111,7 +111,7 @@ def export_dlpack(
     if values is not None and not values.flags.writeable and not copy and max_version is None:
         values = None  # (the unversioned protocol has no read-only arrays)
     if values is None:
-        if copy is False and self.size and type(self) is not Scalar:  # (nobody writes to these)
+        if copy is False and self.size and type(self) is not Scalar:  # (these are never written)
             raise BufferError("this array cannot be exported without a copy")
         values = np.array(self.numpy())
     return values.__dlpack__() if max_version is None else values.__dlpack__(max_version=max_version)
@@ -200,7 +200,7 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol in Python 3.12 and later. Raises BufferError for a request that cannot be met."""
+    """Implement the buffer protocol in Python 3.12 and later. Raises BufferError if a request cannot be satisfied."""
     try:
         return _requested(self, flags).data
     except BaseException as error:
@@ -215,7 +215,7 @@ def release_buffer(self: Array, view: memoryview, /) -> None:
 def _requested(array: Array, flags: int) -> np.ndarray:
     """Return the NumPy array that answers a request for a buffer.
 
-    A reader that cannot follow strides gets the elements of a strided array in C order, as a copy.
+    A reader that does not support strides gets a copy of the elements in C order.
     """
     values = exported(array)
     if flags & _WRITABLE and not values.flags.writeable:
@@ -237,8 +237,8 @@ def _fill_buffer(array: Any, view: int, flags: int) -> int:
         return -1
 
 
-# NumPy ignores errors of the buffer protocol, and then asks for `__array_interface__`, which raises the error: the array's
-# identity and the caller's frame and instruction -> the error. At most one.
+# NumPy ignores errors of the buffer protocol, and then reads `__array_interface__`, which raises the error kept here.
+# The key is the array's identity and the caller's frame and instruction. At most one error is kept.
 _failures: dict[tuple[int, int, int], BaseException] = {}
 
 

@@ -20,14 +20,15 @@ from weft.runtime import Device, default_device, devices, get_device
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 API_VERSION = VERSIONS[-1]
-# The module of array-api-compat, or of a library's copy of it, that finds namespaces. It wraps NumPy's.
+# Module of array-api-compat, or of a library's copy of it, that finds namespaces. It wraps NumPy's namespace.
 _WRAPPERS = ".common._helpers"
 
 
 def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
     """Return the namespace of the array API standard. Raises ValueError for an unknown version.
 
-    Under `weft run`, programs and libraries get the namespace that they get from NumPy's arrays, since they may mix both.
+    Under `weft run`, programs and libraries get the namespace of NumPy's arrays, since they may mix both kinds of
+    arrays.
     """
     if api_version is not None and api_version not in VERSIONS:
         raise ValueError(

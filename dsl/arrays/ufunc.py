@@ -151,12 +151,12 @@ class UFunc:
         if out is None and order not in ("K", None):
             found = self(*operands, where=where, dtype=dtype, casting=casting, subok=subok, signature=signature)
             return in_requested_order(found, order, operands)
-        if out is ...:  # an array also of numbers
+        if out is ...:  # returns an array for numbers, too
             found = self(*operands, where=where, dtype=dtype, casting=casting, signature=signature)
             return wrap(found._storage) if type(found) is Scalar else found
         try:
             if signature is not None or (dtype is not None and casting == "unsafe"):
-                raise UnsupportedDtypeError(signature)  # a call that names a loop is left to NumPy
+                raise UnsupportedDtypeError(signature)  # NumPy executes a call that names a loop
             if where is True and dtype is None:
                 if casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
@@ -176,7 +176,7 @@ class UFunc:
             if theirs is None or (type(error) is OverflowError and any(isinstance(v, Array) for v in operands)):
                 raise  # (without other operands, Python ints beyond 64 bits are NumPy objects)
             options = {k: v for k, v in (("out", out), ("dtype", dtype), ("signature", signature)) if v is not None}
-            # (Pass only the options that are necessary to functions of other libraries.)
+            # (Pass only the necessary options to functions of other libraries.)
             options |= {} if where is True else {"where": where}
             options |= {} if casting == "same_kind" else {"casting": casting}
             return call_numpy(theirs, operands, options)
@@ -200,7 +200,7 @@ class UFunc:
         return return_result(self.definition.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
-        """Raise NumPy's error for an unknown casting rule, or if the rule forbids to cast the operands."""
+        """Raise NumPy's error for an unknown casting rule, or if the rule does not allow casting the operands."""
         if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
             raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
         theirs = getattr(np, self.definition.ufunc or "", None)
@@ -280,7 +280,7 @@ class UFunc:
         return apply_at(self.definition.name, array, indices, values)
 
 
-# Ops that combine elements at the same place in any order.
+# Ops whose result does not depend on the order in which elements at one index are combined.
 _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 

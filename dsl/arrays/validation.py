@@ -11,7 +11,7 @@ import numpy as np
 from weft.codegen import is_supported
 from weft.runtime import public_error, warn_user
 
-# The version of the installed NumPy. Where versions differ, weft does what the installed one does.
+# The version of the installed NumPy. If versions differ, weft behaves like the installed one.
 NUMPY_VERSION = tuple(int(part) for part in np.__version__.split(".")[:2])
 
 

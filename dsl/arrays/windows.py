@@ -1,7 +1,8 @@
 """Views of arrays, a memo of the views that basic indices select, and array flags.
 
 In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
-a basic index depends only on the array's layout and its storage's shape. Also the flags, which describe a layout.
+the result of a basic index depends only on the array's layout and its storage's shape. The module also defines the
+flags, which describe a layout.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _is_integers(value: Any) -> bool:
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
     """Return an array over the storage of `array` with another shape, other strides and another offset.
 
-    With axes, the view of a `Scalar` is a copy, since a scalar is immutable. Without axes, it is the scalar itself.
+    A view of a `Scalar` is the scalar itself if it has no axes, and otherwise a copy, because a scalar is immutable.
     """
     if type(array) is Scalar and not shape:
         return array

@@ -51,5 +51,5 @@ def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: Array
         raise TypeError(
             f"Cannot cast array data from {source.dtype!r} to {dst.dtype!r} according to the rule {casting!r}"
         )
-    # (cast first: two integer dtypes may have none in common but a float)
+    # (cast first, because the common dtype of two integer dtypes may be a float)
     dst[...] = source if where is True else selection.where(where, source.astype(dst.dtype), dst)

@@ -1,7 +1,7 @@
 """NumPy's `packbits` and `unpackbits`.
 
 In: arrays of bools or integers. Out: recorded arrays of bytes. Invariant: NumPy handles arrays on the CPU, where its
-loops are fast, and says what is wrong with arguments.
+loops are fast, and raises the errors for invalid arguments.
 """
 
 from __future__ import annotations

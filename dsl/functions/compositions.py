@@ -26,7 +26,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """Global variables of a copied NumPy function. The first lookup of a NumPy function replaces it by weft's."""
+    """Global variables of a copied NumPy function. The first lookup of a NumPy function replaces it with weft's."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
@@ -67,7 +67,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(composed)
     def called(tup: Any, **options: Any) -> Any:
-        if not hasattr(tup, "__getitem__"):  # (in NumPy, a function beside the code checks this)
+        if not hasattr(tup, "__getitem__"):  # (in NumPy, a separate function checks this)
             raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
         return composed(tup, **options)
 

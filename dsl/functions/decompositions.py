@@ -32,7 +32,7 @@ LinAlgError = np.linalg.LinAlgError
 
 
 def _solver_of(*arrays: Any) -> Any | None:
-    """Return the library (cuSOLVER) for operands on a GPU. Return None if NumPy has to compute, or raise an error."""
+    """Return cuSOLVER for operands on a GPU. Return None if NumPy has to compute the result or raise an error."""
     kinds = [a for a in arrays if isinstance(a, Array)]
     if not kinds or len(kinds) < len(arrays) or any(a.ndim < 2 or not a.size for a in kinds):
         return None
@@ -69,7 +69,7 @@ class _Matrices:
 
 
 def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
-    """Copy matrices, or their transposes if `turned`, to a private buffer in C order."""
+    """Copy matrices, or their transposes if `turned` is true, to a private buffer in C order."""
     source = in_order((swapaxes(a, -1, -2) if turned else a).astype(dtype, copy=False), "C")
     source = source.copy() if source._view is not None else source
     made = _Matrices(a.device, source.shape, dtype)
@@ -119,7 +119,7 @@ def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer
 
 
 def _solved(solver: Any, x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear equations with the matrices `x`. Each row of `right` is a right side, replaced by the solution.
+    """Solve linear equations with the matrices `x`. Each row of `right` is a right-hand side, replaced by the solution.
 
     Raises LinAlgError for a singular matrix.
     """

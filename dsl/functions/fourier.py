@@ -109,7 +109,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
     single = x.dtype.char in "efF"
     made = np.dtype(("f" if single else "d") if kind == "irfft" else ("F" if single else "D"))
     with device(x.device):
-        # (the result lies in memory as the operand does)
+        # (the result has the operand's order of axes in memory)
         order = memory_order([x])
         restore_order = (lambda found: found) if order is None else partial(unpermuted, order=order)
         if order is not None:

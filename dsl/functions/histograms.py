@@ -2,7 +2,7 @@
 
 In: arrays on a device. Out: recorded arrays on the same device. Only bounds that determine a shape or edges are
 evaluated. NumPy processes small arrays in host memory, and rare dtypes and options. Invariant: counts equal NumPy's,
-including elements on an edge. Sums of weights follow one tree (`scatter.py`).
+including elements on an edge. Sums of weights do not depend on the order of the threads (`scatter.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # Number of values in host memory up to which NumPy is faster than a kernel.
 FEW = 1 << 13
-# Maximum number of even bins. Up to it, a value's relative position gives its own bin or an adjacent one despite
+# Maximum number of even bins for which a value's relative position gives its own bin or an adjacent one despite
 # rounding.
 MOST_EVEN = 1 << 20
 _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
@@ -110,7 +110,7 @@ def _are_weights(weights: Any, x: Array) -> bool:
 
 
 def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device) -> Expr:
-    """Return, for each of `places` indices, how often it occurs in `place`, or the sum of its weights."""
+    """Return the number of occurrences in `place` of each of `places` indices, or the sum of each index's weights."""
     place = reshape(place, (place.size,))
     if weights is None:
         value = broadcast_to(constant(1, _INT64), place.shape)

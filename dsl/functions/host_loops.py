@@ -18,7 +18,7 @@ from weft.fusion import Expr, Location, opaque
 if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike
 
-# Row length in bytes from which on bytes are sorted by radix: 1,000,000 bytes take 1.1 ms instead of 26 ms.
+# Minimum length of rows of bytes that are sorted by radix: 1,000,000 bytes take 1.1 ms instead of 26 ms.
 COUNTED = 256
 
 

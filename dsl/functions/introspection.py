@@ -1,7 +1,7 @@
-"""Functions that answer questions about arrays without reading elements: dtypes, shapes and shared memory.
+"""Functions that return properties of arrays without reading elements: dtypes, shapes and shared memory.
 
-In: arrays, numbers and dtypes. Out: NumPy's answers. Invariant: nothing is evaluated, and recording goes on. NumPy's
-function gets stand-ins, which have the shapes and dtypes of the arrays, but no memory of their own.
+In: arrays, numbers and dtypes. Out: NumPy's results. Invariant: nothing is evaluated, and recording continues. NumPy's
+functions get stand-ins, which have the shapes and dtypes of the arrays.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class broadcast(metaclass=_BroadcastMeta):
 
     def __init__(self, *arrays: ArrayLike) -> None:
         operands: list[Any] = []
-        for each in arrays:  # (a broadcast stands for its own operands)
+        for each in arrays:  # (a broadcast is replaced by its own operands)
             operands += each._operands if type(each) is broadcast else (each,)
         self._operands = tuple(operands)
         self._shown = np.broadcast(*stand_in(self._operands))

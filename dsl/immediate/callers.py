@@ -15,13 +15,14 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 SLOTS = 256  # a power of two
-SHIFT = 5  # bits of an address that tell little
+SHIFT = 5  # number of low address bits that differ too little
 OTHER, LIBRARY, PROGRAM = range(3)
-# For native code: whether a program is redirected. Then, for each slot, the address of a module's global names, and
-# whether the module belongs to a library, or to a program that does not use weft itself.
+# Table for native code. The first word tells whether a program is redirected. Each slot then has two words: the address
+# of a module's global names, and the kind of the module (`OTHER`, `LIBRARY`, or `PROGRAM` if the program does not use
+# weft itself).
 CALLERS = array("q", [0] * (1 + 2 * SLOTS))
-_names: dict[int, dict[str, Any]] = {}  # by slot; kept alive, so that no other module has their address
-# By address: code without a module, the address of its global names, and what it belongs to. Bounded.
+_names: dict[int, dict[str, Any]] = {}  # by slot; kept alive, so that no other module gets the same address
+# Code without a module, by its address: the code, the address of its global names, and its kind. The size is bounded.
 _generated: dict[int, tuple[CodeType, int, int]] = {}
 _programs: list[Callable[[FrameType], bool]] = []
 
@@ -54,7 +55,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
         found = _kind_of(frame)
         CALLERS[slot], CALLERS[slot + 1], _names[slot] = id(names), found, names
         return found == LIBRARY
-    # a generated function: its code is remembered, since the names of ``exec`` may hold large arrays
+    # For a generated function, keep the code but not the names, because the names of ``exec`` may hold large arrays.
     code, about, found = _generated.get(id(frame.f_code), (None, 0, OTHER))
     if code is None or about != id(names):
         if len(_generated) >= SLOTS:

@@ -120,9 +120,9 @@ def make_storage(array: Any) -> Storage:
 
 
 def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
-    """Return a NumPy view of the same elements as `seen`, over the memory of the storage that the array has now.
+    """Return a NumPy view of the same elements as `seen`, over the memory of the array's current storage.
 
-    (Other code may have the array's NumPy array. A view of that one would keep the memory shared.)
+    (Other code may have the array's NumPy array. A view of that array would keep the memory shared.)
     """
     before = array._values
     offset = address_of(seen) - address_of(before)

@@ -132,7 +132,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
     if 0 < len(parts) <= len(shape) and all(type(part) is np.ndarray and part.dtype.kind in "iu" for part in parts):
         if all(part.shape == parts[0].shape for part in parts):
             return parts[0].size * prod(shape[len(parts) :])
-    # (an array whose elements have no bytes)
+    # (index an array whose elements have no bytes)
     return int(np.ndarray(shape, "V0")[key].size)
 
 

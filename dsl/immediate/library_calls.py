@@ -65,7 +65,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
 
 
 def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Replace the weft arrays in an argument by NumPy arrays. Return `MISSED` if a weft array is not small."""
+    """Replace the weft arrays in an argument with NumPy arrays. Return `MISSED` if a weft array is not small."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
         if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
@@ -82,7 +82,7 @@ def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
 
 _OWN = {Array, Scalar}
 _CONVERTED = {Array, Scalar, ReadOnly, Part, list, tuple}
-# Types of arguments that are passed on as they are.
+# Types of arguments that are passed on unchanged.
 _KEPT = PLAIN | {np.ndarray}
 
 

@@ -125,7 +125,7 @@ _failed: list[Exception] = []
 
 
 _replacement = Replacement(f"{__name__}.install_native_code", immediate_text)
-# Seconds that a call may be delayed by the installation, which takes 20 ms: the next calls continue it.
+# Maximum delay of a call by the installation, in seconds. The installation takes 20 ms. Later calls continue it.
 SLICE = 0.003
 _under_way: list[Iterator[None]] = []
 

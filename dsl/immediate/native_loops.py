@@ -78,7 +78,7 @@ _OBJECTS: dict[str, Any] = {
 _OWN = ("new", "scalar", "flags", "clear", "next", "bound", "looks", "limit", "callers", "mode", "loops", "table")
 # Floating-point flags about which NumPy warns.
 _RAISED = {"x86_64": 1 + 4 + 8 + 16, "AMD64": 1 + 4 + 8 + 16, "aarch64": 15, "arm64": 15}
-SCRATCH = 512  # maximum words of an in-place result, which is copied to its destination after checks
+SCRATCH = 512  # maximum number of words of an in-place result, which is copied to its destination after checks
 NARROW = 512  # maximum number of elements of matrices whose rows are not contiguous
 DOT = 99  # an additional mode: the dot product of two vectors
 MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mode.PROTOCOL, Mode.UFUNC)
@@ -121,7 +121,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the words that all builtins share, or none if the C library does not show the floating-point flags."""
+    """Return the words that all builtins share, or none if the C library hides the floating-point flags."""
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):

@@ -120,7 +120,7 @@ _LONG_ROW = 8192
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
     """Return the maximum number of elements that a call may copy immediately from `arrays`, as in a concatenation.
 
-    The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused`.
+    The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
     """
     moved = min([most_moved(each) for each in arrays], default=IMMEDIATE[0])
     most = IMMEDIATE[0] if fused else moved
@@ -145,14 +145,14 @@ def most_moved(array: Array) -> int:
     return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
 
 
-# Functions that move elements, and the bytes that they may move per element of the limit: NumPy takes as long for these
-# as recording takes, whatever the functions would fuse with.
+# Functions that move elements, and the number of bytes that they may move per element of the limit. NumPy moves these
+# bytes in the time that recording takes, so that recording does not pay off even if the function would fuse.
 _MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
 _ALONE = 8
-# Reductions whose bits do not depend on the order (except for signs of float zeros), and the bytes that they may read
-# per element of the limit: NumPy reads so many before a kernel would start.
+# Reductions whose bits do not depend on the order (except for signs of float zeros), and the number of bytes that they
+# may read per element of the limit. NumPy has read these bytes before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
 EXACT_BYTES = 64
 _MOST_ELEMENT = 16  # bytes of the largest elements
@@ -160,7 +160,7 @@ _NEVER = 1 << 40
 # Functions whose results can have many more elements than their arguments, and their limit.
 GROWING = frozenset({"kron", "meshgrid", "outer", "pad", "repeat", "tile", "tensordot", "einsum", "vander", "resize"})
 GROWN = 128
-# ... of which the result has at most as many elements as the product of the sizes and numbers that are passed.
+# Functions in `GROWING` whose result has at most as many elements as the product of the sizes and numbers passed.
 _PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
 # Functions that warn about empty arrays, with the user's source line.
 WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
