@@ -2,11 +2,11 @@
 
 The command measures, prints results, and writes JSON, Markdown and pictures.
 
-The suites `classical`, `draws`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
+The suites `classical`, `draws`, `elements`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
 ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,
 each in processes of its own. ``--suite sweep`` measures single operations on a million elements, ``--suite classical
-[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite draws`` random numbers, ``--suite packages`` those of
-`tests.clients.packages`, and ``--suite first`` measures chains of ten operations in new processes.
+[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite draws`` random numbers, ``--suite elements``
+loops over elements of large arrays, ``--suite packages`` the programs of `tests.clients.packages`, and ``--suite first`` measures chains of ten operations in new processes.
 
 On the CPU, the suites `fused` and `sizes` run only if they are named, since they take minutes. On a GPU, `fused`,
 `sizes`, `kernels`, `overhead` and `compile` run within ``--minutes`` (default 7), each in a process of its own.
@@ -36,6 +36,7 @@ from benchmarks import (
     classics,
     compile,
     draws,
+    elements,
     explicit,
     first,
     fused,
@@ -71,6 +72,7 @@ FIGURES: dict[str, tuple[Callable[[], dict[str, str]], ...]] = {
 SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "classical": classics.run,
     "draws": draws.run,
+    "elements": elements.run,
     "gallery": gallery.run,
     "first": first.run,
     "npbench": npbench.run,

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import classics, fused, npbench, operations, packages, picture, small, sweep
+from benchmarks import classics, elements, fused, npbench, operations, packages, picture, small, sweep
 from benchmarks.processes import EMPTY_CACHE, NUMPY, WEFT
+from weft.runtime import override
 
 command = import_module("benchmarks.__main__")
 
@@ -115,6 +116,16 @@ def test_classical_programs_are_right(name: str) -> None:
         subject = classics.load({**spec, "side": side})
         arguments = subject.arguments()
         found.append(subject.results(arguments, subject.call(arguments)))
+    assert classics.differs(WEFT, *found) == ""
+
+
+@pytest.mark.parametrize("name", elements.PROGRAMS)
+def test_loops_over_elements_are_right(name: str) -> None:
+    found = []
+    for side in (NUMPY, WEFT):
+        subject = elements.load({"name": name, "size": elements.FEW, "side": side})
+        with override(immediate=16384):
+            found.append(subject.results([elements.FEW], subject.call([elements.FEW])))
     assert classics.differs(WEFT, *found) == ""
 
 
