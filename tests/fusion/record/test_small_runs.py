@@ -86,3 +86,15 @@ def test_a_search_in_a_large_array_runs_immediately() -> None:
         assert recording.epoch is None or not recording.epoch.live()
         np.testing.assert_array_equal(np.asarray(found[0]), np.linspace(0, 1, LENGTH).searchsorted(0.25))
         np.testing.assert_array_equal(np.asarray(found[1]), [0, LENGTH // 2])
+
+
+def test_a_write_at_a_pending_position_evaluates_the_position() -> None:
+    values = np.random.default_rng(1).random(LENGTH)
+    with wf.device("cpu"), override(immediate=16384):
+        x = wf.asarray(values.copy()) * 1.0
+        found = []
+        for _ in range(ITERATIONS):
+            found.append(x.argmax())
+            x[found[-1]] = -1
+        assert recording.epoch is None or not recording.epoch.live()
+        assert [int(each) for each in found] == np.argsort(-values)[:ITERATIONS].tolist()
