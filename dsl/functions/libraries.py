@@ -1,6 +1,6 @@
 """Table of the libraries that compute functions of `numpy.linalg` and `numpy.fft` on each kind of device.
 
-The table is the source of a section of `docs/functions.md`. A test holds it to what the functions do.
+The table is the source of a section of `docs/functions.md`. A test compares it with the behavior of the functions.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class Service:
     Attributes
     ----------
     cpu, cuda : str
-        "NumPy", "NumPy on all threads", "BLAS", "cuBLAS", "cuSOLVER", "cuFFT", or "kernels" of weft. On a CUDA device, "host"
-        stands for NumPy on the host.
+        "NumPy", "NumPy on all threads", "BLAS", "cuBLAS", "cuSOLVER", "cuFFT", or "kernels" of weft. On a CUDA device,
+        "host" means NumPy on the host.
     reason : str
-        Why a CUDA device leaves the function to the host.
+        Reason why the function runs on the host for a CUDA device.
     """
 
     cpu: str

@@ -1,7 +1,7 @@
 """Matrix products and other contractions.
 
-Contractions with much arithmetic per byte are calls of NumPy's BLAS on whole arrays. All others, including contractions
-of dtypes that BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on
+Contractions with much arithmetic per byte call NumPy's BLAS on whole arrays. All others, including contractions of
+dtypes that BLAS does not support, are sums of products, which fuse with other operations. The choice depends only on
 shapes and dtypes.
 """
 
@@ -271,7 +271,7 @@ def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str)
 
 def _einsum(subscripts: str, found: list[Array]) -> Any:
     location = start()
-    # NumPy itself says what is wrong with the subscripts, and what comes out: on arrays without data
+    # NumPy itself checks the subscripts and determines the result's shape, on arrays without data
     shape = _einsum_shape(subscripts, tuple(a.shape for a in found))
     kind = np.result_type(*(a.dtype for a in found))
     if is_bfloat16(kind):
@@ -285,7 +285,7 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
     value = None if spelt is None else _contract_all(*spelt, found, kind, location)
     if value is not None:
         return value
-    # (cast first: with several dtypes, NumPy's optimized order adds elements of one operand in its own dtype)
+    # (cast first, because NumPy's optimized order may add elements of an operand in the operand's own dtype)
     operands = [cast(expr_of(a), kind) for a in found]
     return record(opaque(_einsum_call(subscripts), operands, shape, kind, "einsum", location))
 
@@ -345,7 +345,7 @@ def _contract_pair(
     if any(len(set(term)) < len(term) for term in terms):
         return None
     if result and result[-1] in terms[0]:
-        # BLAS places the axes of the second operand last.
+        # In the product of BLAS, the axes of the second operand come last.
         terms, found = terms[::-1], found[::-1]
     for k in range(2):
         own = "".join(c for c in terms[k] if c in terms[1 - k] or c in result)
@@ -418,10 +418,10 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the shape of an einsum's result. NumPy checks the subscripts on small arrays, and raises its errors."""
+    """Return the shape of an einsum's result. NumPy checks the subscripts on small arrays."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
-    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks more)
+    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks the rest)
     spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
     if spelt is None:
         return np.einsum(subscripts, *operands).shape

@@ -190,7 +190,7 @@ def squeeze(a: ArrayLike, axis: ShapeLike | None = None) -> Array:
     """
     array = asarray(a)
     shape, strides, offset = layout(array)
-    if not shape and axis in (0, -1):  # (NumPy takes these for an array without axes)
+    if not shape and axis in (0, -1):  # (NumPy accepts these axes for an array without axes)
         return array
     gone = {k for k, n in enumerate(shape) if n == 1} if axis is None else set(normalize_axes(axis, array.ndim))
     if any(shape[k] != 1 for k in gone):
@@ -236,7 +236,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Arr
     lead = len(wanted) - len(own)
     stretched = tuple(0 if n == 1 and w != 1 else s for n, s, w in zip(own, strides, wanted[lead:], strict=True))
     found = window(asarray(array), wanted, (0,) * lead + stretched, offset)
-    return wrap(found._storage, found._view, ReadOnly)  # (as are its parts, whose elements may not overlap)
+    return wrap(found._storage, found._view, ReadOnly)  # (its parts are read-only, too)
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
@@ -414,7 +414,8 @@ def sliding_window_view(
     values = values_of(found)
     if values is None or values.size > IMMEDIATE[0]:
         return wrap(found._storage, found._view, ReadOnly)
-    # (NumPy computes with small arrays, and its views inherit the flag. Other `ReadOnly` arrays would be recorded.)
+    # (NumPy computes with small arrays, and its views inherit the flag. Operations on other `ReadOnly` arrays would be
+    # recorded.)
     found._values = values.view()
     found._values.flags.writeable = False
     return found

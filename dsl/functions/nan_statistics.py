@@ -1,6 +1,6 @@
 """Reductions and statistics that ignore NaNs.
 
-In: arrays. Out: recorded arrays, reduced in one kernel with the operations that compute them. Invariant: an
+In: arrays. Out: recorded reductions, each in one kernel with the operations that compute its input. Invariant: an
 extreme, mean or variance is NaN if all elements are NaN.
 """
 
@@ -32,7 +32,7 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _weft_computes(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
-    """Return whether weft, and not NumPy, computes the statistic.
+    """Return whether weft computes the statistic instead of NumPy.
 
     This requires real floats of at least 32 bits and only common options.
     """

@@ -89,7 +89,7 @@ _MODULES = {
 }
 
 
-# Of NumPy's submodules.
+# The same for NumPy's submodules.
 _SUBMODULES = {
     "numpy.linalg": {
         "functions.linear": "matmul=linalg_matmul",
@@ -112,7 +112,8 @@ _SUBMODULES = {
 }
 
 
-# Functions that make or move arrays, look at what they are, write to them, or are made of ops whose bits are not NumPy's.
+# Functions that create, move, inspect or write arrays, or that consist of ops whose results differ from NumPy's in
+# bits.
 _NEVER_AT_ONCE = (
     frozenset(
         "angle array asarray asanyarray ascontiguousarray asfortranarray astype arange copyto empty empty_like eye fromfunction full "
@@ -125,11 +126,11 @@ _NEVER_AT_ONCE = (
 )
 
 
-# NumPy's ufuncs that are functions of this folder, and no op.
+# NumPy's ufuncs that are implemented by functions in this folder instead of ops.
 COMPOSED = frozenset({"divmod", "frexp", "matmul", "matvec", "modf", "spacing", "vecdot", "vecmat"})
 # Functions that convert objects of other libraries, which NumPy's functions would copy.
 _CONVERTERS = frozenset({"from_dlpack"})
-# Functions that make arrays of numbers.
+# Functions that create arrays from numbers.
 _MADE = frozenset({"arange", "empty", "full", "ones", "zeros"})
 # Functions that create arrays like another array.
 _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
@@ -141,7 +142,7 @@ class OwnNames(Mapping[str, Any]):
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
         self._found: dict[str, Any] = dict(ops)
-        self.replaced: dict[str, Any] = {}  # functions that others have replaced
+        self.replaced: dict[str, Any] = {}  # original functions that `replace` has replaced, by name
         self.at_once: list[str] = []  # loaded functions that call NumPy's for small arguments
         # makers of native code: for memoized recording, and for calls of NumPy's functions on small arrays
         self.recorder: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
@@ -151,7 +152,7 @@ class OwnNames(Mapping[str, Any]):
             for entry in names.split():
                 name, _, old = entry.partition("=")
                 self._origin[name.rpartition(":")[2]] = module, old or name
-        for name in self._origin:  # (matmul is a row as well)
+        for name in self._origin:  # (matmul is an op, too)
             self._found.pop(name, None)
 
     def __getitem__(self, name: str) -> Any:
@@ -192,11 +193,11 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def numpys(self, name: str) -> Any:
-        """Return NumPy's object of a name, or None if this version of NumPy has none."""
+        """Return NumPy's object with this name, or None if this version of NumPy has none."""
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions by equivalent ones in this mapping, in the modules of weft, and in scripts."""
+        """Replace functions with equivalent ones in this mapping, in the modules of weft, and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -238,7 +239,7 @@ def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[.
     return on_operands_device(called, "" if own.__name__ in _ON_ANY_DEVICES else own.__name__)
 
 
-# Functions that only describe their arguments, which may thus be on different devices.
+# Functions that only describe their arguments, so that these may be on different devices.
 _ON_ANY_DEVICES = frozenset("can_cast common_type einsum_path may_share_memory result_type shares_memory".split())
 
 

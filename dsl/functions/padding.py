@@ -49,7 +49,7 @@ _BORDERS: dict[str, Any] = {
 
 
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """Pad an array with copies of its own elements, axis by axis. `border` returns the indices of the copied elements."""
+    """Pad an array, axis by axis, with copies of its elements. `border` returns the indices of the copied elements."""
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype, device=array.device)

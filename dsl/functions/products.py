@@ -17,7 +17,7 @@ from weft.dsl.immediate.small_work import dot_whole
 from weft.fusion import Storage, evaluate, recording
 from weft.runtime import IMMEDIATE, Device, Listening
 
-# A sum of so few products is bound by memory bandwidth, and so are batches of such small matrices.
+# Sums of at most `SHORT_SUM` products are bound by memory bandwidth, as are batches of matrices of this small size.
 SHORT_SUM = 8
 SMALL_MATRIX = 8
 

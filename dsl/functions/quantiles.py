@@ -1,8 +1,8 @@
 """Medians, quantiles and percentiles with NumPy's interpolation. A GPU computes them from sorted rows.
 
 In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, where it finds
-single elements without sorting the others. If NaNs are ignored, each row counts its elements that are not NaN, and
-nothing is evaluated.
+single elements without sorting the others. If NaNs are ignored, the elements that are not NaN are counted for each row,
+and nothing is evaluated.
 
 The position of a quantile follows Hyndman and Fan, "Sample Quantiles in Statistical Packages" (1996), with NumPy's
 order of operations.
@@ -119,7 +119,7 @@ def _weft_computes(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Return the elements along the given axes as sorted rows: the axes are merged into one, which comes last."""
+    """Return the elements along the given axes as sorted rows. The axes are merged into the last axis of the result."""
     axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
@@ -141,7 +141,7 @@ def _at(rows: Array, places: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the quantiles of sorted rows, replaced by NaN for each row that contains a NaN, which comes last."""
+    """Return the quantiles of sorted rows, or NaN for each row that contains a NaN. A NaN comes last in its row."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -167,7 +167,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Return quantiles of an array on a GPU. If `weak`, `q` is a Python scalar, and does not affect the dtype."""
+    """Find quantiles of an array on a GPU. If `weak` is true, `q` is a Python scalar and does not affect the dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):

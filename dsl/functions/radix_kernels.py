@@ -2,14 +2,14 @@
 
 In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel language, created once for each order.
 Invariant: equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs
-their payloads.
+keep their payloads.
 
-A row is sorted by its least significant digit of eight bits first, then by the next digit. Elements of a tile find
-their positions from digit counts: lanes of a warp with the same digit find each other, and warps add the counts of
-the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back (Merrill and Garland, 2016). All
-digits are counted in advance, as in Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for
-GPUs" (2022). A pass in which all elements of each row share the digit moves nothing: its blocks detect this from the
-counts and end, and the adjacent passes exchange their elements directly.
+A row is sorted by its least significant digit of eight bits first, then by the next digit. The positions of the
+elements of a tile follow from digit counts: a lane finds the lanes of its warp that have the same digit, and each warp
+adds the counts of the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back (Merrill and
+Garland, 2016). All digits are counted in advance, as in Adinets and Merrill, "Onesweep: A Faster Least Significant
+Digit Radix Sort for GPUs" (2022). A pass in which all elements of each row share the digit moves nothing: its blocks
+detect this from the counts and end, and the adjacent passes exchange their elements directly.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from weft.dsl.kernel.launch.dispatcher import KernelDispatcher
 
 THREADS = 256
 WARPS = THREADS // 32
-DIGITS = 256  # as many as threads, so that each thread counts one digit
+DIGITS = 256  # equal to the number of threads, so that each thread counts one digit
 FULL = 0xFFFFFFFF
-# A word holds a digit above the count of this digit in a warp.
+# The upper half of a word holds a digit, and the lower half holds the count of this digit in a warp.
 SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
 # Number of elements that a block counts.
 SPAN = 1 << 16
@@ -58,7 +58,7 @@ class BitOrder(NamedTuple):
     word : numpy.dtype
         Unsigned integers as wide as an element.
     kind : str
-        How the bits are interpreted: "u" (unsigned), "i" (signed) or "f" (float).
+        Interpretation of the bits: "u" (unsigned), "i" (signed) or "f" (float).
     infinity : int
         The bits of a float's infinity. With the sign bit cleared, greater values are NaNs.
     descending : bool
@@ -163,7 +163,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Return how many elements of the tile have this thread's digit. A thread's digit is its index in the block."""
+    """Count the elements of the tile with this thread's digit. A thread's digit is its index in the block."""
     total = np.uint32(0)
     for k in range(WARPS):
         total += counters[k * DIGITS + threadIdx.x]
@@ -186,11 +186,11 @@ def place_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel in which each block sorts whole adjacent rows, as many as ``THREADS * items`` elements hold.
+    """Return a kernel in which each block sorts adjacent whole rows of at most ``THREADS * items`` elements in total.
 
-    The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in `passes`
-    passes, one per digit and, for several rows, a last one by row. With `carries`, indices move with the elements. With
-    `numbered`, the kernel returns indices instead of elements.
+    The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in
+    `passes` passes, one per digit and, for several rows, a last one by row. If `carries` is true, indices move with the
+    elements. If `numbered` is true, the kernel returns indices instead of elements.
     """
     word, digit, own_passes = order.word, digit_of(order), order.passes
     size, each, moved = THREADS * items, tuple(range(items)), THREADS * items if carries else 1
@@ -466,10 +466,11 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
     """Return a kernel that sorts rows by one digit. Each block sorts one tile of ``THREADS * items`` elements.
 
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
-    to `odd`, and so on. If `numbered`, the indices of elements are moved too (`even_places`, `odd_places`), and the
-    last pass writes only them, as int64, to `out`. `make_count` computes `counts`, `make_find_moving` `moving`. `taken`
-    counts the tiles started in each pass; a row has `tiles` tiles. `descriptors` has the look-back descriptors: for a digit,
-    a tile publishes state ``2 * number + 1`` with its count, then ``2 * number + 2`` with the offset of the next tile.
+    to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_places`, `odd_places`), and
+    the last pass writes only the indices, as int64, to `out`. `make_count` computes `counts`, and `make_find_moving`
+    computes `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. `descriptors` has the
+    look-back descriptors: for a digit, a tile first publishes its count, in state ``2 * number + 1``, and then the
+    offset of the next tile, in state ``2 * number + 2``.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
     count_moving, read_tile, count_tile = parts_of_pass(order, items)

@@ -33,12 +33,12 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return how many elements of a tile each thread sorts. A tile fits in the shared memory of every GPU."""
+    """Return the number of elements of a tile that each thread sorts. A tile fits in the shared memory of every GPU."""
     return 8 if order.word.itemsize == 8 else 16
 
 
 def block_items(order: BitOrder, n: int, numbered: bool) -> int:
-    """Return how many elements each thread sorts if one block sorts a row, or 0 if rows are too long for a block.
+    """Return the number of elements per thread if one block sorts a row, or 0 if rows are too long for a block.
 
     Sorts that also move indices allow fewer elements per thread, since the indices occupy registers.
     """
@@ -66,7 +66,7 @@ def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
         return Sizes(1, 1, count * (size + result))
     tiles = -(-n // (THREADS * tile_items(order)))
     # Elements are read once for counting, then read and written in each pass, if all passes move elements. Indices are
-    # moved too; they are narrow, and the first pass does not read them.
+    # moved too. They have four bytes, and the first pass does not read them.
     along = (order.passes - 1) * (size + 4) * 2 + size + result if numbered else 2 * size * order.passes
     return Sizes(tiles, 3 + order.passes, count * (size + along) + 8 * DIGITS * tiles * rows)
 

@@ -41,7 +41,7 @@ _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
 
 
 def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
-    """Return the dtype that NumPy uses by default to reduce elements of `dtype` with an op."""
+    """Return NumPy's default dtype for a reduction of elements of `dtype` with an op."""
     if op in ("add", "multiply"):
         if dtype.kind == "b" or (dtype.kind == "i" and dtype.itemsize < 8):
             return np.dtype(np.int64)
@@ -370,7 +370,7 @@ def var(
     wide = np.result_type(values.dtype, kind)
     if wide == kind:
         distance = map_("subtract", [typed, centre])
-    else:  # only the sums have the requested dtype
+    else:  # only the sums use the requested dtype
         distance = map_("subtract", [cast(expr_of(values), wide), cast(cast(centre, kind), wide)])
     if wide.kind == "c":
         parts = [map_(name, [distance]) for name in ("real", "imag")]

@@ -45,7 +45,7 @@ def where(condition: ArrayLike, x: Any = ..., y: Any = ..., /) -> Any:
         return nonzero(condition)
     if x is ... or y is ...:
         raise ValueError("either both or neither of x and y should be given")
-    if x is None or y is None:  # (arrays of objects)
+    if x is None or y is None:  # (the result is an array of objects)
         return on_host(np.where, condition, x, y)
     test: Any = asarray(condition)
     if test.dtype.kind != "b":
@@ -116,7 +116,7 @@ def clip(
         return call_numpy(np.clip, (a, low, high, out), options)
     result = asarray(a)
     if is_bfloat16(result.dtype):
-        result = result.astype(np.float32)  # as NumPy does, which has no bfloat16 loop
+        result = result.astype(np.float32)  # as in NumPy, which has no bfloat16 loop
     start()
     if low is not None and high is not None and not {type(low), type(high)} <= _WEAK:
         # NumPy promotes all three together: uint8 with a float16 bound and 3.5 gives float16.
@@ -245,7 +245,7 @@ def isclose(
     >>> wf.isclose([1.0, 2.0], [1.0, 2.1])
     array([ True, False])
     """
-    # (as in NumPy, Python numbers take part in the promotion as numbers)
+    # (as in NumPy, Python numbers are weak in the promotion of dtypes)
     x, y, rtol, atol = (v if isinstance(v, (int, float, complex)) else as_array(v) for v in (a, b, rtol, atol))
     if not isinstance(y, Array):
         x, y = as_array(x), float(y) if isinstance(y, int) else y

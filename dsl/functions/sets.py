@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FLAT = ((0, (), 0),)
 # Maximum number of columns for which rows are sorted column by column.
 MOST_COLUMNS = 64
-# Minimum number of integers for which the host sorts.
+# Minimum number of integers that the host sorts instead of using NumPy's hash table.
 LEAST_SORTED = 256
 
 

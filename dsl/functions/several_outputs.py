@@ -1,7 +1,7 @@
 """Ufuncs composed of array functions: ufuncs with several outputs, `spacing`, `fix`, and products of vectors.
 
-In: operands, and outputs by place or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and says
-what is wrong with operands that do not fit.
+In: operands, and outputs by position or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and
+raises the errors for invalid operands.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _frexp(x: Any) -> Any:
     shift = limits.nmant + 2
     scaled = where(tiny, values * kind(2.0**shift), values)
     regular = UFUNCS["isfinite"](values) & (values != 0)
-    # the logarithm may be rounded across a power of two; halving and doubling are exact
+    # the logarithm may be rounded across a power of two, but halving and doubling are exact
     guess = UFUNCS["floor"](UFUNCS["log2"](UFUNCS["absolute"](where(regular, scaled, kind(1))))).astype(np.int32)
     mantissa = UFUNCS["ldexp"](UFUNCS["ldexp"](scaled, -(guess // 2)), guess // 2 - guess - 1)
     size = UFUNCS["absolute"](mantissa)
@@ -156,9 +156,7 @@ def _spacing(x: Any) -> Any:
     array([ 2.22044605e-16, -8.88178420e-16])
     """
     values = _as_floats(x, np.spacing)
-    if (
-        values is None or not is_gpu(values.device) or values.dtype.itemsize == 2
-    ):  # (NumPy's float16 has rules of its own)
+    if values is None or not is_gpu(values.device) or values.dtype.itemsize == 2:  # (float16 has other rules)
         return NotImplemented
     kind = values.dtype.type
     beyond = UFUNCS["nextafter"](values, UFUNCS["copysign"](kind(np.inf), values))

@@ -61,7 +61,7 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
         classes = _ordered(_along_rows(kinds, within), False, True, location)
         places = _along_rows(within, classes)
         return places if numbered else _along_rows(node, places)
-    # (This import loads the kernel language and everything that it needs.)
+    # (This import loads the kernel language and all modules that it needs.)
     call = import_module("weft.dsl.functions.radix_sort").RadixSort(descending, numbered)
     name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
     return opaque(call, [packed(node)], node.shape, kind, name, location)
@@ -91,7 +91,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
-    """Sort along an axis (None: the flattened array). If `numbered`, return the indices that sort the array."""
+    """Sort along an axis, or flatten the array if it is None. If `numbered`, return the indices that sort it."""
     location = start()
     flat = ravel(a) if axis is None else a
     which = 0 if axis is None else normalize_axis(axis, a.ndim)

@@ -18,7 +18,7 @@ from weft.fusion import SymbolicProgram, convert_sympy, entries_of
 from weft.runtime import counted
 
 _WEAK = (bool, int, float, complex)
-_NUMBER = object()  # stands for a constant instead of a function
+_NUMBER = object()  # marks a constant, in place of a function
 
 
 class SymbolicFunction:
@@ -82,7 +82,7 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Arrange results as in the expression: as a list or tuple, as a matrix, or as a single result.
+        """Arrange results as in the expression.
 
         Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
         """

@@ -21,15 +21,15 @@ from weft.dsl.script import script_namespace
 _NAME = "__array__"
 
 _build_class = builtins.__build_class__
-# The code that defined the previous class, and whether a class in it mentions ``__array__``.
+# The code that defined the previous class, and whether a class in this code mentions ``__array__``.
 _latest: tuple[CodeType | None, bool] = None, False
 
 
 class _BuildClass:
     """Replacement of `builtins.__build_class__`.
 
-    A property returns the function that the interpreter then calls. So class bodies and metaclasses find the frames that
-    they expect, except for classes in code that mentions ``__array__``.
+    A property returns the function that the interpreter then calls. Class bodies and metaclasses therefore find the
+    frames that they expect, except for classes in code that mentions ``__array__``.
     """
 
     @property

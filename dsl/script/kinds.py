@@ -27,9 +27,9 @@ class MemoryEffect(IntEnum):
 
 
 def is_computed(name: str, kind: MemoryEffect) -> bool:
-    """Return whether a function computes elements, and its result has hardly more elements than its arguments.
+    """Return whether a function computes elements, and its result has at most about as many elements as its arguments.
 
-    Such functions leave NumPy's arrays to NumPy up to tier 0's limit.
+    NumPy executes such functions for NumPy arrays up to tier 0's limit.
     """
     return kind is MemoryEffect.COMPUTE and name not in GROWING
 

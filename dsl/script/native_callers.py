@@ -1,7 +1,8 @@
 """Native code for imports and for `Array.__class__`, whose results depend on whether a library is the caller.
 
-In: the Python functions that do this. Out: builtins that look up the calling module in a table (`callers`), and call
-the Python functions for modules that are not in it. Invariant: a builtin has no frame, so tracebacks do not show it.
+In: the Python functions with the same effect. Out: builtins that look up the calling module in a table (`callers`), and
+call the Python functions for modules that are not in it. Invariant: a builtin has no frame, so tracebacks do not show
+it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def _text() -> str:
     t.label("text")
     text = t.new(f"call ptr {known['PyUnicode_AsUTF8AndSize']}(ptr {given}, ptr {length})")
     t.branch(f"icmp eq ptr {text}, null", "text.wrong", "text.some")
-    t.label("text.wrong")  # (a lone surrogate: the original function raises the error)
+    t.label("text.wrong")  # (the original function raises the error for a lone surrogate)
     t.do(f"call void {known['PyErr_Clear']}()")
     t.do("br label %import")
     t.label("text.some")

@@ -30,8 +30,8 @@ _FUNCTIONS = (
     "PyType_GetFlags",
     "PyLong_AsLongLongAndOverflow",
 )
-_COMMON = ("Py_DecRef", "PyList_GetItem")  # functions of Python that the table of every builtin has
-# Offsets in objects, flags of types (which subclasses have, too), and a length whose square does not fit in a word.
+_COMMON = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
+# Offsets in objects, flags of types, which their subclasses share, and a length whose square does not fit in a word.
 _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
     "TYPE_OF": 8,
@@ -51,14 +51,14 @@ _OBJECTS: dict[str, Any] = {
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
     "take": partial(take, held=1),
 }
-# ... without names (of devices), for functions for which NumPy also creates larger arrays. Floats are values there,
-# except for the ends of ranges.
+# The same types without names of devices, for functions for which NumPy also creates larger arrays. `_VALUED` includes
+# floats, and is used for all of these functions except `arange`.
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2
 _WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike", "computes")
-# Functions that are equivalent to a method of the same name, with the same arguments. Calling the method is the fastest
-# way for small weft arrays.
+# Functions that are equivalent to a method of the same name, with the same arguments. Calling the method is fastest for
+# small weft arrays.
 _METHODS = {
     **{
         name: name

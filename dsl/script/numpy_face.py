@@ -130,7 +130,7 @@ class NumpyModule(types.ModuleType):
             found = self._own[name] if name in self._own else wrap_name(getattr(self._wrapped, name))
         except AttributeError as error:
             text, module = str(error), self._wrapped.__name__
-            if text.startswith("module "):  # (NumPy has other texts for names that it has removed)
+            if text.startswith("module "):  # (NumPy's messages for names that it has removed differ)
                 text = f"module {module.replace('numpy', 'weft', 1)!r} has no attribute {name!r}, and NumPy has none"
             raise AttributeError(text, name=name, obj=self) from None
         self.__dict__[name] = found

@@ -1,8 +1,8 @@
 """Redirection of a program's `import numpy` to weft's namespace.
 
 The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
-unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced, and for
-``__array__`` methods (`array_protocol`) `builtins.__build_class__`.
+unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced, and, for
+``__array__`` methods (`array_protocol`), `builtins.__build_class__`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 _import = builtins.__import__
 _folders: set[str] = set()
-_known: dict[str, bool] = {}  # by file: whether it belongs to the program
+_known: dict[str, bool] = {}  # whether a file belongs to the program, by file name
 _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, whose functions stay redirected
 
 
@@ -58,8 +58,8 @@ def redirect(*folders: str) -> None:
 def _seen_class(value: object, depth: int = 1) -> type:
     """Return `numpy.ndarray` for an array that a library of the program sees, and the value's own type otherwise.
 
-    Libraries decide by this class how to process an argument. A library that needs a real NumPy array then converts the
-    argument with `numpy.asarray`.
+    Libraries use this class to decide how to process an argument. A library that needs a real NumPy array then converts
+    the argument with `numpy.asarray`.
     """
     if _folders:
         return np.ndarray if callers.is_library(depth + 1) else type(value)
@@ -105,8 +105,8 @@ def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> No
         importlib.import_module("weft.dsl.registrations").register_functions(module)
 
 
-# Packages whose imports install nothing, because weft may be installing native code or holding a lock; and the number of
-# imports after which this is tried again, also if a module is being imported.
+# Packages whose imports install nothing, because weft may be installing native code or holding a lock, and the number
+# of imports after which the installation is tried again, even if a module is being imported.
 _INNER = {"numpy", "weft"}
 _LATER = 100
 _IMPORTER = "<frozen importlib._bootstrap>"
@@ -139,9 +139,8 @@ _getters: list[Any] = [_seen_class]
 
 def _is_loading(frame: types.FrameType | None) -> bool:
     """Return whether an import is in progress. During an import, modules may lack names that native code needs."""
-    while (
-        frame is not None
-    ):  # (a hundred times as fast as a search of all modules, which finds imports of other threads)
+    # (This loop is a hundred times as fast as the search of all modules, which finds imports of other threads.)
+    while frame is not None:
         if frame.f_code.co_filename == _IMPORTER:
             return True
         frame = frame.f_back
@@ -177,7 +176,7 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
     frame = sys._getframe(1)
     if not str(name).startswith("numpy"):
         return _import(name, globals, locals, fromlist, level)
-    # (Whether a module uses weft is not known before its own import has ended.)
+    # (It is not known whether a module uses weft until its own import has ended.)
     ended = getattr(frame.f_globals.get("__spec__"), "_initializing", True) is False
     own = not (ended and callers.is_library(2)) and is_program(frame)
     return (_import_numpy if own else _import)(name, globals, locals, fromlist, level)
@@ -220,7 +219,7 @@ class _InChild:
 
 
 def _redirect_children(spawn: Any) -> None:
-    """Replace `multiprocessing.spawn.get_preparation_data` by a version that adds the redirection."""
+    """Replace `multiprocessing.spawn.get_preparation_data` with a version that adds the redirection."""
     prepare = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
@@ -232,7 +231,7 @@ def _redirect_children(spawn: Any) -> None:
     spawn.get_preparation_data = get_preparation_data
 
 
-# -- programs in a process of ours ------------------------------------------------------------------------
+# -- programs in weft's own process ------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -3,8 +3,8 @@
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array, with
 small NumPy arrays, scalars and short sequences as arguments, calls NumPy's function and returns its result, or a weft
 array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`), so
-that two small arrays broadcast to at most this limit. In computations, NumPy arrays are small up to the limit itself:
-a conversion would cost more than it could save.
+that two small arrays broadcast to at most this limit. In computations, NumPy arrays are small up to the limit itself,
+because a conversion would cost more than it could save.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _has_own(values: Iterable[Any], depth: int = _DEPTH) -> bool:
 
 
 _SEQUENCES = frozenset({list, tuple})
-# Functions that make one array of a list of arrays.
+# Functions that combine a list of arrays into one array.
 _STACKED = frozenset({"array", "asarray"})
 
 
@@ -103,7 +103,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that stacks small weft arrays in a list or tuple, and calls `decide` for all other arguments.
 
-    A result with few elements is a NumPy array, as that of any function that creates an array.
+    A result with few elements is a NumPy array, like the result of any function that creates an array.
     """
 
     def stack(*arguments: Any, **options: Any) -> Any:
@@ -199,7 +199,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Bind the function to an instance of a class that it is an attribute of, if NumPy's function is bound."""
+        """Bind the function to an instance whose class has it as an attribute, if NumPy's function would be bound."""
         binds = instance is not None and hasattr(type(self.wrapped), "__get__")
         return types.MethodType(self, instance) if binds else self
 
@@ -235,7 +235,7 @@ _made: list[ScriptFunction] = []
 _native: list[Any] = []
 # Functions that install further native code. They take the module `native_callers`.
 when_native: list[Callable[[types.ModuleType], None]] = []
-# Number of calls after which native code that is on disk is loaded, which takes 8 ms. A call takes 0.6 us longer in Python.
+# Number of calls after which native code is loaded from disk, which takes 8 ms. A call takes 0.6 us longer in Python.
 ENOUGH = 8_000
 _calls = count(1)
 
@@ -280,7 +280,10 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 
 def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -> bool:
-    """Return whether a sequence consists of small arrays, or of numbers or rows of numbers, and is short or may be long."""
+    """Return whether a sequence consists of a few small arrays or numbers.
+
+    If `any_length` is true, a sequence of numbers may have any length, and items may be rows of numbers.
+    """
     count = len(items)
     if NUMBERS.issuperset(map(type, items)):
         return any_length or count * count <= limit
@@ -315,7 +318,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function like that of `choose`, which accepts any arguments and takes longer."""
+    """Return a function like that of `choose`. It accepts all arguments, and takes longer."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)
@@ -379,7 +382,7 @@ def _native_script() -> Any:
 
 
 def install_native_code() -> None:
-    """Replace the functions of NumPy that scripts get by native code."""
+    """Replace NumPy's functions in scripts with native code."""
     if _native:
         return
     native = _native_script()
@@ -393,7 +396,7 @@ def install_native_code() -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Replace weft's functions in scripts by equivalent ones. `new` maps old functions to new ones."""
+    """Replace weft's functions in scripts with equivalent ones. `new` maps old functions to new ones."""
     for made in _made:
         made.own = new.get(made.own, made.own)
         _install_native_function(made)

@@ -33,7 +33,7 @@ is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E73
 def script_module(name: str) -> types.ModuleType:
     """Return weft's version of `numpy` or one of its submodules for scripts.
 
-    It is a plain module, whose attributes the interpreter finds fastest.
+    It is a plain module, because the interpreter finds attributes of plain modules fastest.
     """
     wrapped, own = import_module(name), own_names_of(name)
     made = types.ModuleType(wrapped.__name__, wrapped.__doc__)
@@ -125,7 +125,7 @@ class Indexed:
         self._wrapped = wrapped
 
     def __getitem__(self, key: object) -> Any:
-        if isinstance(key, str):  # (names of variables of the caller)
+        if isinstance(key, str):  # (a string contains names of the caller's variables)
             caller = sys._getframe(1)
             return np.bmat(key, caller.f_globals, caller.f_locals)
         found = self._wrapped[key]
@@ -140,7 +140,7 @@ class Indexed:
 
 
 def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return how many random numbers a generator's method draws, or infinity if `size` is not its last argument."""
+    """Return the number of values that a generator's method draws, or infinity if `size` is not its last argument."""
     size = options.get("size", arguments[-1] if arguments else 1)
     if type(size) is int:
         return size
@@ -157,7 +157,7 @@ def _drawing(base: type, name: str) -> Any:
     """
     draw = getattr(base, name)
     has_native = base is np.random.Generator
-    last_is_size = name not in ("rand", "randn")  # (of arguments that are numbers)
+    last_is_size = name not in ("rand", "randn")  # (if the arguments are numbers)
 
     def method(self: Any, *arguments: Any, **options: Any) -> Any:
         found = None

@@ -32,12 +32,12 @@ def _check_platform() -> None:
 
 _check_platform()
 _collects = gc.isenabled()
-gc.disable()  # (collections would visit all modules while they load: 5 ms)
+gc.disable()  # (collections during the imports would visit all modules and take 5 ms)
 try:
     from weft.dsl import OWN, Array, UFunc, find_name
 finally:
     if _collects:
-        if not gc.get_freeze_count():  # (otherwise the next two collections would visit these objects: 3 ms)
+        if not gc.get_freeze_count():  # (otherwise the next two collections would visit these objects and take 3 ms)
             gc.freeze()
             gc.unfreeze()  # moves all objects to the oldest generation
         gc.enable()
@@ -111,7 +111,7 @@ _NAMES = frozenset(" ".join(_LAZY.values()).split())
 _find_lazy = lazy_names(globals(), _LAZY)
 
 install_registrations()
-if sys.excepthook is sys.__excepthook__:  # (the hooks of others are kept)
+if sys.excepthook is sys.__excepthook__:  # (the hooks of other packages are kept)
     sys.excepthook = lambda *error: import_module("weft.dsl.tracebacks").show_uncaught(*error)
 # `show_warning` issues the warnings of weft's frames again for the calling module, whose filters then apply.
 warnings.filterwarnings("always", module=r"weft\.")

@@ -110,7 +110,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(_import_module("weft.dsl.kernel"), name)
     if name in _DECORATORS:
         return getattr(_import_module("weft.dsl.kernel.launch.decorators"), name)
-    if name == "bfloat16":  # loads ml_dtypes
+    if name == "bfloat16":  # (loads ml_dtypes)
         return _types.bfloat16
     if name in _LACKING:
         raise AttributeError(f"weft.cuda has no {name!r}: {_LACKING[name]}")
