@@ -1,7 +1,7 @@
 """Declarations for type checkers of the members of `Array` that are attached at run time.
 
-Operators, methods and properties are installed by `operators.py` and `methods.py`, some by `cuda/`; this says it to whoever reads
-types, and is no module of the running program. Invariant: it names what there is (tests/dsl/test_declarations.py).
+`operators.py`, `methods.py` and `cuda/` install these operators, methods and properties. This file is not imported at
+run time. Invariant: it declares exactly the installed members (tests/dsl/test_declarations.py).
 """
 
 from collections.abc import Iterator
@@ -254,7 +254,7 @@ class ArrayMembers:
     def __reduce__(self) -> Any: ...
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any: ...
 
-    # by weft.cuda, under Numba's names
+    # installed by weft.cuda, under Numba's names
     def copy_to_host(self, ary: np.ndarray | None = None, stream: Any = 0) -> np.ndarray: ...
     def copy_to_device(self, ary: Any, stream: Any = 0) -> None: ...
     def is_c_contiguous(self) -> bool: ...

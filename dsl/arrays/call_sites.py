@@ -330,8 +330,8 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
     """Return the expression by which `epoch` reads a storage's memory, or None if the operation cannot be memoized.
 
-    It cannot be memoized if the epoch is on another device, or if the memory is shared with other code, because each
-    operation then reads its own copy. A storage that is pending in another epoch is evaluated.
+    It cannot be memoized if the epoch is on another device, or if other code shares the memory. In the latter case,
+    each operation reads its own copy. A storage that is pending in another epoch is evaluated.
     """
     if storage.device is not epoch.device:
         return None

@@ -96,7 +96,7 @@ def _flat_key(key: Any, size: int) -> Any:
         key = key[0] if key else Ellipsis
     if key is Ellipsis or isinstance(key, slice) or (isinstance(key, int) and not isinstance(key, bool)):
         return key
-    # (NumPy checks the index on an array without memory of its own)
+    # (NumPy checks the index on an array whose elements share memory)
     seen = np.broadcast_to(np.zeros((), key.dtype), key.shape) if isinstance(key, Array) else key
     if not (isinstance(key, Array) and (key.dtype.kind in "iu" or (key.dtype == bool and key.shape == (size,)))):
         np.broadcast_to(np.int8(0), (size,)).flat[seen]

@@ -1,9 +1,9 @@
 """Detection of foreign operands: values of other libraries' types, which are left to NumPy's dispatch protocols.
 
-A value is foreign if its type implements NumPy's protocols and it is not a weft array, an exact NumPy array, a
-number, or a list or tuple of these. Examples are a pandas Series, an xarray DataArray, a pint Quantity, a dask array,
-and a subclass of `numpy.ndarray`. A value that only converts to an array (``__array__``, the buffer protocol) is not
-foreign. It is converted.
+A value is foreign if its type implements NumPy's protocols. Weft arrays, exact NumPy arrays, numbers, and lists and
+tuples of these are not foreign. Examples of foreign values are a pandas Series, an xarray DataArray, a pint Quantity, a
+dask array, and a subclass of `numpy.ndarray`. A value that only converts to an array (``__array__``, the buffer
+protocol) is not foreign. It is converted.
 """
 
 from __future__ import annotations

@@ -190,7 +190,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _is_array_number(item: object) -> bool:
-    """Return whether an index item is a 0-d array, for which NumPy returns a copy. A `Scalar` counts as a number."""
+    """Return whether an index item is a 0-d array other than a `Scalar`. NumPy returns a copy for such an index."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 
@@ -352,7 +352,7 @@ def _places(index: Index, key: object, ndim: int) -> Places:
 
 
 def _separated(key: object, ndim: int) -> bool:
-    """Return whether a slice or None separates the advanced indices of a key. Integers count as advanced."""
+    """Return whether a slice or None separates the advanced indices of a key. Integers are treated as advanced."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False

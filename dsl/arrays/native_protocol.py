@@ -48,7 +48,7 @@ _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne
 def _operators() -> Iterator[tuple[np.ufunc, str]]:
     """Yield NumPy's ufuncs, and the names of the methods of arrays that compute ``ufunc(number, array)``."""
     for definition in OPS.values():
-        # (Powers of Python ints have rules of their own.)
+        # (Powers of Python ints have separate rules.)
         if definition.arity == 2 and definition.dunder and definition.ufunc and definition.dunder != "pow":
             name = f"__{_TURNED.get(definition.dunder, f'r{definition.dunder}')}__"
             if name in vars(Array):

@@ -1,8 +1,9 @@
 """Python scalars as operands: constants at first, then kernel arguments at call sites where the scalar changes.
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
-that the optimizer can use it. If the call site has given other numbers in several evaluations, as in a loop over time
-steps, the number becomes a slot of the epoch. The program is then the same in each iteration, and its plan is cached.
+that the optimizer can use it. If the call site provides different numbers in several evaluations, as in a loop over
+time steps, the number becomes a slot of the epoch. The program is then the same in each iteration, and its plan is
+cached.
 """
 
 from __future__ import annotations

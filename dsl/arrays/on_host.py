@@ -96,7 +96,7 @@ def _host_callback(function: Callable[..., Any], taken: Callable[[Any], Any]) ->
                 and ours._storage.buffer is not buffer
                 and theirs.flags.writeable
             ):
-                np.copyto(theirs, ours.numpy())  # what the function wrote to its argument
+                np.copyto(theirs, ours.numpy())  # copy back what the function wrote to its argument
         return found
 
     return called
@@ -349,7 +349,7 @@ class WrappedObject:
         self._wrapped = wrapped
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # (so that `isinstance` takes it for the object)
+    def __class__(self) -> type:  # (so that `isinstance` treats it as the object)
         return type(self._wrapped)
 
     def __reduce__(self) -> Any:

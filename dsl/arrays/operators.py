@@ -123,7 +123,7 @@ def record_operation(op: str, way: int, first: Array, second: Any, where: Locati
         if op in ("equal", "not_equal") and (second is None or isinstance(second, (str, bytes))):
             if not first.shape:
                 return np.bool_(op == "not_equal")
-            return record(constant(op == "not_equal", np.bool_, first.shape))  # no element is equal, as in NumPy
+            return record(constant(op == "not_equal", np.bool_, first.shape))  # as in NumPy, no element is equal
         return compute_by_numpy(op, way, first, second)
     try:
         return record_and_memoize(op, (second, first) if way == REFLECTED else (first, second), where, key)

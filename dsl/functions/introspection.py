@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace each weft array in `value` by a NumPy array of zeros, of its shape and dtype, stored as one element."""
+    """Replace each weft array in `value` with a NumPy array of zeros of its shape and dtype, stored as one element."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -92,7 +92,7 @@ def isfortran(a: Any) -> bool:
 
 
 class _Extent:
-    # The elements of an array, as NumPy's functions about memory see them: an address, a shape and strides.
+    # The memory of an array in the form that NumPy's functions compare: an address, a shape and strides.
     def __init__(self, array: Array, address: int) -> None:
         view, width = array._view or whole(array._storage), array.itemsize
         self.__array_interface__ = {
@@ -145,7 +145,7 @@ def may_share_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> boo
 def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
     mine = [each for each in (a, b) if isinstance(each, Array)]
     if len(mine) == 2 and a._storage is not b._storage:
-        # (views with another dtype have storages of their own)
+        # (views with another dtype have separate storages)
         if not all(find_shared(each._storage) is not None for each in mine):
             return False
     elif len(mine) == 2:

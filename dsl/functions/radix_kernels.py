@@ -172,7 +172,7 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def place_warps(counters: Any, first: Any) -> None:
-    """Replace the warps' counts of this thread's digit by positions in the sorted tile.
+    """Replace the warps' counts of this thread's digit with positions in the sorted tile.
 
     The position of a warp is that of the warp's first element with the digit. `first` is the position of the first
     warp.
@@ -469,8 +469,8 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
     to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_places`, `odd_places`), and
     the last pass writes only the indices, as int64, to `out`. `make_count` computes `counts`, and `make_find_moving`
     computes `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. `descriptors` has the
-    look-back descriptors: for a digit, a tile first publishes its count, in state ``2 * number + 1``, and then the
-    offset of the next tile, in state ``2 * number + 2``.
+    look-back descriptors: for a digit, a tile first publishes its count in state ``2 * number + 1``. Then it publishes
+    the offset of the next tile in state ``2 * number + 2``.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
     count_moving, read_tile, count_tile = parts_of_pass(order, items)

@@ -73,7 +73,7 @@ def unique(
         if rows:
             differ = any_(differ, axis=tuple(range(1, values.ndim)))
         elif equal_nan and ar.dtype.kind in "fc":
-            differ = differ & (before == before)  # (all NaNs count as one value)
+            differ = differ & (before == before)  # (all NaNs are treated as one value)
         begins = concatenate([np.ones(1, bool), differ])
         (first,) = find_true(begins)
         found = [values[first]]

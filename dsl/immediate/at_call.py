@@ -1,8 +1,8 @@
 """Tier 0: immediate execution of operations on small arrays, by NumPy's functions on views of the arrays' memory.
 
-In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if the arrays are too large,
-or if an operand is pending, on another device, or of a dtype that NumPy computes differently. Invariant: a result has
-the same bits as that of the recorded operation.
+In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if it must be computed in
+another way. This is the case if an array is too large, pending, on another device, or of a dtype that NumPy computes
+differently. Invariant: a result has the same bits as that of the recorded operation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(cod
 
 
 def types_of(codes: Iterable[str]) -> int:
-    """Return a set of dtypes as a bit mask, in which bit k stands for NumPy's type number k."""
+    """Return a set of dtypes as a bit mask, in which bit k represents NumPy's type number k."""
     return sum(1 << np.dtype(code).num for code in set(codes))
 
 
@@ -197,8 +197,8 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
 _WEAK = frozenset({bool, int, float, complex})
 
 
-# Number of calls after which native code is loaded from disk, which takes 12 ms. A call in Python takes 3 to 6 us
-# longer than in native code, and a read takes a quarter of that time longer.
+# Number of calls after which native code is loaded from disk, which takes 12 ms. In Python, a call takes 3 to 6 us
+# longer than in native code, and a read takes about 1 us longer.
 ENOUGH, READS = 2_000, 4
 _calls, _reads = count(1), count(1)
 _native_installer: list[Callable[[int], None]] = []

@@ -1,8 +1,8 @@
 """Native reads and writes of single elements, without NumPy.
 
-In: the builtin that shows or sets parts of an array. Out: a builtin that runs before it. For an array of real numbers
-in host memory and integer indices, it returns an element as a NumPy scalar, or assigns a scalar of the same or a
-matching Python type. All other calls are passed to the given builtin.
+In: the builtin that shows or sets parts of an array. Out: a builtin that runs before it. If an array in host memory has
+real numbers and the indices are integers, it returns an element as a NumPy scalar, or assigns a scalar. The scalar has
+the array's type or the matching Python type. All other calls are passed to the given builtin.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _latest: tuple[CodeType | None, bool] = None, False
 
 
 class _BuildClass:
-    """Replacement of `builtins.__build_class__`.
+    """Replacement for `builtins.__build_class__`.
 
     A property returns the function that the interpreter then calls. Class bodies and metaclasses therefore find the
     frames that they expect, except for classes in code that mentions ``__array__``.

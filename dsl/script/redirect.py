@@ -114,7 +114,7 @@ _imports, _due = count(1), [BETWEEN]
 
 
 class _Import:
-    """Replacement of `builtins.__import__` until native code is installed.
+    """Replacement for `builtins.__import__` until native code is installed.
 
     A property returns the function that the interpreter then calls. Only imports of NumPy leave a frame in tracebacks.
     """

@@ -1,9 +1,9 @@
 """NumPy's functions in a script on weft. They use NumPy for small arguments and weft otherwise.
 
-In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: a call without a weft array, with
-small NumPy arrays, scalars and short sequences as arguments, calls NumPy's function and returns its result, or a weft
-array if the result is large. Arrays are small up to the square root of tier 0's limit (the setting `immediate`), so
-that two small arrays broadcast to at most this limit. In computations, NumPy arrays are small up to the limit itself,
+In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
+and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
+otherwise NumPy's result. Arrays are small up to the square root of tier 0's limit (the setting `immediate`), so that
+two small arrays broadcast to at most this limit. In computations, NumPy arrays are small up to the limit itself,
 because a conversion would cost more than it could save.
 """
 
@@ -68,7 +68,7 @@ def _are_small(values: Iterable[Any], most: int = 0) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Estimate the number of elements of nested sequences from their first items. An array counts as one element."""
+    """Estimate the number of elements of nested sequences from their first items, where an array is one element."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 

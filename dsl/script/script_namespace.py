@@ -86,7 +86,7 @@ def find_all_names() -> None:
 def _find_others(known: frozenset[str], find: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a version of a module's ``__getattr__`` that, like NumPy's, fails for names in the module's dictionary.
 
-    A program may copy this function with the other names. `import *` then asks it for ``__all__``.
+    A program may copy this function with the other names. `import *` then looks up ``__all__`` with it.
     """
 
     def find_others(name: str) -> Any:
@@ -204,7 +204,7 @@ def _draw_bytes(self: np.random.Generator, length: int) -> bytes:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of a NumPy generator class for scripts. NumPy's own generators count as instances of it."""
+    """Return a subclass of a NumPy generator class for scripts. NumPy's own generators are instances of it, too."""
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:

@@ -16,10 +16,10 @@ from weft.dsl.script.numpy_face import OWN
 FILE = Path(wf.__file__).with_name("numpy_names.pyi")
 WIDTH = 120
 
-HEAD = '''"""The functions of `weft` under NumPy's names, for type checkers and editors; everything else of NumPy's is found as it runs.
+HEAD = '''"""Declarations of the functions of `weft` under NumPy's names, for type checkers and editors.
 
-No module of the running program: `weft.dsl.script.numpy_face` has the functions. Invariant: it names what there is, with the same
-parameters (``python -m tests.dsl.declarations`` writes it).
+This file is not imported at run time: `weft.dsl.script.numpy_face` finds the functions, and NumPy's other names.
+``python -m tests.dsl.declarations`` writes the file. Invariant: it declares the existing functions with their parameters.
 """
 
 from collections.abc import Sequence
