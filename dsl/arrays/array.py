@@ -439,7 +439,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
     if hasattr(value, "__cuda_array_interface__"):
         return value if isinstance(value, Array) else wrap(*storage_of_interface(value.__cuda_array_interface__, value))
     if type(value) in (list, tuple):
-        # Evaluate the arrays together, before NumPy asks for each of them.
+        # Evaluate the arrays together, before NumPy requests the elements of each.
         evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
     check_unmasked(value)
     from_host = _without_sharing(from_protocol(value))

@@ -59,7 +59,8 @@ LEFT = 5
 # is in the CPU's memory.
 RECORD, ASSIGN, SET, SHOW, RECORD_PENDING, RECORD_FUNCTION = range(6)
 
-# Memo hits after which native recorders on disk are loaded. In twice as many hits, they save the time of loading.
+# Memo hits after which native recorders on disk are loaded. After twice as many hits, they have saved the time of
+# loading.
 ENOUGH = 3_000
 _hits = count(1)  # memo hits in Python
 _native_installer: list[Callable[[int], None]] = []

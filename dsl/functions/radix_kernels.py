@@ -468,9 +468,9 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
     to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_places`, `odd_places`), and
     the last pass writes only the indices, as int64, to `out`. `make_count` computes `counts`, and `make_find_moving`
-    computes `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. `descriptors` has the
-    look-back descriptors: for a digit, a tile first publishes its count in state ``2 * number + 1``. Then it publishes
-    the offset of the next tile in state ``2 * number + 2``.
+    computes `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. In `descriptors`, a tile
+    publishes its count of a digit in state ``2 * number + 1``, then the offset of the next tile in state ``2 * number +
+    2``.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
     count_moving, read_tile, count_tile = parts_of_pass(order, items)

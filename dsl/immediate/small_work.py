@@ -146,7 +146,7 @@ def most_moved(array: Array) -> int:
 
 
 # Functions that move elements, and the number of bytes that they may move per element of the limit. NumPy moves these
-# bytes in the time that recording takes, so that recording does not pay off even if the function would fuse.
+# bytes in the time that recording takes, so recording does not pay off even if the function would fuse.
 _MOVING = frozenset("append concatenate copy dstack hstack ravel flatten roll stack take vstack".split())
 _MOVED_BYTES = 16
 # Factor for the limit of moved elements at a call site where nothing was fused with the previous copy.
@@ -204,8 +204,8 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 _TWO_SUMS = 2 * CHUNK
 _ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
-# Factor for the limit of reductions of whole arrays. Up to it, a recorded reduction takes longer, although it may run
-# on several threads.
+# Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
+# may run on several threads.
 MOST_WHOLE = 8
 
 

@@ -195,7 +195,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`numpy.ufunc` for a ufunc. Libraries such as pandas call ufuncs with whole arrays, and other functions with elements."""
+        """`numpy.ufunc` for a ufunc, since libraries such as pandas call only ufuncs with whole arrays."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
