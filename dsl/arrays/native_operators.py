@@ -2,7 +2,7 @@
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases
-they call the Python functions. Invariant: the result does not depend on which of the two ran.
+they call the Python functions. Invariant: a builtin and its Python function give the same results.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Conversion of NumPy's results to weft arrays over the same memory.
 
-In: an array that a NumPy function has returned, and the device whose array it becomes. Out: a weft array with the values
-and the strides of the result. Invariant: the array shares no memory that something else refers to.
+In: an array that a NumPy function has returned, and the device whose array it becomes. Out: a weft array with the
+values and the strides of the result. Invariant: nothing else refers to the memory of the weft array.
 """
 
 from __future__ import annotations

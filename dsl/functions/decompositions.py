@@ -323,7 +323,7 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermi
     x = asarray(a)
     with device(x.device):
         lead, (m, n) = x.shape[:-2], x.shape[-2:]
-        tall = m >= n  # (the library takes at least as many rows as columns)
+        tall = m >= n  # (the library requires at least as many rows as columns)
         rows, columns = max(m, n), min(m, n)
         own = _copied(x, _common(x), turned=tall)
         values = _Matrices(x.device, (*lead, 1, columns), np.dtype(own.dtype.char.lower()))

@@ -1,7 +1,7 @@
 """Immediate matrix products by BLAS, and the choice between BLAS and fused kernels.
 
-In: matrices and vectors. Out: their product, computed immediately if both are in host memory, at any size, since no
-other operation would fuse with it.
+In: matrices and vectors. Out: their product. It is computed immediately, at any size, if both operands are in host
+memory, since no other operation would fuse with it.
 """
 
 from __future__ import annotations

@@ -4,12 +4,12 @@ In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel lan
 Invariant: equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs
 keep their payloads.
 
-A row is sorted by its least significant digit of eight bits first, then by the next digit. The positions of the
-elements of a tile follow from digit counts: a lane finds the lanes of its warp that have the same digit, and each warp
-adds the counts of the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back (Merrill and
-Garland, 2016). All digits are counted in advance, as in Adinets and Merrill, "Onesweep: A Faster Least Significant
-Digit Radix Sort for GPUs" (2022). A pass in which all elements of each row share the digit moves nothing: its blocks
-detect this from the counts and end, and the adjacent passes exchange their elements directly.
+The elements of a row are sorted by their least significant eight-bit digit first, then by the next digit. The positions
+of the elements of a tile follow from digit counts: a lane finds the lanes of its warp that have the same digit, and
+each warp adds the counts of the previous warps. Tiles obtain the counts of previous tiles by decoupled look-back
+(Merrill and Garland, 2016). All digits are counted in advance, as in Adinets and Merrill, "Onesweep: A Faster Least
+Significant Digit Radix Sort for GPUs" (2022). A pass in which all elements of each row share the digit moves nothing:
+its blocks detect this from the counts and end, and the adjacent passes exchange their elements directly.
 """
 
 from __future__ import annotations
@@ -467,10 +467,9 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
 
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
     to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_places`, `odd_places`), and
-    the last pass writes only the indices, as int64, to `out`. `make_count` computes `counts`, and `make_find_moving`
-    computes `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. In `descriptors`, a tile
-    publishes its count of a digit in state ``2 * number + 1``, then the offset of the next tile in state ``2 * number +
-    2``.
+    the last pass writes only the indices, as int64, to `out`. `make_count` and `make_find_moving` compute `counts` and
+    `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. In `descriptors`, a tile publishes
+    its count of a digit in state ``2 * number + 1``, then the next tile's offset in state ``2 * number + 2``.
     """
     word, size, kept = order.word, THREADS * items, THREADS * items if numbered else 1
     count_moving, read_tile, count_tile = parts_of_pass(order, items)

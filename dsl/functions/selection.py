@@ -381,7 +381,7 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
         if bool(chosen.any()):
             raise ValueError("Cannot insert from an empty array!")
         return
-    # (the number of selected elements before each one)
+    # (the number of selected elements before each element)
     rank = chosen.reshape(-1).astype(np.int64).cumsum() - 1
     taken = values[rank.clip(0) % values.size].reshape(arr.shape)
     write(arr, cast(expr_of(where(chosen.reshape(arr.shape), taken, arr)), arr.dtype))

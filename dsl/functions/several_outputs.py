@@ -172,7 +172,7 @@ def _vecdot(x1: Any, x2: Any) -> Any:
     array([17, 39])
     """
     if not x1.ndim or not x2.ndim or x1.shape[-1] != x2.shape[-1]:
-        return np.vecdot(*stand_in((x1, x2)))  # says what is wrong
+        return np.vecdot(*stand_in((x1, x2)))  # raises NumPy's error
     return matmul(x1.conj()[..., None, :], x2[..., :, None])[..., 0, 0]
 
 
@@ -185,7 +185,7 @@ def _matvec(x1: Any, x2: Any) -> Any:
     array([17, 39])
     """
     if x1.ndim < 2 or not x2.ndim or x1.shape[-1] != x2.shape[-1]:
-        return np.matvec(*stand_in((x1, x2)))  # says what is wrong
+        return np.matvec(*stand_in((x1, x2)))  # raises NumPy's error
     return matmul(x1, x2[..., :, None])[..., 0]
 
 
@@ -198,7 +198,7 @@ def _vecmat(x1: Any, x2: Any) -> Any:
     array([23, 34])
     """
     if not x1.ndim or x2.ndim < 2 or x1.shape[-1] != x2.shape[-2]:
-        return np.vecmat(*stand_in((x1, x2)))  # says what is wrong
+        return np.vecmat(*stand_in((x1, x2)))  # raises NumPy's error
     return matmul(x1.conj()[..., None, :], x2)[..., 0, :]
 
 

@@ -1,8 +1,8 @@
 """Tier 0 in native code: the common cases of `at_call.attempt` and `show`, and of `index_at_call.put`.
 
-In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the
-NumPy function if all operands are small and in host memory, and the Python function otherwise. Invariant: the result
-does not depend on which of the two ran.
+In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the NumPy
+function if all operands are small and in host memory, and the Python function otherwise. Invariant: both functions give
+the same results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Properties of NumPy's functions that decide how a script calls them: their effects on memory and their results."""
+"""Properties of NumPy's functions that determine how a script calls them: their effects on memory and their results."""
 
 from __future__ import annotations
 

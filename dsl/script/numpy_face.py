@@ -1,8 +1,8 @@
 """The `numpy` module of a program that runs on weft.
 
-A name is weft's own function if there is one. Constants, dtypes and classes are NumPy's. Any other function is
-NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become weft
-arrays, and its writes to arguments are written back.
+A name refers to weft's own function if there is one. Constants, dtypes and classes are NumPy's. Any other function is
+NumPy's, called on the host: weft arrays among its arguments are evaluated, arrays among its results become weft arrays,
+and its writes to arguments are written back.
 """
 
 from __future__ import annotations

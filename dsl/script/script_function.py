@@ -73,7 +73,7 @@ def _count(value: list[Any] | tuple[Any, ...]) -> int:
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
 
-# Depth of nested sequences, from which NumPy makes arrays, that are searched for weft arrays. (A list may contain itself.)
+# Maximum depth to which nested sequences are searched for weft arrays. (A list may contain itself.)
 _DEPTH = 64
 
 
