@@ -203,7 +203,7 @@ def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.n
 def on_operands_device(operation: Operation, name: str = "") -> Operation:
     """Decorate an operation so that it runs on the device of its array operands, even if it is not the default device.
 
-    NumPy arrays and numbers among its operands are copied to that device, and new arrays are created there. If a `name`
+    NumPy arrays and numbers among the operands are copied to that device, and new arrays are created there. If a `name`
     is given, the operation raises DeviceMismatchError for arrays on different devices. Other operations check their
     operands themselves.
     """
@@ -331,8 +331,8 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
     """Return the expression by which `epoch` reads a storage's memory, or None if the operation cannot be memoized.
 
-    It cannot be memoized if the epoch is on another device, or if other code shares the memory. In the latter case,
-    each operation reads its own copy. A storage that is pending in another epoch is evaluated.
+    The operation cannot be memoized if the epoch is on another device, or if other code shares the memory. In the
+    latter case, each operation reads its own copy. A storage that is pending in another epoch is evaluated.
     """
     if storage.device is not epoch.device:
         return None

@@ -229,7 +229,7 @@ class _Operator(KeyText):
     def _assign(self) -> None:
         """Emit code that makes the memoized expression the new version of the first operand's storage.
 
-        It does the same as `fusion.assign`.
+        The code does the same as `fusion.assign`.
         """
         t, known = self._t, self._known
         self._branch_on_type("written", self._own, {"Array": "written.array"})

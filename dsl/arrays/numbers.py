@@ -160,8 +160,8 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
     """Return a Python int beyond 64 bits as a float if NumPy would convert it. Return other values unchanged.
 
-    It becomes a float for loops of floats, and an infinity in comparisons with integers. Otherwise NumPy's error is
-    raised.
+    The int becomes a float for loops of floats, and an infinity in comparisons with integers. Otherwise NumPy's error
+    is raised.
     """
     if type(value) is not int or -(2**63) <= value < 2**63:
         return value

@@ -24,7 +24,7 @@ class Positions:
 
     A weft array may contain negative indices.
 
-    `place` is their position among the result's axes. `length` and `stride` are those of the indexed axis.
+    `place` is the position of the indices among the result's axes. `length` and `stride` are those of the indexed axis.
     """
 
     __slots__ = ("array", "length", "numbers", "place", "shape", "stride", "wraps")

@@ -4,9 +4,9 @@ In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an
 that NumPy's method leaves. Invariant: the generator's state changes at the call, even if the numbers of a large array
 are drawn later.
 
-On the CPU, the arrays are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, a number that is rarely
-rejected is a function of its position, and kernels compute it when they read it. The state is a kernel argument, so one
-plan serves all states.
+On the CPU, the arrays are streams (`weft.runtime.cpu.random.random_streams`). On a GPU, if few random words are
+rejected, each number is a function of its position, and kernels compute the numbers that they read. The state is a
+kernel argument, so one plan serves all states.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
     """Return a version of a generator's method that returns weft arrays.
 
-    It calls `other` if weft cannot draw the numbers.
+    The method calls `other` if weft cannot draw the numbers.
     """
 
     @wraps(getattr(generator, name))

@@ -171,7 +171,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 def interface(self: Array) -> dict[str, Any]:
     """Implement ``__array_interface__``. The memory stays shared, since weft cannot know how long the address is used.
 
-    Raises AttributeError for arrays that have no memory of the CPU, and for bfloat16.
+    Raises AttributeError for arrays that are not in CPU memory, and for bfloat16.
     """
     if _failures:
         _raise_failure(self, sys._getframe(1))

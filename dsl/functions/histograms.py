@@ -236,7 +236,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
     """Return the edges at the indices ``place + offset``.
 
-    They are computed if NumPy's formula is exact, otherwise loaded.
+    The edges are computed if NumPy's formula is exact, and otherwise loaded.
     """
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)

@@ -60,7 +60,7 @@ class BitOrder(NamedTuple):
     kind : str
         Interpretation of the bits: "u" (unsigned), "i" (signed) or "f" (float).
     infinity : int
-        The bits of a float's infinity. With the sign bit cleared, greater values are NaNs.
+        The bits of a float's infinity. After the sign bit is cleared, greater values are NaNs.
     descending : bool
         Whether the greatest elements come first. NaNs come last in both orders.
     """

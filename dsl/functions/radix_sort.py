@@ -169,7 +169,7 @@ class RadixSort:
     ----------
     descending : bool
     numbered : bool
-        Whether the result is the original indices, as int64.
+        Whether the result consists of the original indices, as int64.
     """
 
     descending: bool

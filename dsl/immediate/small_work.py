@@ -139,7 +139,7 @@ def most_gathered(array: Array, key: object) -> int:
 def most_moved(array: Array) -> int:
     """Return the maximum number of elements that may be copied immediately from an array.
 
-    It is lower for pending arrays.
+    This number is lower for pending arrays.
     """
     here = array.device.name == "cpu" and values_of(array) is not None
     return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
@@ -173,7 +173,7 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 def recorded_bytes(name: str) -> int:
     """Return the array size, in bytes per element of the limit, from which a function records its operation.
 
-    Smaller arrays in memory may be processed immediately, and so may larger ones at call sites at which
+    Smaller arrays in memory may be processed immediately. So may larger arrays at call sites for which
     `was_evaluated_alone` is true.
     """
     if name in _PRODUCTS:

@@ -27,8 +27,8 @@ _MODULE = "numpy"
 def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:
     """Return a builtin that replaces ``__import__``.
 
-    It calls `imported` if the imported module is not NumPy's or the caller is a library, and otherwise `slow`. Raises
-    CompileError.
+    The builtin calls `imported` if the imported module is not NumPy's or the caller is a library, and otherwise `slow`.
+    Raises CompileError if it cannot be compiled.
     """
     return _make(_IMPORT, imported, slow, "__import__")
 
@@ -36,7 +36,7 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
     """Return the getter of `Array.__class__`: the class is `numpy.ndarray` for libraries, and the real type for others.
 
-    It calls `slow` for unknown callers. Raises CompileError.
+    The getter calls `slow` for unknown callers. Raises CompileError if it cannot be compiled.
     """
     return _make(_CLASS, np.ndarray, slow, "__class__")
 
