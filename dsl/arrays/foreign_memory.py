@@ -36,7 +36,7 @@ def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str
 
 
 def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Return the number of bytes from the start of the first element to the end of the last."""
+    """Return the number of bytes from the start of the first element to the end of the last element."""
     return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
 
 

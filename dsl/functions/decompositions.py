@@ -46,7 +46,7 @@ def _is_square(a: Array) -> bool:
 
 
 def _common(*arrays: Array) -> np.dtype:
-    """Return the dtype in which to compute: double precision, unless all arrays are single-precision floats."""
+    """Return the dtype of a computation: double precision, unless all arrays are single-precision floats."""
     kind = np.result_type(*(a.dtype for a in arrays))
     return kind if kind.char in "fdFD" else np.dtype(np.float64)
 

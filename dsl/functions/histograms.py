@@ -298,7 +298,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Return how many elements of the sorted `marks` precede each value, by binary search. NaNs sort last."""
+    """Return the number of elements of the sorted `marks` that precede each value. NaNs sort last."""
     place, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:
