@@ -498,7 +498,7 @@ def check_writable(array: Array) -> None:
 
 
 def is_writable(array: Array) -> bool:
-    """Return whether an array can be written. Views with overlapping elements, such as broadcast views, are read-only."""
+    """Return whether an array can be written. Views with overlapping elements are read-only."""
     if isinstance(array, ReadOnly):
         return False
     if array._view is None:

@@ -27,7 +27,7 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 def _made_by(maker: str, names: str) -> str:
-    """Return the table entries of functions that a function in `functions.compositions` derives from NumPy's functions."""
+    """Return the table entries of functions that `functions.compositions` derives from NumPy's functions."""
     return " ".join(f"{maker}:{name}" for name in names.split())
 
 

@@ -161,7 +161,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
     return found if out is None else return_result("positive", expr_of(found), out, casting="unsafe")
 
 
-# -- positions and interpolation ------------------------------------------------------------------------------------------
+# -- positions and interpolation -----------------------------------------------------------------------
 
 
 def _find(

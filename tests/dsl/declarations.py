@@ -19,7 +19,7 @@ WIDTH = 120
 HEAD = '''"""Declarations of the functions of `weft` under NumPy's names, for type checkers and editors.
 
 This file is not imported at run time: `weft.dsl.script.numpy_face` finds the functions, and NumPy's other names.
-``python -m tests.dsl.declarations`` writes the file. Invariant: it declares the existing functions with their parameters.
+``python -m tests.dsl.declarations`` writes the file. Invariant: it declares all functions with their parameters.
 """
 
 from collections.abc import Sequence
