@@ -468,7 +468,7 @@ def from_protocol(value: Any) -> Any:
     """Return the result of `value.__array__()` if it is a weft array, otherwise `value` itself."""
     kind = type(value)
     if not hasattr(kind, "__array__") or hasattr(kind, "__array_ufunc__"):
-        return value  # (``__array__`` of a type that implements ufuncs may be an expensive computation)
+        return value  # (``__array__`` of a type that implements ufuncs returns a NumPy array, and may compute it)
     lazy = getattr(kind.__array__, "lazy", None)  # (``__array__`` of a class of the program)
     found = value.__array__() if lazy is None else lazy(value)
     return found if isinstance(found, Array) else value
