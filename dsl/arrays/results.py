@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,9 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
     """Return an assigned value as an operand, as `as_operand` does. NumPy converts text and objects to `dtype`."""
-    try:
+    with suppress(UnsupportedDtypeError):
         return as_operand(value)
-    except UnsupportedDtypeError:
-        return as_operand(np.asarray(value).astype(dtype))
+    return as_operand(np.array(value, dtype))
 
 
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:

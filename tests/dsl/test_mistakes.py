@@ -257,3 +257,10 @@ def test_indices_of_another_dtype(key: Any, immediate: int) -> None:
             with pytest.raises(IndexError) as found:
                 use(wf.asarray(x))
             assert str(found.value) == str(expected.value)
+
+
+def test_text_that_is_no_number_gives_numpys_error_alone() -> None:
+    x = wf.zeros(20) * 2
+    with pytest.raises(ValueError, match="could not convert string to float: 'a'") as caught:
+        x[5] = "a"
+    assert caught.value.__context__ is None
