@@ -50,7 +50,6 @@ from weft.dsl.arrays.validation import UnsupportedDtypeError
 from weft.dsl.functions.own_names import COMPOSED, OWN
 from weft.dsl.immediate.at_call import (
     MISSED,
-    NUMBERS,
     Implementation,
     attempt,
     attempt_into,
@@ -264,7 +263,7 @@ def _scalar_operator(op: str, reflected: bool = False) -> Any:
     def method(self: Scalar, other: object) -> Any:
         number = number_of_scalar(self)
         second = number_of_scalar(other) if type(other) is Scalar else other
-        if number is not None and type(second) in NUMBERS:
+        if number is not None:
             found = attempt(immediate, (second, number) if reflected else (number, second), self.device)
             if found is not MISSED:
                 return found

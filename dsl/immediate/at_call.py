@@ -137,6 +137,12 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
             given.append(values)
         elif kind in NUMBERS:
             given.append(value)
+        elif kind is Scalar and (values := settled_values(value)) is not None:
+            own = value._home or value._storage.device
+            if device is not None and own is not device:
+                return MISSED
+            device = own
+            given.append(values[()])
         else:
             return MISSED
     if device is None and (device := home) is None:

@@ -41,10 +41,11 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return the maximum number of elements of the arguments up to which a call is executed immediately."""
     if name == "einsum":
         return IMMEDIATE[0] if einsum_products(arguments) <= IMMEDIATE[0] else GROWN
-    if name == "searchsorted" and len(arguments) > 1 and type(arguments[0]) is Array:
-        values, sought = values_of(arguments[0]), np.size(arguments[1])
-        if values is not None and sought * values.size.bit_length() <= IMMEDIATE[0]:
-            return max(values.size, IMMEDIATE[0])
+    if name in _SEARCHES and len(arguments) > 1:
+        table, sought = (arguments[k] for k in _SEARCHES[name])
+        values = values_of(table) if type(table) is Array else table
+        if type(values) is np.ndarray and np.size(sought) * values.size.bit_length() <= IMMEDIATE[0]:
+            return max(len(arguments) * values.size, IMMEDIATE[0])
     if name in GROWING:
         known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
         return IMMEDIATE[0] if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN
@@ -60,6 +61,10 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
         if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
             return EXACT_BYTES * IMMEDIATE[0] // values.itemsize
     return IMMEDIATE[0]
+
+
+# Functions that look up values in a sorted array: the positions of the array and of the values among the arguments.
+_SEARCHES = {"searchsorted": (0, 1), "interp": (1, 0)}
 
 
 def _grown_size(name: str, arguments: Any) -> float:

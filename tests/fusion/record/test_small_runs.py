@@ -98,3 +98,28 @@ def test_a_write_at_a_pending_position_evaluates_the_position() -> None:
             x[found[-1]] = -1
         assert recording.epoch is None or not recording.epoch.live()
         assert [int(each) for each in found] == np.argsort(-values)[:ITERATIONS].tolist()
+
+
+def test_a_step_that_was_computed_from_a_large_array_is_used_as_a_number() -> None:
+    def integrate(np: Any) -> Any:
+        t, y = np.linspace(0, 10, LENGTH), np.zeros((LENGTH, 2))
+        y[0] = (1, 0)
+        h = t[1] - t[0]
+        for i in range(ITERATIONS):
+            y[i + 1] = y[i] + h * np.array([y[i, 1], -y[i, 0]])
+        return y
+
+    with wf.device("cpu"), override(immediate=16384):
+        y = integrate(wf)
+        assert recording.epoch is None or not recording.epoch.live()
+        np.testing.assert_array_equal(np.asarray(y), integrate(np))
+
+
+def test_an_interpolation_in_a_large_table_runs_immediately() -> None:
+    values = np.linspace(0, 1, LENGTH)
+    with wf.device("cpu"), override(immediate=16384):
+        x = wf.asarray(values)
+        found = wf.interp(0.3, x, x * 2)
+        wf.evaluate(found)
+        assert wf.interp(0.3, x, wf.asarray(values**2)) == np.interp(0.3, values, values**2)
+        assert recording.epoch is None or not recording.epoch.live()
