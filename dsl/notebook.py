@@ -55,9 +55,8 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _options(line: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        add_help=False, allow_abbrev=False
-    )  # (a help option would end the notebook's kernel)
+    # (a help option would end the notebook's kernel)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--compare", action="store_true")
     known, unknown = parser.parse_known_args(shlex.split(line))
     if unknown:
