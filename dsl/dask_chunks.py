@@ -46,6 +46,6 @@ def register_chunks(module: ModuleType) -> None:
     """Register weft arrays as chunks of dask arrays."""
     register_chunk_type(Array)
     percentile_lookup.register(Array, _percentile)
-    # without these, workers neither know what their chunks take nor when to spill them, and equal arrays have two names
+    # without these, workers know neither the sizes of chunks nor when to spill them, and equal arrays get different names
     sizeof.register(Array, lambda array: array.nbytes)
     normalize_token.register(Array, lambda array: ("weft.Array", normalize_token(np.asarray(array))))

@@ -1,6 +1,6 @@
 """Import hooks that register weft arrays with other packages, such as dask, JAX and torch.
 
-Some packages have tables by type that contain only NumPy's arrays. In: the name of the module that holds the table.
+Some packages have tables of types that contain only NumPy's arrays. In: the name of the module that holds the table.
 Out: a call of the function that registers weft's arrays in the table, directly after the module's import, or at once if
 it was loaded before weft. Invariant: no other package is imported.
 """
@@ -63,7 +63,7 @@ class _RegisteringLoader:
 
     def __init__(self, loader: Any, function: str | Callable[[ModuleType], None]) -> None:
         self._loader = loader
-        self._function = function  # empty for a module of weft
+        self._function = function  # empty for weft's own modules
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)

@@ -1,6 +1,6 @@
 """``weft.memory``: functions that show, limit and release device memory.
 
-The functions take a device (by default, the default device), and return numbers of bytes. A limit applies to the sum of
+The functions take a device, by default the default device. A limit applies to the sum of
 the memory of arrays and the cached memory. An evaluation that would exceed the limit raises `OutOfMemoryError` and
 changes nothing. Invariant: the interface is the same on all devices.
 """

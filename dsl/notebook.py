@@ -32,7 +32,7 @@ from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import hide_in_ipython
 from weft.runtime import IMMEDIATE, default_device
 
-# Objects with a state that a run of the cell may change, and that each run of a comparison gets as a copy
+# Objects with state that the cell may change: each run of a comparison gets a copy of them
 _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.random.RandomState)
 
 
@@ -55,7 +55,8 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _options(line: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)  # (a help option would end the kernel)
+    # (a help option would end the notebook's kernel)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--compare", action="store_true")
     known, unknown = parser.parse_known_args(shlex.split(line))
     if unknown:
@@ -65,7 +66,7 @@ def _options(line: str) -> argparse.Namespace:
 
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
-    """Within the ``with`` block, replace NumPy's modules and functions by weft's, and large arrays by weft arrays."""
+    """Replace NumPy's modules and functions by weft's, and large arrays by weft arrays, within a ``with`` block."""
     lent: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):
@@ -152,7 +153,7 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
     Return the results, or the text of the error if the cell fails.
 
-    The namespace and the state of `numpy.random` are as before.
+    The namespace and the state of `numpy.random` are restored afterwards.
     """
     names, kept, state = shell.user_ns, dict(shell.user_ns), np.random.get_state()
     code = compile(shell.transform_cell(cell), "<the compared cell>", "exec")

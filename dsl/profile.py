@@ -54,7 +54,7 @@ class LaunchTime:
 
 @dataclass(slots=True)
 class CompileTime:
-    """Time that one compilation took, or the loading of compiled code."""
+    """Time that it took to compile one kernel, or to load its compiled code."""
 
     note: BuildNote
     thread: str

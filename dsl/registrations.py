@@ -17,7 +17,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, convert
 from weft.dsl.arrays.parts import Part
 
-_TYPES = Array, Scalar, ReadOnly, Part  # (tables of types do not find subclasses)
+_TYPES = Array, Scalar, ReadOnly, Part  # (lookups in tables of types do not consider subclasses)
 _ALL = frozenset(_TYPES)
 
 
@@ -104,7 +104,7 @@ def register_shards(module: ModuleType) -> None:
 
 
 def register_replace(module: ModuleType) -> None:
-    """Let bottleneck replace values of weft arrays in place. Its C code accepts no other type than NumPy's arrays."""
+    """Let bottleneck replace values of weft arrays in place. Its C code accepts only NumPy arrays."""
     replace = getattr(module, "replace", None)
     if replace is None:
         return
@@ -116,7 +116,7 @@ def register_replace(module: ModuleType) -> None:
         host = np.asarray(a)
         if host.flags.writeable:
             replace(host, *rest, **options)
-        else:  # a copy: the memory of another device. The C code would write to it nevertheless
+        else:  # an array on another device: the C code would write to a copy
             host = host.copy()
             replace(host, *rest, **options)
             a[...] = host
@@ -126,7 +126,7 @@ def register_replace(module: ModuleType) -> None:
 
 
 def register_from_numpy(module: ModuleType) -> None:
-    """Let `torch.from_numpy` share the memory of weft arrays. Its C code accepts no other type than NumPy's arrays."""
+    """Let `torch.from_numpy` share the memory of weft arrays. Its C code accepts only NumPy arrays."""
     from_numpy = getattr(module, "from_numpy", None)
     if from_numpy is None:
         return
@@ -142,7 +142,7 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 
 
 def register_functions(module: ModuleType) -> None:
-    """Let the functions of a compiled module take weft arrays as NumPy arrays, although their arguments are not converted.
+    """Let the functions of a compiled module, which do not convert their arguments, accept weft arrays.
 
     The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
     shares with NumPy, even if they copy NumPy's arrays.
@@ -153,7 +153,7 @@ def register_functions(module: ModuleType) -> None:
 
 
 def register_factors(module: ModuleType) -> None:
-    """Let SciPy's sparse factorizations solve for weft arrays. Their C code accepts no other type than NumPy's arrays."""
+    """Let SciPy's sparse factorizations solve for weft arrays. Their C code accepts only NumPy arrays."""
     factorize = getattr(module, "gstrf", None)
     if factorize is not None:
         module.gstrf = lambda *rest, **options: _Factors(factorize(*rest, **options))  # type: ignore[attr-defined]
@@ -213,7 +213,7 @@ class _Factors(_Wrapped):
 def register_namespace(module: ModuleType) -> None:
     """Let array-api-compat, and its copies in SciPy and scikit-learn, find weft's namespace for weft and NumPy arrays.
 
-    The copies raise an error for arrays of two libraries. Weft's functions accept NumPy arrays.
+    The package and its copies raise an error for arrays of different libraries. Weft's functions also accept NumPy arrays.
     """
     find = getattr(module, "array_namespace", None)
     if find is None:

@@ -14,7 +14,7 @@ from weft.fusion import show_bytes, show_seconds
 from weft.runtime import show_file
 
 BAR = 120  # width of the bar of the slowest line in pixels
-SHARED = 0.005  # the fraction of the time below which a line outside of the main file is not shown
+SHARED = 0.005  # lines outside the main file are shown only if they took at least this fraction of the time
 KERNEL_COLOUR, HOST_COLOUR = "#3b7dd8", "#e0912f"
 
 

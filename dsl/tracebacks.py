@@ -79,7 +79,7 @@ def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.Warn
         frame = frame.f_back
     if inner is None or frame is None:
         return show(message)
-    inner.f_globals["__warningregistry__"] = None  # (Python does not register the warnings of such a module)
+    inner.f_globals["__warningregistry__"] = None  # (Python does not record which warnings of such a module were shown)
     names = frame.f_globals
     warnings.warn_explicit(
         message.message,

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plain = options.command == "run" and not (options.compare or options.explain)
         if plain or not output_is_closed():  # a plain run ends as under Python
             raise
-        # The reader of the output, such as head, has ended. The interpreter flushes once more at its end.
+        # The program that reads the output, such as head, has ended. The interpreter flushes the output again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     return status

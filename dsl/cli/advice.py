@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from weft.dsl.cli.explain_program import Measured
     from weft.dsl.cli.line_sampler import Line
 
-OFTEN = 10  # number of reads at a line from which on they are reported
-SHORT = 30e-6  # mean seconds of a kernel, below which its launch costs as much
+OFTEN = 10  # minimum number of reads at a line that are reported
+SHORT = 30e-6  # mean seconds of a kernel; a shorter kernel takes no longer than its launch
 SHOWN = 6  # maximum number of lines
-FROM = 0.02  # fraction of the run's time from which on a line is shown without a mistake in it
-FULL = 0.5  # fraction of the copy bandwidth from which on a kernel is limited by it
+FROM = 0.02  # minimum fraction of the run's time for which a line without a mistake is shown
+FULL = 0.5  # minimum fraction of the copy bandwidth at which a kernel is limited by memory
 WRITERS = ("numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt")  # read values in any case
-DENSE = 2  # instructions per byte from which on a kernel is limited by arithmetic
+DENSE = 2  # minimum instructions per byte at which a kernel is limited by arithmetic
 
 
 @dataclass(frozen=True)

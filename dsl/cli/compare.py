@@ -1,7 +1,7 @@
 """``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report differences.
 
-The script runs several times in this process, each time in a new module, on weft until nothing is compiled or
-interpreted any more. Cold runs are in new processes. The comparison covers its printed output, the arrays that it
+The script runs on weft in this process, each time in a new module, until a run compiles and interprets nothing.
+Cold runs are in new processes. The comparison covers its printed output, the arrays that it
 saves through `numpy.save`, `numpy.savetxt`, `numpy.savez` or `numpy.savez_compressed`, and its global variables.
 """
 
@@ -47,13 +47,13 @@ class Outcome:
     kernels: int = 0
     bytes: int = 0
     compilations: int = 0
-    settled: bool = True  # whether everything that ran was compiled before
+    settled: bool = True  # whether the run used only code that had been compiled before
     host: str = ""
     outside: float = 0.0
 
 
-WARM_RUNS = 4  # maximum number of runs on weft until nothing is compiled any more
-GAIN = 1.1  # ratio of NumPy's time to weft's, below which the report gives reasons
+WARM_RUNS = 4  # maximum number of runs on weft until a run compiles nothing
+GAIN = 1.1  # the report gives reasons if the ratio of NumPy's time to weft's is below this value
 
 
 def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
@@ -99,7 +99,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
 
 @contextlib.contextmanager
 def _record_saved_arrays(saved: dict[str, np.ndarray]) -> Iterator[None]:
-    """Within the ``with`` block, record the arrays that the program saves with one of NumPy's functions."""
+    """Record the arrays that the program saves with one of NumPy's functions within a ``with`` block."""
     originals = {name: getattr(np, name) for name in ("save", "savetxt", "savez", "savez_compressed")}
 
     def watcher(name: str) -> Any:
@@ -138,7 +138,7 @@ def _progress(text: str) -> None:
 class FirstRun:
     """Measurements of a program's first run in a new process, on weft.
 
-    The times do not contain the startup of the interpreter and the imports of NumPy and weft.
+    The times exclude the startup of the interpreter and the imports of NumPy and weft.
     """
 
     seconds: float = float("nan")
@@ -180,7 +180,7 @@ def compare(program: MainProgram) -> int:
     firsts: list[FirstRun] = []
     with _record_saved_arrays(saved):
         for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
-            if on_weft:  # (all cold runs are in new processes, where memory and caches of the processor are cold)
+            if on_weft:  # (all cold runs are in new processes, in which memory and processor caches are cold)
                 _progress(f"running {program.text}: NumPy, in a new process ...")
                 numpy_cold, numpy_warm = _under_numpy(program)
                 firsts.append(FirstRun(numpy_cold))
@@ -242,7 +242,7 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
-    """Within the ``with`` block, compile programs before they run, unless the user has changed the setting `interpret`.
+    """Compile programs before they run within a ``with`` block, unless the user has changed the setting `interpret`.
 
     Otherwise a program would have to be repeated until the second process has compiled it.
     """

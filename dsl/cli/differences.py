@@ -12,7 +12,7 @@ from weft.runtime import counted
 
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
-# A difference counts as rounding if it is at most this multiple of the precision, relative to the value itself or to
+# A difference is attributed to rounding if it is at most this multiple of the precision, relative to the value or to
 # the program's largest value.
 OF_ITSELF = 1e6
 OF_PROGRAM = 1e4
@@ -30,7 +30,7 @@ class ResultComparison:
     Attributes
     ----------
     again : Arrays
-        The results of a second reference run. What differs there is not judged.
+        The results of a second reference run. Results that differ between the reference runs are not compared.
     scale : float
         The largest magnitude in the program. Residuals and changes between iterations are differences of values of this size.
     """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan, the page's numbers of its kernels, and the total time of their launches."""
+    """A plan, the numbers of its kernels on the page, and the total time of their launches."""
 
     plan: Explanation
     numbers: list[int]
@@ -48,7 +48,7 @@ class Measured:
     first : float
         Seconds of the first run.
     compilations : int
-        Number of kernels that the first run compiled, and did not find in the disk cache.
+        Number of kernels that the first run compiled because they were not in the disk cache.
     profile : Profile
         The profile of the second run.
     host : dict
@@ -60,7 +60,7 @@ class Measured:
     widened : set of Line
         Lines at which float32 becomes float64.
     plans : list of ShownPlan
-        Plans by falling time.
+        Plans in order of decreasing time.
     numbers : dict
         The number of each kernel in the page, by device and note.
     """

@@ -1,7 +1,7 @@
 """Execution of a program as `__main__`, in the same way as the Python interpreter.
 
-As a script, this file times a program under NumPy. Invariant: it imports nothing of weft and few modules. What is imported
-before a program's first run makes this run faster.
+As a script, this file times a program under NumPy. Invariant: it imports nothing from weft, and few other modules,
+because each earlier import would make the program's first run faster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MainProgram:
     text : str
         The module's name, the code, or the path.
     arguments : list of str
-        ``sys.argv`` as the program begins.
+        ``sys.argv`` at the start of the program.
     """
 
     def __init__(self, option: str, text: str, arguments: list[str]) -> None:
@@ -64,7 +64,7 @@ class MainProgram:
         main = types.ModuleType("__main__")
         names = main.__dict__
         sys.modules["__main__"], sys.argv = main, list(self.arguments)
-        if "__mp_main__" in sys.modules:  # (multiprocessing remembers the `__main__` of its import)
+        if "__mp_main__" in sys.modules:  # (multiprocessing keeps the `__main__` that existed when it was imported)
             sys.modules["__mp_main__"] = main
         names["__builtins__"] = builtins
         if sys.version_info < (3, 14):  # (later versions create it on demand)
@@ -127,7 +127,7 @@ def time_alone() -> None:
     """Read a program's fields from standard input, run the program twice, and print the seconds of both runs.
 
     NumPy is imported before the first run, as in a process that has imported weft. The second run imports the program's
-    own modules again, as the other runs of ``weft run --compare`` do.
+    own modules again, like the other runs of ``weft run --compare``.
     """
     program = MainProgram(*import_module("json").load(sys.stdin))
     import_module("numpy")

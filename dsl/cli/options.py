@@ -1,6 +1,6 @@
 """The options of the command line.
 
-``weft run SCRIPT`` without options starts faster, as it does not import this module.
+``weft run SCRIPT`` without options does not import this module, and therefore starts faster.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _plans(measured: Measured) -> str:
 
 
 def _kernels(measured: Measured) -> str:
-    """Return the HTML table of the kernels, in the order of their total times, longest first."""
+    """Return the HTML table of the kernels, in order of decreasing total time."""
     numbers = [measured.numbers[kernel.device, kernel.note] for kernel in measured.profile.kernels][:SHOWN]
     head, *rows = measured.profile.rows()[: SHOWN + 1]
     if not rows:

@@ -16,8 +16,8 @@ from weft.dsl.tracebacks import is_hidden
 from weft.runtime import IMMEDIATE, show_file
 
 _READING = ("numpy", "_number")  # the methods that all conversions to NumPy and Python use
-_OFTEN = 10  # number of reads at a line from which on they are reported as a reason
-_SMALL = 256 << 10  # bytes per kernel, below which launches cost more than kernels
+_OFTEN = 10  # minimum number of reads at a line that are reported as a reason
+_SMALL = 256 << 10  # bytes per kernel; below this value, launches take longer than kernels
 
 
 class Counts(Protocol):
@@ -59,7 +59,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
 
 @contextlib.contextmanager
 def count_reads() -> Iterator[Counter[tuple[str, int]]]:
-    """Within the ``with`` block, count the reads of array values by file and line of the program."""
+    """Count the reads of array values within a ``with`` block, by file and line of the program."""
     reads: Counter[tuple[str, int]] = Counter()
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -90,7 +90,7 @@ def doctor() -> int:
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 
     def program(x: object) -> object:
-        with override(immediate=0):  # (kernels are tested, also with few elements)
+        with override(immediate=0):  # (test compiled kernels even for few elements)
             return UFUNCS["exp"](x) * 2.0 + x
 
     for name in TARGETS:

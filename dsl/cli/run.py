@@ -28,7 +28,7 @@ def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
         status: int = import_module("weft.dsl.cli.compare").compare(program)
         return status
     redirect(program.folder)
-    gc.freeze()  # (otherwise full collections and the end of the process visit all modules loaded so far: 20 ms)
+    gc.freeze()  # (otherwise full collections and the exit of the process visit all modules loaded so far, which takes 20 ms)
     try:
         # (a program that is interpreted at first has no plan)
         at_once = plans and setting("interpret") == "auto"

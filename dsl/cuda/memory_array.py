@@ -146,7 +146,7 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array with the same layout, by which the layouts of views are computed.
+        """Return a NumPy array with the same layout, from which the layouts of views are computed.
 
         Its memory must not be accessed.
         """

@@ -2,8 +2,8 @@
 
 In: an array. Out: an `IpcArrayHandle`, which can be sent to another process and opened there. `open_ipc_array` opens
 a raw handle. Invariant: both processes see the same memory as kernels and copies write it. The process that allocated
-it keeps it alive. An assignment to such an array (``d[:] = x``) may move it to other memory, so write by kernels or
-`copy_to_device`.
+the memory keeps it alive. An assignment to such an array (``d[:] = x``) may move it to other memory, so write to it
+with kernels or `copy_to_device`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Streams and events with Numba CUDA's interface.
 
 In: the runtime's streams and events. Out: `Stream`, `Event`, and `as_queue`, which converts a launch's stream
-argument. Invariant: 0 and None are the device's own stream, which computes weft arrays. It and other streams are
-ordered so that arrays are never read too early.
+argument. Invariant: 0 and None are the device's own stream, in which weft arrays are computed. Work in different
+streams is ordered so that arrays are never read too early.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[...,
 def split_exponent(x: np.float64) -> tuple[np.float64, np.int32]:
     """Compute `frexp`: split a float64 into a fraction in [0.5, 1) and an exponent of 2.
 
-    Zero, infinity and NaN return themselves and the exponent 0.
+    For zero, infinity and NaN, the results are x itself and the exponent 0.
     """
     fraction, exponent = x, np.int32(0)
     if x != 0 and np.isfinite(x):
@@ -185,7 +185,7 @@ def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
 
     The remainder is the exact value of x - n*y, where n is the integer nearest to x / y. The bits of n have its sign.
 
-    It starts from the exact remainder by 8*y, so that each bit of n takes one exact subtraction.
+    The computation starts from the exact remainder of x / (8*y), so each bit of n takes one exact subtraction.
     """
     if not np.isfinite(x) or y == 0 or y != y:
         return x * np.nan, np.int32(0)

@@ -1,10 +1,10 @@
 """Arithmetic rounded down, up or towards zero, in the kernel language.
 
-In: float32 or float64 numbers. Out: the correctly rounded result. Invariant: every operation is computed rounded to
-nearest, with a number that has the sign of the error (exact result minus rounded result). One step of nextafter then
-gives the rounding direction. Errors come from error-free transformations (Dekker 1971; Knuth, TAOCP 2, 4.2.2; Boldo
-and Muller, "Exact and approximated error of the FMA", 2011), on operands scaled to avoid underflow. They require
-arithmetic without contraction or reassociation.
+In: float32 or float64 numbers. Out: the correctly rounded result. Invariant: every operation computes the result
+rounded to nearest, and a number with the sign of the error (exact result minus rounded result). One step of nextafter
+then gives the result in the requested direction. The errors are computed by error-free transformations (Dekker 1971;
+Knuth, TAOCP 2, 4.2.2; Boldo and Muller, "Exact and approximated error of the FMA", 2011), on operands scaled to avoid
+underflow. The transformations require arithmetic without contraction or reassociation.
 """
 
 from __future__ import annotations

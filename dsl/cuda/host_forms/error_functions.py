@@ -36,8 +36,8 @@ def _exp_of_square(x: float, sign: int) -> Any:
 def inverse_erf(y: float) -> Any:
     """Compute the inverse error function of y, within 4 ulp: the x for which erf(x) = y.
 
-    It takes two steps of Halley's method on erf, from the first terms of the inverse series. From |y| = 1/2 on, it
-    solves erfc(x) = 1 - |y| instead, where the difference is exact.
+    The function takes two steps of Halley's method on erf, starting from the first terms of the inverse series. For
+    |y| >= 1/2, it solves erfc(x) = 1 - |y| instead, because this difference is exact.
     """
     size = abs(y)
     x = y * np.nan
@@ -97,7 +97,7 @@ def inverse_erfc(p: float) -> Any:
 def scaled_erfc(x: float) -> Any:
     """Compute exp(x*x) * erfc(x), within 5 ulp.
 
-    From 10 on, this is Abramowitz and Stegun's asymptotic series 7.1.23.
+    For x >= 10, the function evaluates Abramowitz and Stegun's asymptotic series 7.1.23.
     """
     result = x
     if x < 10:

@@ -322,9 +322,9 @@ def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
 
     The result is None if any order works.
 
-    If parts of an array that overlap are assigned to each other, each element is read before it is overwritten, as in
-    NumPy: a move to higher addresses starts with the last element. Raises KernelTypeError if neither order achieves
-    that.
+    If overlapping parts of an array are assigned to each other, each element is read before it is overwritten, as in
+    NumPy: a move to higher addresses starts with the last element. Raises KernelTypeError if both orders would
+    overwrite an element before it is read.
     """
     if not isinstance(value, ArrayValue) or not value.ndim or value is view:
         return None

@@ -1,8 +1,8 @@
 """Compilation of calls inside kernels.
 
 In: a frame, the node of the call, and the function and its arguments as values. Out: a value. Functions of Python,
-math, cmath and NumPy are in tables by object, and names of the CUDA model by path. Every other Python function is
-inlined.
+math, cmath and NumPy are found in tables by object, and names of the CUDA model by path. All other Python functions
+are inlined.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         return _with_signature(call, held, arguments, keywords)
     if isinstance(held, DeviceFunction):
         return _in_place(call, held.function, arguments, keywords)
-    if isinstance(held, KernelFunction):  # without brackets, a kernel is called like any function, as in Numba
+    if isinstance(held, KernelFunction):  # without a configuration, a kernel is called like any function, as in Numba
         return _in_place(call, held.py_func, arguments, keywords)
     if isinstance(held, LibraryFunction):
         return functions.call_library(call, held, arguments)

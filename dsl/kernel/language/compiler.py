@@ -50,7 +50,7 @@ _ERRORS: dict[str, type[KernelError]] = {
     "name": KernelNameError,
     "attribute": KernelAttributeError,
 }
-# Ops for which Python's bools count as 0 or 1.
+# Ops that interpret Python's bools as 0 or 1.
 _COUNTING = frozenset(
     "add subtract multiply floor_divide remainder power negative positive left_shift right_shift invert absolute".split()
 )
@@ -112,7 +112,7 @@ class Compiler(Variables):
         self.numba_asked = self.numba = False
         self.doubles: list[Place | None] = []  # with Numba's types: first locations at which a float32 became a float64
         self.index_dtype = index_dtype
-        self.recursive: dict[Any, Any] = {}  # functions that call themselves: kept over runs
+        self.recursive: dict[Any, Any] = {}  # recursive functions, kept for all runs
         self.run = 0
         self.function: Any = None  # the Python function that is being compiled
         self.made: dict[Any, Any] = {}  # syntax trees created during compilation, kept for all runs
@@ -123,11 +123,11 @@ class Compiler(Variables):
         self.sites: list[Any] = []  # errors that the kernel can report, one entry per location
         self.errors: Value | None = None
         self.tables: dict[int, ArrayValue] = {}
-        self.hidden: list[tuple[Any, ...]] = []  # parameters after the user's
+        self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters
         self.hidden_scalars: dict[str, Value] = {}
         self.arrays: list[str] = []  # the kernel's attribute ``arrays``
         self.written: set[int] = set()  # numbers of the parameters that the kernel writes to
-        self.place: Place | None = None  # of the statement that is being compiled
+        self.place: Place | None = None  # source location of the statement that is being compiled
         self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
         self.occurrences: dict[Any, int] = {}
         self.stack: list[Any] = []  # the functions that are being inlined
@@ -162,8 +162,9 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often this run has compiled the call `node` before. An unrolled loop compiles a call several
-        times."""
+        """Return how often this run has compiled the call `node` before.
+
+        An unrolled loop compiles a call several times."""
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1

@@ -16,7 +16,7 @@ from weft.runtime import Device, counted
 def reduce_function(held: Any, *arguments: Any) -> Any:
     """Return the ``__reduce__`` value of a decorated function: its name, or its type and `arguments`.
 
-    The name is used if the function can be imported by it.
+    The name is returned if the function can be imported under this name.
 
     cloudpickle sends functions of ``__main__`` by value, because the other process has another ``__main__``.
     """

@@ -179,7 +179,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
     """Compile one branch of a conditional expression, and assign its value to a variable.
 
-    A branch that calls the function recursively may be left to the next run.
+    A branch that calls the function recursively may be compiled in the next run instead.
     """
     try:
         frame.compiler.assign(variable, evaluate(frame, node))
@@ -371,7 +371,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return the callable of a function definition or lambda inside a kernel. The body is inlined at each place that calls it."""
+    """Return the callable of a function definition or lambda inside a kernel. The body is inlined at each call site."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}

@@ -1,6 +1,7 @@
 """Iterables of `for` loops in kernels: ranges, tuples, arrays, zip, enumerate and reversed.
 
-Every iterable has a length, and an item for each index. If both are known at compile time, a loop can be unrolled.
+Every iterable has a length, and an item for each index. A loop can be unrolled if the length and the items are known at
+compile time.
 """
 
 from __future__ import annotations

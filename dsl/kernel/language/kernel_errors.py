@@ -104,7 +104,7 @@ class KernelTypeError(KernelError, TypeError):
 
 @public_error
 class KernelNameError(KernelTypeError, NameError):
-    """Raised if a kernel uses a name that is not defined, or that is not yet defined at this point.
+    """Raised if a kernel uses a name that is not defined, or that is not yet defined when it is used.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from weft.dsl.kernel.language.values import Constant, beside, describe
 if TYPE_CHECKING:
     from weft.dsl.kernel.language.compiler import Compiler
 
-MOST_BITS = 4096  # of an integer that is computed at compile time
+MOST_BITS = 4096  # limit for an integer that is computed at compile time
 # Errors that Python raises for unsuitable values.
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _OPERATORS: dict[str, Callable[..., Any]] = {

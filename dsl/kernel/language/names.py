@@ -2,7 +2,7 @@
 
 This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
 the objects by identity and path. In a kernel that runs as plain Python, they call the simulated thread in `running`.
-Invariant: each path has one object with its `path`. Outside kernels the objects raise an error.
+Invariant: each path has exactly one object. Outside kernels, the objects raise an error.
 """
 
 from __future__ import annotations

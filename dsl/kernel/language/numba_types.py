@@ -1,7 +1,7 @@
 """Numba's promotion rules for numbers, which the kernels of `weft.cuda` follow.
 
-In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes that the operands
-are converted to before NumPy's promotion. Integers compute in 64 bits, signed if one operand is signed.
+In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes to which the
+operands are converted before NumPy's promotion. Integer arithmetic uses 64 bits, signed if one operand is signed.
 
 Numba describes its rules in https://numba.readthedocs.io/en/stable/proposals/integer-typing.html.
 """
@@ -47,7 +47,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
         if name in _COMPUTED or name in _BITS:
             unsigned = (kinds[0] if name in _SHIFTS else min(kinds, key=lambda k: "biu".index(k.kind))).kind == "u"
             return (_UNSIGNED if unsigned else _SIGNED,) * len(kinds)
-        # Results of integers that are not integers are float64, whereas NumPy uses smaller floats for small integers.
+        # Float results of integer operands are float64, whereas NumPy uses smaller floats for small integers.
         small = dtype_kind(resolve_dtypes(op, (_SIGNED,) * len(kinds))[1]) == "f"
         return (_DOUBLE,) * len(kinds) if small else kinds
     if name == "power" and kinds[0].kind == "f" and integers[1]:
@@ -66,6 +66,6 @@ def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:
 def has_floats(constants: Iterable[Any]) -> bool:
     """Return whether one of the constants is a NumPy float or complex number.
 
-    Numba computes an op on such constants in its own types, so it is not folded by Python's rules.
+    Numba computes an op on such constants in its own types, so the op is not folded by Python's rules.
     """
     return any(isinstance(c.value, np.generic) and c.value.dtype.kind not in "biu" for c in constants)

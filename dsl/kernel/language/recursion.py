@@ -91,7 +91,7 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
             return ("tuple", maker, tuple(_flatten(c, item, flat) for item in items))
         case ArrayValue():
             flat.append(value.pointer)
-            c.written.add(value.origin)  # it is not tracked whether the function writes to it
+            c.written.add(value.origin)  # the compiler does not track whether the function writes to the array
             flat.extend(extents.extent_ir(c, e) for e in (*value.shape, *value.strides))
             return ("array", value.dtype.str, value.ndim, value.space, value.writable)
     c.fail(f"{describe(value)} cannot be passed to a function that calls itself")

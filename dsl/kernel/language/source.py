@@ -64,7 +64,7 @@ def _source(code: CodeType) -> Source:
     # Do not use inspect.getsourcelines, which resolves the file of every loaded module.
     linecache.checkcache(file)
     if file == "<string>" and file not in linecache.cache and sys.argv[:1] == ["-c"]:
-        text = sys.orig_argv[sys.orig_argv.index("-c") + 1]  # a program given on the command line
+        text = sys.orig_argv[sys.orig_argv.index("-c") + 1]  # a program passed on the command line
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     lines = inspect.getblock(linecache.getlines(file)[first - 1 :])
     if not lines:

@@ -1,7 +1,7 @@
 """Specialization of kernels: compilation of a Python function for given argument types to kernel IR.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
-terminates, since kinds of variables only widen from run to run.
+terminates, because the kinds of variables only widen from run to run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from weft.dsl.kernel.launch.arguments import Descriptor, declare
 from weft.dsl.kernel.sanitizer.tracer import Tracer
 
 RUNS_LIMIT = 60
-MAX_STATIC_SHARED = 48 * 1024  # bytes that a block has on every GPU without a special request
+MAX_STATIC_SHARED = 48 * 1024  # bytes of shared memory that a block has on every GPU without a special request
 RECURSION_TEXT = "the kernel is nested too deeply, or functions call one another without end"
 
 
@@ -120,7 +120,7 @@ def specialize(
     tracer : None, or Tracer
         The sanitizer's instrumentation, which records every access.
     device : None, or (result dtype or None, abi)
-        If given, compile a function that other code calls, instead of a kernel. The abi "row" is for the op table.
+        If given, compile a function that other code calls, instead of a kernel. The op table uses the abi "row".
 
     Raises
     ------
@@ -244,7 +244,7 @@ def _device_function(
     frame.label = c.exit = "kernel"
     probe = Compiler(c.call, c.target, False, c.index_dtype)
     probe.begin(name)
-    # Declare the parameters once as a kernel's to obtain their types, then again as the function's own.
+    # Declare the parameters as those of a kernel to obtain their types, and then as those of the function.
     arguments = source.tree.args
     parameters = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
     for parameter, descriptor in zip(parameters, descriptors, strict=True):

@@ -231,7 +231,7 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
             k = c.load(counter)
             with c.builder.if_(c.ir(c.apply("greater_equal", k, count))):
                 c.builder.leave(done)
-            # Increment before the body, which may `continue` anywhere.
+            # Increment before the body, because the body may `continue` anywhere.
             c.assign(counter, c.apply("add", k, Constant(1)))
             bind(frame, node.target, item_of(c, items, k))
             with body():

@@ -1,8 +1,8 @@
 """Types of kernel arguments and of values in kernels, and signatures.
 
-In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects, by which the
-compiler specializes. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr` of the
-types that it supports.
+In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects, for which the
+compiler specializes kernels. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr`
+of the types that it supports.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Compile-time representations of the values in a kernel, and the kinds of its variables.
 
-A value is a compile-time constant (`Constant`), a run-time number (`ScalarValue`), or composed of these:
+A value is a compile-time constant (`Constant`), a run-time number (`ScalarValue`), or a composite of such values:
 `TupleValue`, `ArrayValue`, `RecordValue`, and a few helpers that exist only at compile time. A variable's *kind*
-determines which of these it holds, and in which dtype. `join` returns a kind that holds the values of two kinds.
+determines which class of value the variable holds, and in which dtype. `join` returns a kind that holds the values of
+two kinds.
 """
 
 from __future__ import annotations
@@ -197,7 +198,7 @@ class Closure:
 class OptionalValue:
     """A value that may be None at run time. The run-time bool `present` is false if the value is None.
 
-    `value` is None as long as the compiler has seen no other assignment.
+    `value` is None until the compiler sees an assignment of another value.
     """
 
     present: Value

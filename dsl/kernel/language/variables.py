@@ -68,7 +68,7 @@ class Variable:
         self.name = name
         self.kind: Kind | None = None
         self.parts: list[Variable] = []
-        self.run = -1  # the run in which it was last touched
+        self.run = -1  # the run in which the variable was last used
         self.slot: Value | None = None
         self.held: Any = None
         self.home: tuple[Any, ...] = ()
@@ -96,8 +96,8 @@ class Variables:
 
     def __init__(self) -> None:
         self.variables: dict[tuple[Any, ...], Variable] = {}
-        # local arrays of which one is chosen at run time lie in one arena per dtype: its length, kept over runs, and in
-        # this run its pointer and how much of it is taken
+        # Local arrays that are selected at run time are allocated in one arena per dtype. The arena's length is kept
+        # for all runs. Its pointer and the number of allocated elements belong to this run.
         self.arena_lengths: dict[np.dtype, int] = {}
         self.arenas: dict[np.dtype, tuple[Value, int]] = {}
 
@@ -154,7 +154,7 @@ class Variables:
         """
         if variable.later is None:
             variable.later = Variable(variable.name)
-            raise Restart  # what was read before its first value, in a loop, has to be looked at again
+            raise Restart  # a variable that a loop reads before its first assignment must be compiled again
         variable.later_run = self.run
         self.assign(variable.later, value)
 
@@ -241,7 +241,7 @@ class Variables:
             with self.at_top():
                 variable.slot = self.builder.local(BOOL)
             part = variable.parts[0]
-            if isinstance(part.kind, ScalarKind):  # None read as a number is 0, unless a check is compiled
+            if isinstance(part.kind, ScalarKind):  # None is read as the number 0, unless a check is compiled
                 self._touch(part)
                 assert part.slot is not None
                 with self.at_top():
@@ -274,7 +274,7 @@ class Variables:
                     self.assign(variable.parts[0], held)
             case ArrayKind(packed=packed, shape=shape):
                 (address,) = self.builder.emit("address", (value.pointer,), (INT,))
-                if value.space == "local":  # (what is stored is the distance in the arena, whose memory has no address)
+                if value.space == "local":  # (the offset in the arena is stored: the arena's memory has no address)
                     (start,) = self.builder.emit("address", (self._arena(value.dtype)[0],), (INT,))
                     size = self.builder.constant(value.dtype.itemsize, INT)
                     address = self.builder.op("floor_divide", self.builder.op("subtract", address, start), size)
@@ -284,7 +284,7 @@ class Variables:
                 ]
                 for slot, number in zip(variable.held, numbers, strict=True):
                     self.builder.store(slot, self.builder.constant(0), number)
-                self.written.add(value.origin)  # which one is written to is not followed
+                self.written.add(value.origin)  # the compiler does not track which array is written to
             case HeldKind():
                 if variable.held is not None and variable.held[0] is not value:
                     self.fail(

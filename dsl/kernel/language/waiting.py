@@ -1,8 +1,8 @@
 """Detection, on the CPU, of loops that wait forever for another thread.
 
-On the CPU, the threads of a block run one after the other up to the next barrier, and blocks in any order. A thread that
-waits in a loop for what a later thread writes would wait forever. In: a `while` loop. Out: code that counts the iterations
-of a loop that does nothing but wait, and reports it after some seconds.
+On the CPU, the threads of a block run one after the other up to the next barrier, and blocks run in any order. A thread
+that waits in a loop for a write by a later thread would wait forever. In: a `while` loop. Out: code that counts the
+iterations of a loop that only waits, and reports the loop after some seconds.
 """
 
 from __future__ import annotations

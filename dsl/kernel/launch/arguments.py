@@ -92,8 +92,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array of dtype `dtype` with `ndim` axes. `packed` says that the array is
-    C-contiguous."""
+    """Return the descriptor of an array of dtype `dtype` with `ndim` axes. `packed` is true for a C-contiguous array."""
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(

@@ -75,8 +75,9 @@ class ConfiguredKernel:
         self.block = block
         self.stream = stream
         self.shared_bytes = shared_bytes
-        self.prepared: dict[Any, PreparedLaunch] = {}  # launches that came before, by the signature of their arguments
-        self.pre_launch_callbacks: list[Callable[[Any, ConfiguredKernel], Any]] = []  # called with the kernel and this
+        self.prepared: dict[Any, PreparedLaunch] = {}  # cached launches by the signature of their arguments
+        # called with the kernel and this configuration
+        self.pre_launch_callbacks: list[Callable[[Any, ConfiguredKernel], Any]] = []
 
     def __call__(self, *arguments: Any, **keywords: Any) -> None:
         try:
@@ -84,7 +85,7 @@ class ConfiguredKernel:
                 callback(self.kernel, self)
             self.kernel.launch(self, arguments, keywords)
         except KernelError as error:
-            # The message has the location in the kernel. The compiler's own frames do not help the user.
+            # The message contains the location in the kernel, so the traceback omits the compiler's frames.
             raise error.with_traceback(None) from None
 
     def __repr__(self) -> str:

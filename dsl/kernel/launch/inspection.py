@@ -1,7 +1,7 @@
 """Inspection of kernels: the code of every stage of compilation, resource usage and signatures.
 
-Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Resources known to the
-assembler (registers, memory) need nvJitLink.
+Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Queries of resources
+that only the assembler knows (registers, memory) need nvJitLink.
 """
 
 from __future__ import annotations

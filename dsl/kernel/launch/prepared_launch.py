@@ -1,8 +1,8 @@
 """Cache of kernel launches by kernel, launch configuration, and types and shapes of the arguments.
 
-In: the arguments of a launch. Out: its 64-bit words, in which only addresses and numbers are new. Invariant: the
-signature contains everything that a specialization depends on, so a cached launch uses the right one. Only whole
-arrays, views of them and plain numbers have a signature. Other launches are not cached.
+In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
+the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.
+Only whole arrays, views of them and plain numbers have a signature. Other launches are not cached.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class PreparedLaunch:
                 offset = 0 if value._view is None else value._view[2] * value._storage.dtype.itemsize
                 self._arrays.append((k, at, offset))
                 if descriptor[0] != "pointer":
-                    at += descriptor[2] * (1 if descriptor[3] else 2)  # shape, strides where they are open
+                    # shape, and strides if the array is not known to be contiguous
+                    at += descriptor[2] * (1 if descriptor[3] else 2)
                 at += 1
             else:
                 self._numbers.append((k, at, descriptor))

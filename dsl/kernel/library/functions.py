@@ -285,7 +285,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
     """Return the printf format for a scalar with the Python format `spec`."""
     if not spec and c.numba and dtype_kind(number.dtype) == "f":
-        return "f"  # as Numba's CUDA target
+        return "f"  # as in Numba's CUDA target
     if not spec:
         return ""
     floating = dtype_kind(number.dtype) in "fc"

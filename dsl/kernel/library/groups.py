@@ -1,7 +1,7 @@
 """Cooperative groups: `cg.this_grid`, `cg.this_thread_block`, `cg.tiled_partition` and others.
 
 In: the intrinsics. Out: plain objects with numeric fields and methods, written in the kernel language, so that the same
-code runs as Python and compiles. Invariant: ranks and bits of lanes count from the group's start.
+code runs as Python and compiles. Invariant: ranks and bits of lanes are counted from the group's start.
 """
 
 from __future__ import annotations

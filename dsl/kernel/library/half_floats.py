@@ -1,7 +1,7 @@
 """Functions of float16 and bfloat16 numbers, written in the kernel language.
 
-In: float16 numbers, or bfloat16 numbers as 16 bits (uint16). Out: the same type. Invariant: a result is rounded once,
-from float32 or float64 if the docstring says so, and otherwise from a float32 result with the op table's accuracy.
+In: float16 numbers, or bfloat16 numbers as 16 bits (uint16). Out: the same type. Invariant: a result is rounded once.
+By default, it is rounded from a float32 result with the op table's accuracy; docstrings state exceptions.
 """
 
 from __future__ import annotations

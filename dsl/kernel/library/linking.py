@@ -1,8 +1,8 @@
 """Linking of kernels with separately compiled code, and calls of functions in this code (`cuda.declare_device`).
 
-In: a function's name and signature, and files or their contents. Out: an object that kernels call. By Numba's calling
+In: a function's name and signature, and files or their contents. Out: an object that kernels call. In Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and
-returns 0. By C's, ``name`` returns its result. Invariant: such a kernel runs on a GPU only.
+returns 0. In the C convention, ``name`` returns its result. Invariant: kernels with linked code run only on a GPU.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class LTOIR(LinkableCode):
 def link_digests(link: Any) -> tuple[str, ...]:
     """Register the items of ``link=``, and return the digests by which kernels identify the items.
 
-    Raises KernelTypeError for items of other types and unknown file types, OSError for files that cannot be read.
+    Raises KernelTypeError for items of other types and unknown file types, and OSError for files that cannot be read.
     """
     items = link if isinstance(link, (list, tuple, set, frozenset)) else [link]
     return tuple(register_foreign(_read(item)) for item in items)

@@ -1,8 +1,8 @@
 """Textures: read-only arrays that kernels sample at fractional coordinates.
 
-In: an array of one to three axes. Out: an object with a method `sample` for kernels. On a GPU `sample` is one
-instruction of the texture units; elsewhere it is the same arithmetic in the kernel language (CUDA C++ Programming
-Guide, "Texture Fetching"). Invariant: a texture keeps the elements that the array had when it was made.
+In: an array of one to three axes. Out: an object with a method `sample` for kernels. On a GPU, `sample` is one
+instruction of the texture units. On the CPU, it is the same arithmetic in the kernel language (CUDA C++ Programming
+Guide, "Texture Fetching"). Invariant: a texture keeps the elements that the array had when the texture was created.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def inner(t: Any, i: Any, axis: Any) -> Any:
 
 def runs_on_gpu() -> bool:
     """Return whether the kernel is compiled for a GPU."""
-    return False  # when it runs as plain Python
+    return False  # for kernels that run as plain Python
 
 
 def fetch(data: Any, handle: Any, *coordinates: Any) -> Any:

@@ -1,6 +1,6 @@
 """`weft.vectorize`: user functions of scalars as ops in lazy expressions.
 
-In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which fuses like any other.
+In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which is fused like any other op.
 Invariant: the op's name determines its code.
 """
 
@@ -73,7 +73,7 @@ class VectorFunction(DeviceFunction):
         if numpys is not None:
             self.__doc__ = numpys.__doc__
         self.signatures = tuple(signatures)
-        self._reason = ""  # why NumPy calls the function
+        self._reason = ""  # the reason why NumPy calls the function
         self.kernel_options = options or Options()
         self.nin = self.function.__code__.co_argcount
         self._rows: dict[Any, tuple[OpDef, ...]] = {}

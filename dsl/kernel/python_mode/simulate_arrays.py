@@ -1,6 +1,6 @@
-"""NumPy arrays for kernels that run as plain Python. The arrays convert assigned values as compiled kernels do.
+"""NumPy arrays for kernels that run as plain Python.
 
-In: NumPy arrays. Out: views of them. Invariant: stored values are converted as in compiled kernels (integers wrap,
+In: NumPy arrays. Out: views of them. Invariant: assigned values are converted as in compiled kernels (integers wrap,
 floats saturate). Fields of records are also attributes.
 """
 

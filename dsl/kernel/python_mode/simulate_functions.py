@@ -114,9 +114,8 @@ def _cast(kind: type) -> type:
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    return seen(
-        np.where(condition, *beside_brains((x, y)))[()]
-    )  # NumPy returns an array, which assignments with += would share
+    # NumPy returns a 0-d array, which += would change in place
+    return seen(np.where(condition, *beside_brains((x, y)))[()])
 
 
 _BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
@@ -135,7 +134,7 @@ class _View:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
         other = replacement(found)
-        # from now on, the attribute is found without this function
+        # later accesses find the attribute without this function
         setattr(self, name, found if other is None else other)
         return found if other is None else other
 

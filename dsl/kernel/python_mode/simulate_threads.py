@@ -2,8 +2,8 @@
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
 thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
-that never waits runs in the calling OS thread. The stack of a waiting thread sleeps in its OS thread, and other
-threads continue in another one. Nothing here depends on the meaning of an intrinsic.
+that never waits runs in the calling OS thread. A waiting thread blocks its OS thread, and the other simulated threads
+continue in another OS thread. Nothing here depends on the meaning of an intrinsic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weft.dsl.kernel.language.names import NAMES, Intrinsic, running
 from weft.runtime import show_cell
 
 WARP = 32
-_NAPS = 1000  # number of rounds in which all threads only sleep, before the next block may start concurrently
+_NAPS = 1000  # number of rounds in which all threads sleep before the next block may start concurrently
 
 Triple = tuple[int, int, int]
 Scope = Literal["block", "grid", "warp", "active"]

@@ -6,15 +6,15 @@ nothing orders them:
 
 - a barrier orders all threads of a block, a grid barrier all threads;
 - a warp operation, such as a shuffle or vote, orders the lanes that take part;
-- an atomic orders everything that its thread did or knew before its last fence, before later operations of a thread
-  that reads the atomic's result by another atomic on the same element.
+- an atomic publishes everything that its thread did or knew before its last fence: these operations precede the later
+  operations of a thread that reads the atomic's result with another atomic on the same element.
 
-A load also counts as atomic if the thread's next operation on the element is a compare-and-swap, which detects a
+A load is also treated as atomic if the thread's next operation on the element is a compare-and-swap, which detects a
 change.
 
-Invariant: an access that is ordered after all others of its bytes represents them. Reads of memory that no thread has
-written yet are reported at the end (of the block, for shared memory), because a later write by another thread makes
-them a race.
+Invariant: an access that is ordered after all other accesses to its bytes replaces them in the record. Reads of
+memory that no thread has written yet are reported at the end (of the block, for shared memory), because a later write
+by another thread makes them a race.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ThreadState:
         self.known: Known | None = None
         self.released: Known | None = None
         self.group: tuple[Any, list[ThreadState]] | None = None
-        self.written: set[int] = set()  # initialized addresses of the thread's local memory
+        self.written: set[int] = set()  # addresses of the thread's local memory that have been initialized
         self.move_on()
 
     def move_on(self) -> None:
@@ -105,7 +105,7 @@ class Cell:
         self.writes: dict[ThreadState, Access] = {}  # the last write, and others of the same value
         self.reads: dict[ThreadState, Access] = {}
         self.atomics: dict[ThreadState, Access] = {}
-        self.released: Known | None = None  # by fences before atomics on these bytes
+        self.released: Known | None = None  # published by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
         """Record an access that races with no recorded access."""

@@ -17,7 +17,7 @@ from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
 from weft.runtime import KernelFault
 
 _KINDS = {kind.name.lower(): kind for kind in SiteKind}
-_GRID = (1 << 31, 1, 1)  # an upper bound of the grid, in one dimension, so that a block's number is its index
+_GRID = (1 << 31, 1, 1)  # an upper bound of the grid size; the grid has one dimension, so a block's number is its index
 
 
 def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:

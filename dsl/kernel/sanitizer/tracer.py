@@ -56,8 +56,8 @@ class Site:
     """An instrumented operation of a kernel: its kind, its source location, and the accessed array.
 
     `array` is the name of the accessed array, `space` its memory space, `size` the number of bytes of an access, and
-    `align` the required alignment. `numbers` is the number of indices in an event. `valued` says that the written value
-    follows the indices, and `compares` that the operation is a compare-and-swap.
+    `align` the required alignment. `numbers` is the number of indices in an event. `valued` is true if the written value
+    follows the indices, and `compares` if the operation is a compare-and-swap.
     """
 
     kind: SiteKind

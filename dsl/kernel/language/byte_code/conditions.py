@@ -195,7 +195,7 @@ class Conditions:
     def _copy_end(self, block: CodeBlock) -> bool:
         """Append a copy of a block's shared successor to the block. Return whether a copy was appended.
 
-        It is done if the successor ends the function and uses values that the block leaves on the stack.
+        The copy is made if the successor ends the function and uses values that the block leaves on the stack.
         """
         if len(block.after) != 1 or len(self.before[block.after[0]]) < 2:
             return False

@@ -113,7 +113,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 def _slice_part(part: ast.expr) -> ast.expr | None:
     """Return the tree of a part of a slice as the parser makes it: a negative number is a minus and a number.
 
-    Python 3.14 compiles a slice of three constants to another instruction than a slice that has a minus.
+    Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
     match part:
         case ast.Constant(value=None):
@@ -390,7 +390,7 @@ class ExpressionStack:
         raise Underflow
 
     def _jump(self, _: Any) -> None:
-        """Do nothing, since the only remaining jumps are those of empty loops."""
+        """Do nothing, because the only remaining jumps are those of empty loops."""
 
     def _store(self, name: str) -> None:
         self._bind(self._at(ast.Name(name, ast.Store())))

@@ -1,8 +1,8 @@
 """Translation of the byte code of CPython 3.11 to 3.14 to one small instruction set.
 
-In: a code object. Out: a list of `CodeInstruction` with their successors. The tables below say for each opcode which
-instructions it becomes. Invariant: two code objects with the same instructions on every path compute the same. Jumps,
-`NOP` and bookkeeping of the interpreter leave no instruction.
+In: a code object. Out: a list of `CodeInstruction` with their successors. The tables below map each opcode to its
+instructions. Invariant: two code objects with the same instructions on every path compute the same results. Jumps,
+`NOP` and bookkeeping opcodes of the interpreter have no instruction.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SILENT = frozenset(
     "CACHE NOP RESUME PRECALL MAKE_CELL COPY_FREE_VARS TO_BOOL END_FOR NOT_TAKEN EXTENDED_ARG RETURN_GENERATOR".split()
 )
 
-# Opcodes whose arguments are as `dis` shows them -> the instructions. If there are two, the argument is a pair.
+# Opcodes whose arguments `dis` decodes -> the instructions. An opcode with two instructions has a pair as argument.
 ROWS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW LOAD_DEREF LOAD_CLOSURE".split(), ("load",)),
     **dict.fromkeys(("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"), ("load", "load")),
@@ -186,7 +186,7 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
         case "LOAD_METHOD" | "LOAD_ATTR":
             yield "attribute", row.argval
             if opcode == "LOAD_METHOD" or (sys.version_info >= (3, 12) and row.arg & 1):
-                # Up to Python 3.12, the empty slot of a method is at another position than that of a function
+                # Up to Python 3.12, the empty slot of a method and that of a function are at different positions
                 # (`PUSH_NULL`).
                 yield "null", None if sys.version_info >= (3, 13) else "method"
         case "BINARY_OP":

@@ -1,8 +1,8 @@
 """Reconstruction of `if` statements, loops, `break` and `continue` from basic blocks and their dominators.
 
-In: basic blocks that hold whole statements. Out: a list of statements. A block with several predecessors follows the
+In: basic blocks that contain whole statements. Out: a list of statements. A block with several predecessors follows the
 block that dominates it. A block that no structured jump reaches is copied, up to a limit. Several blocks are
-tried as the successor of a loop: the first that gives structured code is taken.
+tried as the successor of a loop, and the first that gives structured code is used.
 """
 
 from __future__ import annotations
