@@ -18,7 +18,7 @@ ${OUTPUT}
   ret i64 %bits
 }
 
-; The state a number of steps later (Brown 1994, "Random number generation with arbitrary strides").
+; Returns the state after a number of steps (Brown 1994, "Random number generation with arbitrary strides").
 define internal i128 @advance(i128 %state, i128 %increment, i64 %steps) {
 entry:
   br label %bit

@@ -1,4 +1,4 @@
-; The ziggurat method in float32: an element takes half of a step, or seldom several halves. The low half precedes the
+; The ziggurat method in float32: an element takes half of a step, rarely several halves. The low half precedes the
 ; high one. The tables have 32-bit words: limits, units and densities.
 
 ; A half of the steps from a state on. The first ${HALVES} ones are in memory.

@@ -36,7 +36,7 @@ define internal <${LANES} x i64> @splat(i64 %value) alwaysinline {
 
 ${GENERATOR}
 
-; Turns outputs into elements, scaled and placed. Their number is a multiple of ${LANES}.
+; Converts outputs to elements, and applies the scale and the location. Their number is a multiple of ${LANES}.
 define internal void @units(ptr %memory, i64 %count, double %scale, double %place) {
 entry:
   %scale.one = insertelement <${LANES} x double> poison, double %scale, i64 0
@@ -90,7 +90,7 @@ rest:
   ret void
 }
 
-; The last block of an index that begins with this element or an earlier one.
+; Returns the last block of an index that begins with this element or an earlier one.
 define internal i64 @find_block(ptr %stream, i64 %element) {
 entry:
   %blocks.at = getelementptr i64, ptr %stream, i64 7
@@ -266,7 +266,7 @@ done:
   ret void
 }
 
-; The elements `first` to `last` of a stream. `room` says that memory in front of them may be written.
+; The elements `first` to `last` of a stream. `room` tells whether memory in front of them may be written.
 define void @weft_fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
   call void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
@@ -435,8 +435,8 @@ done:
   ret void
 }
 
-; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. Of methods that
-; read words, slots 6 and 7 are whether half of a step is still to be used, and this half.
+; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. For methods that read words, slot 6
+; tells whether half of a step is unused, and slot 7 contains this half.
 define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
   %memory = alloca [2 x i64], align 16
   %stream.at = getelementptr i64, ptr %slots, i64 1
@@ -462,7 +462,8 @@ exponentials:
 }
 
 ; A kernel that reads streams, over the indices `begin` to `end` of its outermost loop. Its operands are never in memory
-; as a whole: before it runs over a few indices, the elements that it reads there are written to memory of this thread.
+; as a whole: before the kernel runs over a few indices, the elements that it reads for these indices are written to
+; this thread's memory.
 ;
 ; The slots: the kernel, the number of its arguments, its arguments, the number of indices at a time, the number of
 ; streams, the memory of all threads, the bytes of a thread, one bit for each thread's memory that is in use, the bytes of

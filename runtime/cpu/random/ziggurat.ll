@@ -234,7 +234,7 @@ done:
   ret { i64, i64 } %result
 }
 
-; The elements `first` to `last` of a stream with an index. `room` says that memory in front of them may be written.
+; The elements `first` to `last` of a stream with an index. `room` tells whether memory in front of them may be written.
 ; Returns the state behind them.
 define internal i128 @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances, i1 %room) {
 entry:
