@@ -4,12 +4,13 @@ The command measures, prints results, and writes JSON, Markdown and pictures.
 
 The suites `classical`, `draws`, `first`, `gallery`, `npbench`, `packages`, `small` and `sweep` run only if they are named by ``--suite``.
 ``--suite npbench --data FOLDER [--preset S|M|L] [--programs a,b]`` measures the programs of a checkout of spcl/npbench,
-each in processes of its own. ``--suite sweep`` measures single operations on a million elements, ``--suite classical
-[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite draws`` random numbers, ``--suite packages`` those of
-`tests.clients.packages`, and ``--suite first`` measures chains of ten operations in new processes.
+each in separate processes. ``--suite sweep`` measures single operations on a million elements, ``--suite classical
+[--programs a,b]`` measures the programs of `benchmarks.classical`, ``--suite draws`` measures random numbers, ``--suite
+packages`` measures the programs of `tests.clients.packages`, and ``--suite first`` measures chains of ten operations in
+new processes.
 
 On the CPU, the suites `fused` and `sizes` run only if they are named, since they take minutes. On a GPU, `fused`,
-`sizes`, `kernels`, `overhead` and `compile` run within ``--minutes`` (default 7), each in a process of its own.
+`sizes`, `kernels`, `overhead` and `compile` run within ``--minutes`` (default 7), each in a separate process.
 ``--peers`` compares weft with all installed peers, or with those named. ``--threads`` limits the threads of all
 libraries, ``--only`` selects programs, ``--quick`` uses small sizes, and ``--more`` adds programs.
 """
@@ -119,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_apart(arguments: list[str], minutes: float) -> int:
-    """Run each suite in a process of its own.
+    """Run each suite in a separate process.
 
     If a suite hangs or breaks the device, the others still run.
     """

@@ -1,4 +1,5 @@
-"""How many files a reader enters who follows ``wf.exp(x) + y`` through its evaluation, with the plan on disk."""
+"""Tests of the number of files that a reader has to open to follow the evaluation of ``wf.exp(x) + y``, with the plan
+on disk."""
 
 from __future__ import annotations
 

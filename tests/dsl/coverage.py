@@ -1,6 +1,6 @@
 """A generator of the page that lists where each NumPy function runs. It calls the functions and listens to launches.
 
-``python -m tests.dsl.coverage`` writes `docs/functions.md`; test_coverage.py holds the page to it.
+``python -m tests.dsl.coverage`` writes `docs/functions.md`; test_coverage.py checks that the page is current.
 """
 
 from __future__ import annotations

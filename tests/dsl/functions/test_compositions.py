@@ -1,4 +1,5 @@
-"""NumPy's Python functions on weft's functions, and functions composed like them: NumPy's values, on every device."""
+"""NumPy's Python functions that call weft's functions, and functions composed like them, have NumPy's values on every
+device."""
 
 from __future__ import annotations
 

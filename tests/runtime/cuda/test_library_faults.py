@@ -94,7 +94,7 @@ class Bench:
         self.device.solver = Solver(*order, self.device.allocate, self.device.read, self.libraries["cuSOLVER"])
 
     def strip(self) -> None:
-        """Take the libraries away. Each handle and plan is destroyed."""
+        """Remove the libraries from the device. Each handle and plan is destroyed."""
         del self.device._blas, self.device.fourier, self.device.solver
         gc.collect()
         made = self.libraries["cuBLAS"].library
