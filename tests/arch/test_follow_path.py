@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Maximum numbers of files whose functions run, of changes between layers, and of calls. Imports do not count.
+# Maximum numbers of files whose functions run, of changes between layers, and of calls. Imports are not counted.
 FILES, CHANGES, CALLS = 36, 64, 750
 
 PROGRAM = """
