@@ -1,6 +1,6 @@
 ; Philox4x64-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): four outputs are a function of a
 ; counter and a key. A state is the position of an output: the counter, and in its last two bits the index of the output.
-; The increment of a stream is the key. Only counters of less than 126 bits are supported.
+; The increment of a stream is the key. Only counters of fewer than 126 bits are supported.
 
 define internal i128 @step(i128 %state, i128 %key) alwaysinline {
   %next = add i128 %state, 1
@@ -23,7 +23,7 @@ define internal i128 @after(i128 %state, i128 %key, i64 %count, ptr %unused) alw
   ret i128 %there
 }
 
-; The four outputs of a counter.
+; Returns the four outputs of a counter.
 define internal <4 x i64> @bijection(i128 %counter, i128 %key) alwaysinline {
 entry:
   %low = trunc i128 %counter to i64

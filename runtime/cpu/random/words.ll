@@ -2,8 +2,8 @@
 
 ${ELEMENT}
 
-; The elements of all words of a block. Returns the number of elements. If words are rejected, the accepted words
-; precede them in memory.
+; Computes the elements of all words of a block. Returns the number of elements. If words are rejected, the accepted
+; words precede the rejected words in memory.
 define internal i64 @${NAME}.block(ptr %out, ptr %bits, i128 %state, i128 %difference, ptr %stream, ptr %distances) {
 entry:
   %most.at = getelementptr i64, ptr %stream, i64 4
