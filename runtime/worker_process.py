@@ -23,8 +23,8 @@ LONGEST = 1 << 20
 # The shell ends at once, so that the process is not a child of this one. (A shell gives background processes no input
 # unless it is redirected.)
 _SCRIPT = 'exec 3<&0; "$@" <&3 3<&- 2>/dev/null &'
-# Closes what the process has inherited. Finds this package first, then the modules that a new interpreter finds, then
-# those that this process finds.
+# Code that closes the inherited files and calls `main`. Imports find this package first, then the modules that a new
+# interpreter finds, then those that this process finds.
 _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{home!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
 
 

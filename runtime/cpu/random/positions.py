@@ -26,7 +26,7 @@ class Position(NamedTuple):
     """The position of a sequence of draws in the output of a bit generator.
 
     Number i reads a word of `width` bits: word ``i + offset`` of the outputs, the first of which precedes the draws. If
-    half of a step was left, `half` replaces the first word.
+    half of a step was left, `half` replaces this first output.
 
     Attributes
     ----------
