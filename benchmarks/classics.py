@@ -1,7 +1,7 @@
 """Classical programs in plain NumPy at everyday sizes, on weft and on NumPy.
 
 The programs are in `benchmarks.classical`, one per file, with a function ``main(size)``. Each program runs on each side
-in a process of its own (`benchmarks.processes`).
+in a separate process (`benchmarks.processes`).
 """
 
 from __future__ import annotations

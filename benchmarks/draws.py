@@ -1,7 +1,7 @@
 """Random numbers from NumPy's streams: arrays of them, and Monte Carlo programs.
 
-Times are medians over the turns; in each turn, NumPy and weft run once. Results are compared first: arrays of random numbers
-have to be equal, and so do the generators' states.
+Times are medians over the turns; in each turn, NumPy and weft run once. Results are compared first: the arrays of
+random numbers and the generators' states have to be equal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from benchmarks.reports import bullets, one_line, table, write, write_json
 
 ELEMENTS = 10_000_000
 QUICK = 200_000
-# Elements that are drawn first, so that native code is compiled, and seconds in which a thread does it.
+# Number of elements that are drawn first, so that native code is compiled, and seconds in which a thread compiles it.
 WARM = 5_000_000
 COMPILING = 2.0
 
@@ -98,7 +98,7 @@ def measure_program(name: str, elements: int, turns: int) -> Line:
     correct = True
     for _ in range(4):  # (the first runs are interpreted)
         found, expected = np.asarray(run(wf, ours)[1]), np.asarray(run(np, theirs)[1])
-        # (sums have an order of their own)
+        # (weft sums in a different order)
         close = np.allclose(found, expected, rtol=1e-9) if not found.shape else np.array_equal(found, expected)
         correct = correct and close and str(ours.bit_generator.state) == str(theirs.bit_generator.state)
     wf.reset_statistics()

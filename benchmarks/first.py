@@ -1,7 +1,7 @@
 """First calls in new processes: chains of about ten operations on a million elements, on weft and on NumPy.
 
-Each chain runs on each side in a process of its own (`benchmarks.processes`). Weft has two processes: one with an empty
-cache, and one with the cache that the first process has filled.
+Each chain runs on each side in a separate process (`benchmarks.processes`). Weft runs in two processes: one with an
+empty cache, and one with the cache that the first process has filled.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def arithmetic(xp: Any, x: Any, y: Any) -> Any:
 
 
 def functions(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of operations of which half are transcendental functions."""
+    """Return the result of operations, half of which are transcendental functions."""
     z = xp.exp(-x) * xp.sin(y)
     z = xp.sqrt(x * x + y) + z
     return xp.tanh(z) / (xp.log(y + 2.0))

@@ -3,8 +3,9 @@
 Peers that are not installed are left out.
 
 Results are first compared with float64. A peer with wrong results is reported and not timed. Then weft and all peers
-are timed alternately, in turns, so that other load on the machine affects all alike. A ratio is the time of the best
-peer divided by that of weft, as the median over the turns. The best peer is the one with the smallest median time.
+are timed alternately, in turns, so that other load on the machine affects all of them equally. A ratio is the time of
+the best peer divided by that of weft, as the median over the turns. The best peer is the one with the smallest median
+time.
 """
 
 from __future__ import annotations
@@ -220,9 +221,9 @@ def as_problem(error: BaseException) -> str:
 def take_turns(
     result: Result, calls: dict[str, Call], timers: dict[str, Timer], turns: int, seconds: float = SECONDS
 ) -> None:
-    """Time all calls alternately: in each turn, every call once.
+    """Time all calls alternately. Each turn makes every call once.
 
-    A call that takes less than a millisecond is repeated. The first turn does not count.
+    A call that takes less than a millisecond is repeated. The times of the first turn are discarded.
 
     A call that fails or takes too long is removed.
     """

@@ -1,7 +1,8 @@
-"""The programs of the documentation's gallery, at sizes at which weft should pay.
+"""The programs of the documentation's gallery, at sizes for which weft should be faster than NumPy.
 
-Each program is a file with a function ``main(size)``, in `benchmarks.classical` or in ``docs/gallery``. Each side runs in a
-process of its own, on one core. What is measured is the processor time, which depends little on other work on the machine.
+Each program is a file with a function ``main(size)``, in `benchmarks.classical` or in ``docs/gallery``. Each side runs
+in a separate process, on one core. The measured time is processor time, which depends little on other work on the
+machine.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ PROGRAMS = {
 
 NUMPY, WEFT = "NumPy", "weft"
 ONE_CORE = dict.fromkeys(("WEFT_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-# Calls until a program is warm: at least so many, and for so many seconds; then the calls whose shortest time counts
+# Minimum number and minimum seconds of warm-up calls; then the number of calls whose shortest time is reported
 WARM_CALLS, WARM_SECONDS, TIMED_CALLS = 5, 4.0, 3
 MOST_CALLS = 60
 

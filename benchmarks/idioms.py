@@ -1,7 +1,8 @@
-"""CUDA's idioms on the CPU device: grid-stride loops, index orders, rows per thread, and Numba's parallel loops beside them.
+"""CUDA's idioms on the CPU device: grid-stride loops, index orders, and rows per thread, compared with Numba's parallel
+loops.
 
-Times are medians over the turns; in each turn, all implementations run once. Numba's ``njit(parallel=True)`` takes part where
-numba is installed. Results are checked first.
+Times are medians over the turns; in each turn, all implementations run once. Numba's ``njit(parallel=True)`` is
+included if numba is installed. Results are checked first.
 """
 
 from __future__ import annotations

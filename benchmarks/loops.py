@@ -12,7 +12,7 @@ from numba import njit, prange
 
 from benchmarks.programs import SEAWATER
 
-# What follows is compiled, and untyped for that reason.
+# The functions below are compiled, and therefore have no type annotations.
 # mypy: disable-error-code="no-untyped-def"
 
 compiled = njit(parallel=True, fastmath=False, error_model="numpy")

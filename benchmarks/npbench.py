@@ -1,7 +1,7 @@
 """NPBench: its unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
 
-The programs come from a checkout of spcl/npbench, which is no part of this project. Weft runs the files written for NumPy,
-unmodified. Each program runs on each side in a process of its own (`benchmarks.processes`).
+The programs come from a checkout of spcl/npbench, which is not part of this project. Weft runs the files written for
+NumPy, unmodified. Each program runs on each side in a separate process (`benchmarks.processes`).
 """
 
 from __future__ import annotations

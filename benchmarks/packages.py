@@ -1,7 +1,7 @@
 """Programs from the tutorials of packages that use NumPy arrays, on weft and on NumPy.
 
 The programs are in `tests.clients.packages`, one per file, with a function ``main()`` that prints its results. The
-printed texts are compared. Each program runs on each side in a process of its own (`benchmarks.processes`).
+printed texts are compared. Each program runs on each side in a separate process (`benchmarks.processes`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 def load(spec: Mapping[str, Any]) -> Subject:
     """Load a program for NumPy or for weft. Weft's redirection of imports lasts until the process ends."""
     path, printed = FOLDER / f"{spec['name']}.py", io.StringIO()
-    folder = tempfile.TemporaryDirectory()  # (for the files that packages write where they run)
+    folder = tempfile.TemporaryDirectory()  # (for the files that packages write to the current folder)
     os.chdir(folder.name)
 
     def results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
@@ -39,7 +39,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
     if spec["side"] == WEFT:
         subject = weft_subject(path, "main", [], results)
-        redirect(str(FOLDER))  # (as in ``weft run``, so that libraries are told from the program)
+        redirect(str(FOLDER))  # (as in ``weft run``, so that libraries are distinguished from the program)
     else:
         subject = numpy_subject(load_module(path).main, [], results)
     run = subject.call

@@ -2,8 +2,8 @@
 
 First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that this call has
 filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then timed
-alternately, one at a time, so that other load affects all alike. Results of all first calls and of weft's last call are
-compared with NumPy's.
+alternately, one at a time, so that other load affects all of them equally. Results of all first calls and of weft's
+last call are compared with NumPy's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Effort:
     Attributes
     ----------
     limit : float
-        Seconds that one call may take. Then its process is ended.
+        Maximum seconds of one call. If a call takes longer, its process is ended.
     seconds : float
         The approximate time of one program's turns, and of its first calls in new processes.
     turns : int
@@ -75,7 +75,7 @@ class Outcome:
         Fraction of the time of a warm call of weft, under its profiler, that is spent in kernels. Matrix products and
         other library calls do not count as kernels.
     problems : dict
-        Why a side was left out or is wrong, by side.
+        The reason why a side was left out or is wrong, by side.
     """
 
     program: str

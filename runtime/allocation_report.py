@@ -24,7 +24,8 @@ def counted(count: int, thing: str, things: str = "") -> str:
 def show_location(location: object) -> str:
     """Return a source location as text such as ``file.py:12``. Return "" for None.
 
-    A location is a code object and an instruction offset. If the code is weft's, those of the user's call follow.
+    A location is a code object and an instruction offset. If the code is weft's, the code object and offset of the
+    user's call follow.
     """
     if location is None:
         return ""

@@ -1,8 +1,8 @@
-"""Calls of functions in a second process, which works for this process in the background.
+"""Function calls in a second process, which runs in the background.
 
 In: the name of a function, and its arguments. Out: a `Request`, which later has the result. Invariant: no call waits
-for the second process, which has one request at a time. A program that ends within `DELAY` seconds starts it only at its
-end, unless a request is urgent.
+for the second process, which handles one request at a time. A program that ends within `DELAY` seconds starts the
+second process only at exit, unless a request is urgent.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from weft.runtime.settings import override, overrides, setting, thread_count
 from weft.runtime.worker_process import WorkerProcess, can_start, serve, start_detached
 
 HELLO, FAREWELL = b"hello", b"farewell"
-# Maximum number of requests that wait, and of processes that have ended unexpectedly before no other is started.
+# Maximum number of waiting requests, and number of unexpected process exits after which no process is started.
 MOST_WAITING, MOST_ENDED = 64, 4
 # Seconds without a request after which the second process ends.
 IDLE = 20.0
 # The second process has a lower priority, so that it does not slow down this process.
 NICE = 10
-# Seconds after which the process starts for requests that are not urgent. It would slow down programs that end sooner:
-# their requests are answered after their end, so that the next run finds the results on disk.
+# Seconds after which the process starts for requests that are not urgent. An earlier start would slow down short
+# programs: their requests are answered after their end, so that the next run finds the results on disk.
 DELAY = 1.0
 _BEGIN = time.monotonic()
 
@@ -104,7 +104,7 @@ def submit(
     function : str
         Module and name, such as "weft.runtime.cpu.native.compile_optimized".
     arguments : tuple
-        They are pickled. The result must be one that JSON can represent.
+        The arguments, which are pickled. JSON must be able to represent the result.
     then : callable, optional
         Called with the result, by a later `exchange` in any thread of this process.
     urgent : bool, optional
@@ -138,7 +138,7 @@ def prepare() -> None:
 
 
 def _is_late() -> bool:
-    """Return whether this program runs for so long that the second process may start for any request."""
+    """Return whether this program has run long enough for the second process to start for any request."""
     return time.monotonic() > _BEGIN + DELAY
 
 
@@ -236,5 +236,5 @@ def _answer(data: bytes) -> bytes:
     try:
         with override(**settings):
             return json.dumps(("done", getattr(import_module(module), name)(*arguments))).encode()
-    except Exception as error:  # the process that asked does without, or finds the same error
+    except Exception as error:  # the requesting process works without the result, or finds the same error
         return json.dumps(("failed", f"{type(error).__name__}: {error}")).encode()

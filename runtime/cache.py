@@ -1,8 +1,8 @@
 """The disk cache of compiled code.
 
-Each entry is one file: magic, lengths, SHA-256 digests of key and payload, then both. The payload is JSON and the
-code's bytes. Nothing is unpickled. Invariant: an entry is returned only if its digests match. Any other entry is a
-miss, is removed, and causes one warning. A failed write is not an error.
+Each entry is one file: a magic number, lengths, SHA-256 digests of the key and the payload, the key, and the payload.
+The payload is JSON and the code's bytes. Nothing is unpickled. Invariant: an entry is returned only if its digests
+match. Any other entry is a miss, is removed, and causes one warning. A failed write is not an error.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class DiskCache:
             self._warn(f"cannot write to the disk cache {self._folder}: {error}; {REMEDY}")
 
     def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
-        """Return the modification times, sizes and paths of the files whose names begin and end like this."""
+        """Return the modification times, sizes and paths of files, given the begin and end of their names."""
         found = []
         try:
             with os.scandir(self._folder) as files:

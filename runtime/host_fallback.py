@@ -1,7 +1,7 @@
 """Warnings about operations on a GPU's arrays that NumPy computes on the host.
 
-In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error, as the
-setting `host_fallback` says. Invariant: an operation on one source line is reported once.
+In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error,
+depending on the setting `host_fallback`. Invariant: an operation on one source line is reported once.
 """
 
 from __future__ import annotations

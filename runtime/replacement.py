@@ -15,7 +15,7 @@ from weft.runtime.failures import report_failure
 
 # Number of calls after which this process compiles code that is not on disk if there is no second process, and after
 # which this process no longer waits for the second one. A call takes 3 us longer in Python, and the compilation takes
-# 100 ms. Functions ask once in `BETWEEN` calls.
+# 100 ms. Functions ask once every `BETWEEN` calls.
 COMPILED, PATIENCE = 30_000, 600_000
 
 
@@ -40,8 +40,8 @@ class Replacement:
     def is_due(self, calls: int) -> bool:
         """Return whether native code should replace Python after `calls` calls. The answer is True at most once.
 
-        Callers ask from the number of calls on that pays for loading code from disk. If the code is not on disk, the
-        second process starts at once.
+        Callers ask only after the number of calls that justifies loading code from disk. If the code is not on disk,
+        the second process starts at once.
         """
         if self._over:
             return False

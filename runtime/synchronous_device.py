@@ -207,7 +207,7 @@ class SynchronousDevice(Named):
         return 1
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return a grid size that uses all cores, and a usual block size."""
+        """Return a grid size that uses all cores, and a common block size."""
         return usable_cores(), min(limit or BEST_BLOCK, BEST_BLOCK)
 
     def profile(self, on: bool) -> None:

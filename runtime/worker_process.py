@@ -18,13 +18,13 @@ from weft.runtime.settings import environment
 
 LENGTH = struct.Struct("<Q")
 SHELL = "/bin/sh"
-# Maximum length of an answer. What libraries print when they are loaded looks like a longer one.
+# Maximum length of an answer. Text that libraries print when they are loaded looks like a longer answer.
 LONGEST = 1 << 20
 # The shell ends at once, so that the process is not a child of this one. (A shell gives background processes no input
 # unless it is redirected.)
 _SCRIPT = 'exec 3<&0; "$@" <&3 3<&- 2>/dev/null &'
-# Closes what the process has inherited. Finds this package first, then the modules that a new interpreter finds, then
-# those that this process finds.
+# Code that closes the inherited files and calls `main`. Imports find this package first, then the modules that a new
+# interpreter finds, then those that this process finds.
 _START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{home!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
 
 
@@ -51,7 +51,7 @@ def _spawn(module: str, requests: int, answers: int) -> int:
 
 
 def start_detached(module: str, requests: Sequence[bytes]) -> None:
-    """Start a process that answers requests whose answers nobody reads. Without memory or processes, do nothing."""
+    """Start a process that answers requests whose answers nobody reads. Do nothing if the process cannot start."""
     with suppress(OSError), open(os.memfd_create("requests"), "w+b") as file, open(os.devnull, "wb") as answers:
         file.write(b"".join(map(_packed, requests)))
         file.seek(0)
@@ -150,7 +150,7 @@ def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle:
     """
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for handle in (0, 1):  # (what libraries print is no answer)
+    for handle in (0, 1):  # (text that libraries print is not an answer)
         os.dup2(nothing, handle)
 
     def send(message: bytes) -> None:

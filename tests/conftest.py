@@ -50,7 +50,7 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 def _end_if_lost(config: pytest.Config) -> None:
     """End a parallel worker after a test that has lost a GPU, as a new process starts for the next tests.
 
-    Tests of faults lose it on purpose. On other devices, they lose nothing.
+    Tests of faults lose the GPU on purpose. On other devices, nothing is lost.
     """
     named = _device(config.getoption("--device"))
     devices = [*_devices.values(), *([] if isinstance(named, str) else [named])]
@@ -84,7 +84,7 @@ def _cache_folder(config: pytest.Config, base: Path) -> Path:
     """Return the folder in which the processes of a test run share compiled code.
 
     Later runs find the code there too: its keys contain the kernel and the source of the code generator. The option
-    ``--cache-clear`` removes the folder. Without pytest's cache, each run has a folder of its own.
+    ``--cache-clear`` removes the folder. Without pytest's cache, each run uses a separate folder.
     """
     if hasattr(config, "cache"):
         return config.cache.mkdir("weft")

@@ -29,11 +29,11 @@ def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int)
     Parameters
     ----------
     kind : type
-        The class. Instances of subclasses are left as they are.
+        The class. Instances of subclasses are not changed.
     slots : mapping of str to int
         The offsets of the slots `_values`, `_home` and `_lent`. The last is set to True.
     home : object
-        Instances whose slot `_home` is not this object are left as they are.
+        Instances whose slot `_home` is not this object are not changed.
     counter : int
         Address of a 64-bit integer that counts the requests.
 
@@ -42,7 +42,7 @@ def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int)
     CompileError
         If the native function cannot be compiled.
     """
-    if _TABLE[-1]:  # (installed before)
+    if _TABLE[-1]:  # (already installed)
         return
     code = native_object(_NAME, _text(slots), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))

@@ -86,7 +86,7 @@ expected.done:
   %not.finalized = icmp eq i32 %finalized, 0
   br i1 %not.finalized, label %keep, label %let.go
 
-; Clear what refers to the buffer, and put it on top of its free list.
+; Clear the references to the buffer, and put it on top of its free list.
 keep:
   call void %untrack(ptr %self)
   %weak = load ptr, ptr %weak.at

@@ -2,9 +2,9 @@
 
 One native call serves all requests of a plan.
 
-In: the class of a pool's buffers, and the required values of their attributes. Out: buffers. Invariant: a buffer from
-a free list returns to it at the end, or is destroyed by its class's ``__del__``. Byte counts are the pool's own.
-Memory that native code accesses is never freed, because buffers may outlive everything else.
+In: the class of a pool's buffers, and the required values of their attributes. Out: buffers. Invariant: when a buffer
+from a free list is deleted, it returns to this list or is destroyed by its class's ``__del__``. Byte counts are the
+pool's own. Memory that native code accesses is never freed, because buffers may outlive everything else.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from weft.runtime.settings import thread_count
 
 Triple = tuple[int, int, int]
 
-# Minimum number of threads of a kernel for which a second core pays.
+# Minimum number of threads of a kernel for which a second core pays off.
 THREADS_GRAIN = 1 << 12
 # Threads that run the iterations of strided loops together: their elements are adjacent.
 IN_STEP = 1 << 15

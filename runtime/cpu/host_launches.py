@@ -22,11 +22,12 @@ from weft.runtime.settings import thread_count
 
 # Minimum number of elements for which the GIL is released.
 LET_GO = 1 << 12
-# Instructions per element for which half as many elements per thread suffice (measured: two threads pay from 80 us).
+# Instructions per element for which half as many elements per thread suffice (measured: two threads pay off from 80 us
+# on).
 INSTRUCTIONS = 64
 # Multiple of the minimum work per thread below which a job may end before a sleeping thread has woken.
 SHORT = 8
-# Maximum number of arguments in one record: they are on the stack while it runs.
+# Maximum number of arguments in one record. The arguments are on the stack while the record runs.
 MOST_SLOTS = 1 << 13
 
 
@@ -38,7 +39,7 @@ def elements_of(function: HostFunction) -> int:
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
     """Return the chunk size for a loop over `extent` indices that `parts` threads share.
 
-    It is a multiple of `grain`. All indices have `work` elements, and a chunk has at least `least` of them.
+    It is a multiple of `grain`. All indices together have `work` elements, and a chunk has at least `least` elements.
     """
     chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)

@@ -148,7 +148,7 @@ class Pool(Counted):
             self.free_lists.clear()
         given = 0
         for size, free in list(self._free.items()):
-            while free:  # (one by one, so that concurrent changes by other threads count)
+            while free:  # (one by one, to take concurrent changes by other threads into account)
                 try:
                     free.pop()
                 except IndexError:  # another thread ran between these two lines, as it may at the end of each iteration

@@ -1,4 +1,4 @@
-; Ctrl-C in explicit kernels: interrupts.py and fault_words.py describe the records and give the words.
+; Ctrl-C in explicit kernels: interrupts.py and fault_words.py describe the records and define the words.
 
 declare i64 @pthread_self()
 declare ptr @pthread_getspecific(i32)
@@ -56,7 +56,7 @@ no:
   ret i1 false
 }
 
-; What kernels call now and then: leaves the kernel if it is to end.
+; The interrupt poll, which kernels call periodically: leaves the kernel if it must stop.
 define void @weft_asked(ptr %record) {
 entry:
   %stop.at = getelementptr i64, ptr %record, i64 ${STOP}
@@ -85,7 +85,7 @@ entry:
   ret i32 %short
 }
 
-; What a thread calls while it waits for the pool's workers: an entry and its slots.
+; The function that a thread calls while it waits for the pool's workers. Its arguments are an entry and its slots.
 define void @weft_tick(ptr %called, ptr %slots) {
 entry:
   %ours = icmp eq ptr %called, @weft_guard

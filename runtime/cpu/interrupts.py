@@ -36,10 +36,10 @@ GUARD, ASKED, TICK = "weft_guard", "weft_asked", "weft_tick"
 class Guard(NamedTuple):
     """Native functions that run a kernel so that it can be interrupted.
 
-    `call` and `address` are an entry with the signature of a kernel. Its slots are the kernel's address, the address of
-    the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the kernel calls
-    `asked` at each interrupt poll, and the pool calls `tick` while it waits. `shared` is the address of the words that
-    all launches share.
+    `call` and `address` are an entry with the signature of a kernel. The slots of this entry are the kernel's address,
+    the address of the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the
+    kernel calls `asked` at each interrupt poll, and the pool calls `tick` while it waits. `shared` is the address of
+    the words that all launches share.
     """
 
     call: Callable[[int, int, int], None]

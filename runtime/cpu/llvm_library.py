@@ -20,7 +20,7 @@ _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate 
 def load_llvm() -> None:
     """Load the LLVM library.
 
-    Raises MemoryError if the address space has no room for it. A later call tries again.
+    Raises MemoryError if the library does not fit into the address space. A later call tries again.
     """
     try:
         ffi = import_module("llvmlite.binding.ffi")

@@ -1,8 +1,8 @@
 """Compilation and loading of the runtime's native functions, which are written as LLVM text.
 
 In: text that defines one function without external references. Out: its address, or a builtin function with a table
-of the objects and functions that it uses. Invariant: the code is cached on disk, so that a process that finds it does
-not load llvmlite.
+of the objects and functions that it uses. Invariant: the code is cached on disk, so that a process that finds the code
+there does not load llvmlite.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ wrong:
   ret i32 -1
 }
 
-; The arguments come as a tuple and a dictionary. They are passed on as an array behind %a, which is on the stack if
+; The arguments are a tuple and a dictionary. They are passed on as an array behind %a, which is on the stack if
 ; there are few. Keyword arguments need the third word: the object that Python calls with a dictionary.
 define internal ptr @call(ptr %a, ptr %b, ptr %c, ptr %own) noinline nounwind {
   %count.at = getelementptr i8, ptr %b, i64 ${COUNT}

@@ -1,4 +1,4 @@
-; The worker threads: pool_code.py describes the memory of a pool and gives the offsets.
+; The worker threads: pool_code.py describes the memory of a pool and defines the offsets.
 
 declare ptr @memcpy(ptr, ptr, i64)
 declare i32 @pthread_mutex_lock(ptr)
@@ -9,7 +9,7 @@ declare i32 @clock_gettime(i32, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 ${HINT}
 
-; A thread's share of the open job: its own part first, in chunks, then what other threads have left.
+; Runs a thread's share of the open job in chunks: its own part first, then the remaining chunks of other threads.
 define internal void @work(ptr %pool, i64 %me) {
 entry:
   %job = getelementptr i8, ptr %pool, i64 ${JOB}
@@ -70,7 +70,7 @@ over:
   ret void
 }
 
-; Wakes the workers that sleep.
+; Wakes the sleeping workers.
 define internal void @wake(ptr %pool) {
 entry:
   %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
@@ -81,7 +81,7 @@ entry:
   ret void
 }
 
-; The time of a clock that only goes forward, in nanoseconds.
+; Returns the time of a monotonic clock in nanoseconds.
 define internal i64 @now() {
 entry:
   %time = alloca [2 x i64], align 8
@@ -94,7 +94,7 @@ entry:
   ret i64 %sum
 }
 
-; A worker's main function: spin for a job, sleep, take part.
+; A worker's main function: it spins until a job opens, or sleeps, and then takes part in the job.
 define ptr @weft_pool_thread(ptr %line) {
 entry:
   %pool_at = getelementptr i8, ptr %line, i64 16
@@ -163,7 +163,8 @@ tell:
   br label %idle
 }
 
-; Divides a job, opens it, joins in, closes it and awaits its end. Workers that sleep are woken after `alone` nanoseconds.
+; Divides a job, opens it, runs a share of it, closes it, and waits for its end. Sleeping workers are woken after
+; `alone` nanoseconds.
 define void @weft_pool_run(ptr %pool, ptr %function, ptr %slots, i64 %extent, i64 %chunk, i64 %parts, i64 %alone) {
 entry:
   %sleepers = getelementptr i8, ptr %pool, i64 ${SLEEPERS}
@@ -225,7 +226,7 @@ own:
   ret void
 }
 
-; Waits, after a job is closed, until no worker uses it.
+; Waits until no worker uses a closed job.
 define internal void @wait(ptr %pool, ptr %function, ptr %slots) {
 entry:
   %inside = getelementptr i8, ptr %pool, i64 ${INSIDE}
@@ -305,7 +306,7 @@ define void @weft_pool_copy(ptr %slots, i64 %begin, i64 %end) {
   ret void
 }
 
-; Spins so many iterations, whose time depends on the processor.
+; Spins for the given number of iterations. The time of an iteration depends on the processor.
 define void @weft_pool_pause(i64 %spins) {
 entry:
   br label %turn

@@ -1,7 +1,7 @@
 """The worker threads of the CPU device: native threads that never hold Python's GIL.
 
 In: a kernel's entry, its slots, and the extent of its outermost loop. Out: the completed loop. Invariant: one job at
-a time is divided among the workers. A second thread with a job runs it without the workers.
+a time is divided among the workers. If a second thread has a job at that time, it runs the job alone.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from weft.runtime.cpu.loader import ENTRY, HostFunction, link_symbols
 from weft.runtime.cpu.processors import MOST_MOVED, processor
 from weft.runtime.errors import CompileError
 
-# Minimum number of elements for which another thread pays.
+# Minimum number of elements for which another thread pays off.
 GRAIN = 1 << 15
-# Minimum number of bytes of a copy for which another thread pays.
+# Minimum number of bytes of a copy for which another thread pays off.
 COPY_GRAIN = 1 << 19
 # Number of chunks in a thread's share: other threads take over the chunks of a delayed thread.
 CHUNKS = 32
@@ -32,9 +32,10 @@ ROUND = 64
 # Maximum number of threads of a job.
 MOST_PARTS = pool_code.MOST_PARTS
 
-# Seconds that a thread spins for the next job before it sleeps: waking it takes about half as long.
+# Seconds that a thread spins for the next job before it sleeps: waking a thread takes about half as long.
 LOOKING = 100e-6
-# Nanoseconds after which a thread wakes the others for a job in short chunks: a shorter job ends sooner alone.
+# Nanoseconds after which a thread wakes the others for a job in short chunks: a shorter job ends sooner without the
+# other threads.
 ALONE = 50_000
 # Number of spin iterations that are timed, and maximum number of spin iterations.
 MEASURED, MOST_SPINS = 1000, 100_000

@@ -20,8 +20,8 @@ from weft.runtime.object_code import ObjectCode
 RUN, THREAD, COPY, PAUSE = "weft_pool_run", "weft_pool_thread", "weft_pool_copy", "weft_pool_pause"
 
 # Byte offsets in a pool's memory. Words that different threads write at the same time are on different cache lines.
-# (the number of the open job or 0; the number of workers in it; of sleeping workers; whether a thread waits for the
-# workers)
+# (the number of the open job or 0; the number of workers in that job; the number of sleeping workers; whether a thread
+# waits for the workers)
 OPEN, INSIDE, SLEEPERS, WAITING = 0, 64, 128, 136
 SPINS = 152  # number of spin iterations before a thread sleeps
 WAKE = 160  # nanoseconds after which the thread that started the job wakes the sleeping workers, or 0

@@ -15,8 +15,8 @@ from queue import SimpleQueue
 
 from weft.runtime.cpu.processors import move_away, processor
 
-# Minimum number of bytes per call for which a thread pays: waking a thread costs about as much as moving a fifth of
-# this.
+# Minimum number of bytes per call for which a thread pays off: waking a thread takes about as long as moving a fifth of
+# these bytes.
 BLOCK_BYTES = 1 << 20
 
 
@@ -85,7 +85,7 @@ class _Workers:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._count = 0
         self._numbers: list[int] = []  # system thread IDs
-        self._avoided = (-1, 0)  # the processor that the workers avoid, and the number of workers that do
+        self._avoided = (-1, 0)  # the processor that the workers avoid, and the number of workers that avoid it
 
     def offer(self, job: _Job, threads: int) -> None:
         """Pass a job to at most `threads` workers."""

@@ -36,7 +36,7 @@ _MAKE, _MAKE_WITH_SIGNATURE = 1, 31
 _NONE = -1  # PyUFunc_None: no identity
 _LOOPS = HEADER + 16, HEADER + 24  # offsets of a ufunc's inner loops and of their data
 
-# How the flags are saved in the word ``%flags`` and restored; on other machines they stay raised.
+# How the flags are saved in the word ``%flags`` and restored; on other machines, raised flags remain raised.
 _FLAGS = {
     "x86_64": (
         "call void @llvm.x86.sse.stmxcsr(ptr %flags)",
@@ -217,7 +217,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
     t.store(here, "%slots", k)
     t.branch(f"icmp eq i64 {k}, {last}", "take.end", "take.read")
     t.label("take.read")
-    # (a broadcast element is there since the first block)
+    # (a broadcast element was copied for the first block)
     again = t.new(f"and i1 {t.new(f'icmp eq i64 {step}, 0')}, {t.new(f'icmp ne i64 {number}, 0')}")
     t.do(f"br i1 {again}, label %take.end, label %take.copy")
     t.label("take.copy")

@@ -3,7 +3,7 @@
 The services are device properties, host memory, memory sharing between processes, and occupancy.
 
 In: a device's driver. Out: the `Services` of `CudaDevice`. Invariant: memory allocated here is returned to the driver
-when its last user dies, and never earlier.
+when its last user is deleted, and never earlier.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The memory pool of a GPU: stream-ordered blocks, which are cached by size.
 
 In: a device, its driver and the order of its streams. Out: a `MemoryPool` and its `PoolBlock` objects, which return to
-the pool when they die. Small blocks of the device's own stream are taken and returned without a lock besides the GIL,
-which the reference counts also need. Lists and counters are consistent at every point where another thread could
-intervene.
+the pool when they are deleted. Small blocks of the device's own stream are taken and returned without a lock besides
+the GIL, which the reference counts also need. Lists and counters are consistent at every point where another thread
+could intervene.
 
 Invariant: a block is reused only in a stream that follows all work that may still use it. Cached and total memory
 stay within their limits. Returning a block never raises and never waits.

@@ -1,7 +1,7 @@
 """CUDA graphs that replay the kernels of a launch record.
 
 In: a record that has run often enough. Out: a graph that launches all its kernels in one driver call. Invariant: a
-graph owns no memory. Before a replay, its kernels get their changed arguments. It lives as long as its record.
+graph owns no memory. Before a replay, its kernels get their changed arguments. The graph lives as long as its record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weft.runtime.cuda.records import LaunchRecord, RecordedLaunch
 from weft.runtime.errors import CompileError, CudaError, OutOfMemoryError
 from weft.runtime.settings import setting
 
-# Minimum number of kernels for which a graph pays, ...
+# Minimum number of kernels for which a graph pays off, ...
 LEAST = 3
 # ... if a kernel ends before the next could be launched: it moves few bytes, about 10 us of a GPU's bandwidth.
 MOST_BYTES = 32 << 20

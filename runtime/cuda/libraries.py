@@ -54,7 +54,7 @@ class DeviceLibrary:
     driver : Driver
     order : StreamOrder
     allocate : callable
-        Allocates a buffer of so many bytes in the stream of the calling thread.
+        Allocates a buffer with a given number of bytes in the stream of the calling thread.
     library : optional
         The bindings. By default, those of nvmath-python; tests pass a stand-in.
     """

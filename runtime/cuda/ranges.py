@@ -1,6 +1,6 @@
 """NVTX ranges for profilers: each launch is a range, named by its kernel and the user's source line.
 
-In: launches, as reported to listeners. Out: NVTX ranges in the domain ``weft``. Needs the ``nvtx`` package.
+In: launches, as reported to listeners. Out: NVTX ranges in the domain ``weft``. This module needs the ``nvtx`` package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dense linear algebra on a GPU by cuSOLVER, if nvmath-python is installed.
 
 In: matrices on the device, by address, in column-major order. Out: factors and solutions, written to device memory.
-Invariant: a call waits for the library's report of failure, so that errors are raised by the call that made them.
+Invariant: a call waits for the library's report of failure, so that errors are raised by the call that caused them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ALL, SOME, NONE = ord("A"), ord("S"), ord("N")
 class Solver(DeviceLibrary):
     """The cuSOLVER library on one device.
 
-    Methods write to their operands, and return cuSOLVER's `info`: 0, or the number of the element that made them fail.
-    Matrices are given by address, in column-major order without gaps.
+    Methods write to their operands, and return cuSOLVER's `info`: 0, or the number of the element that caused the
+    failure. Matrices are given by address, in column-major order without gaps.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Solver(DeviceLibrary):
 
         The matrix is overwritten.
 
-        There are at least as many rows as columns. `right` gets the conjugate transpose of the right vectors.
+        The matrix has at least as many rows as columns. `right` receives the conjugate transpose of the right vectors.
         """
         kind, _ = KINDS[dtype.char]
         real = KINDS[dtype.char.lower()][0]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NON_BLOCKING = 1
 NO_TIMING = 2
-# Seconds of a wait that query the driver without pause. A thread that sleeps wakes up 0.06 ms late or more.
+# Seconds of a wait during which the driver is queried without pause. A sleeping thread wakes up at least 0.06 ms late.
 SPIN = 2e-3
 INVALID_HANDLE = 400  # the code of an error
 
@@ -200,7 +200,7 @@ class StreamOrder:
     lock : RLock
         Held from `enter` until the work is submitted, so that other streams wait for this work, too.
     all : WeakSet of CudaStream
-        Every stream that is alive.
+        All existing streams.
     inherit : callable
         Function of the memory pool that receives the free blocks of a destroyed stream.
     """
@@ -245,7 +245,7 @@ class StreamOrder:
     def join_copies(self) -> None:
         """Make the device's own stream wait for the copy stream.
 
-        From then on, the copies count as work of the device's own stream.
+        From then on, the copies are treated as work of the device's own stream.
         """
         with self.lock:
             self.own.follow(self.beside)
@@ -296,7 +296,7 @@ class StreamOrder:
     def join(self) -> None:
         """Make the device's own stream wait for the work in all user streams.
 
-        From then on, this work counts as work of the device's own stream.
+        From then on, this work is treated as work of the device's own stream.
         """
         if self._open:
             with self.lock:

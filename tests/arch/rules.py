@@ -124,7 +124,7 @@ def walls(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """Return the import cycles. Imports inside functions and imports of packages count as well."""
+    """Return the import cycles. Imports inside functions and imports of packages are included."""
     edges: dict[str, set[str]] = {module: set() for module in tree.modules}
     for found in tree.imports:
         own, parts = module_of(found.file), tree.target(found).split(".")
@@ -228,7 +228,7 @@ def shared_file_names(tree: Tree) -> list[str]:
 
 
 def nameless_files(tree: Tree) -> list[str]:
-    """Return the files whose names do not tell their contents."""
+    """Return the files whose names do not describe their contents."""
     forbidden = {"utils.py", "core.py", "base.py", "misc.py", "helpers.py", "common.py"}
     return [name for name, path in tree.files.items() if path.name in forbidden]
 

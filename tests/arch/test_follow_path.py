@@ -1,4 +1,5 @@
-"""How many files a reader enters who follows ``wf.exp(x) + y`` through its evaluation, with the plan on disk."""
+"""Tests of the number of files that a reader has to open to follow the evaluation of ``wf.exp(x) + y``, with the plan
+on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Maximum numbers of files whose functions run, of changes between layers, and of calls. Imports do not count.
+# Maximum numbers of files whose functions run, of changes between layers, and of calls. Imports are not counted.
 FILES, CHANGES, CALLS = 36, 64, 750
 
 PROGRAM = """

@@ -1,7 +1,7 @@
 """A command that runs the clients' cases and programs, and writes the results to ``docs/package_results.md``.
 
 ``python -m tests.clients``, with the packages of the extra ``clients`` installed. Each package's cases (`interop`) and each
-program (`packages`) run in processes of their own. Packages that are missing keep the rows that the document has.
+program (`packages`) run in separate processes. The document keeps its rows for missing packages.
 """
 
 from __future__ import annotations

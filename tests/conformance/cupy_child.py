@@ -32,7 +32,7 @@ EVERY = int(os.environ["CUPY_TESTS_EVERY"])
 RESULTS = Path(os.environ["CUPY_TESTS_RESULTS"])
 DELEGATED = ("linalg", "fft", "random")  # submodules that the backend has as well
 
-# Bit generators that CuPy alone has, and the ones of NumPy that take their place.
+# Bit generators that only CuPy has, and NumPy's bit generators that replace them.
 BIT_GENERATORS = {"XORWOW": "SFC64", "MRG32k3a": "PCG64", "Philox4x3210": "Philox", "BitGenerator": "BitGenerator"}
 
 

@@ -1,4 +1,4 @@
-"""The tests of CuPy that NumPy passes in CuPy's place and weft does not, and why.
+"""CuPy's tests that NumPy passes and weft fails, with the reasons.
 
 `cupy_suite` reports them as "differs". A name is ``folder/file::class::test``, or the beginning of it.
 """

@@ -1,9 +1,9 @@
 """A command that runs CuPy's own unmodified tests with weft in place of CuPy, and with NumPy in its place.
 
 ``python -m tests.conformance.cupy_suite CHECKOUT [FOLDER ...]``, where CHECKOUT is a checkout of CuPy, which is not part
-of this project. The tests of a folder run in a child process (`cupy_child`). Of the parametrizations of a test every tenth is
-run. The command prints how many tests pass of those that NumPy passes, for each folder, then the differences with their
-reasons, and the causes of the other failures.
+of this project. The tests of a folder run in a child process (`cupy_child`). Every tenth parametrization of a test is
+run. For each folder, the command prints how many of the tests that NumPy passes also pass on weft. It then prints the
+differences with their reasons, and the causes of the other failures.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run_files(checkout: Path, names: list[str], backend: str, every: int) -> dic
         results.touch()
         environment = {
             "WEFT_DEVICE": "cpu",
-            "OPENBLAS_NUM_THREADS": "1",  # (its threads spin, which takes long beside other processes)
+            "OPENBLAS_NUM_THREADS": "1",  # (its threads spin, which takes long while other processes run)
             **os.environ,
             "CUPY_TESTS_CHECKOUT": str(checkout),
             "CUPY_TESTS_BACKEND": backend,

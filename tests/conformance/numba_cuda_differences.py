@@ -1,4 +1,4 @@
-"""The tests of numba-cuda 0.30.4 that fail on weft, and why.
+"""The tests of numba-cuda 0.30.4 that fail on weft, with the reasons.
 
 ``numba_cuda`` reports them as "differs". A name is ``file::test``, or the beginning of it.
 """

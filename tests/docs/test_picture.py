@@ -1,4 +1,4 @@
-"""The picture of the architecture shows every existing folder, and the picture of the README the measured results."""
+"""The picture of the architecture shows every existing folder, and the README's picture shows the measured results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A generator of the page that lists where each NumPy function runs. It calls the functions and listens to launches.
 
-``python -m tests.dsl.coverage`` writes `docs/functions.md`; test_coverage.py holds the page to it.
+``python -m tests.dsl.coverage`` writes `docs/functions.md`; test_coverage.py checks that the page is current.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _C: list[tuple[Any, ...]] = [
     (_A, [[0]], 1), (_A, [[0]], 1.0, 1), ("ij,jk", _A, _A), ([_V > 2], [_V]), (_V, [_V > 2], [1.0, 0.0]), (np.sum, 0, _A), (np.sum, _A, [0]),
     (lambda i, j: i + j, (3, 3)), ((6, 6),), ((6, 6), 2.0), (0, 1), (_A * 1j,), (_A.astype("u1"),),
 ]  # fmt: skip
-# Calls of functions that the arguments above do not suit.
+# Calls of functions for which the arguments above are unsuitable.
 CALLS: dict[str, tuple[Any, ...]] = {
     "numpy.astype": (_A, np.float32), "numpy.where": (_A > 50, _A, _A), "numpy.take": (_V, _I), "numpy.fill_diagonal": (_A, 1.0),
     "numpy.copyto": (_A, _A[::-1]), "numpy.select": ([_V > 2], [_V]), "numpy.choose": (_I % 3, [_V, _V, _V]), "numpy.apply_over_axes": (np.sum, _A, [0]),
@@ -72,7 +72,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-# Why NumPy computes functions of a GPU's arrays on the host.
+# The reasons why NumPy computes functions of a GPU's arrays on the host.
 REASONS: dict[str, str] = {
     "apply_along_axis": "calls a Python function for each row",
     "polydiv": "each coefficient depends on the previous coefficient",

@@ -53,7 +53,8 @@ def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
 """
 }
 
-# Functions with NumPy's code have no annotations. What those return that return no single array, and what parameters take, by name.
+# Functions with NumPy's code have no annotations. By name: the types of results that are not a single array, and the
+# types of parameters.
 RESULTS = (
     dict.fromkeys("allclose array_equal array_equiv can_cast iscomplexobj isrealobj isscalar iterable".split(), "bool")
     | dict.fromkeys(("dsplit", "hsplit", "vsplit"), "list[Array]")

@@ -26,7 +26,7 @@ PAIRS = "add subtract multiply divide maximum minimum fmax fmin copysign fmod fl
 
 
 def same(found: Any, wanted: np.ndarray) -> None:
-    """Assert that two arrays have the same bits. All NaNs count as equal."""
+    """Assert that two arrays have the same bits. All NaNs are treated as equal."""
     found = np.asarray(found)
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     x, y = (np.atleast_1d(v if v.dtype.kind == "c" else v.astype(np.float64)) for v in (found, wanted))

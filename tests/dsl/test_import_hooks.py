@@ -1,4 +1,4 @@
-"""Registration with other packages: once, right after their import or weft's, without importing them."""
+"""weft registers with other packages once, right after their import or its own, without importing the packages."""
 
 from __future__ import annotations
 

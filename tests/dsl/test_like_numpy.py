@@ -1,4 +1,4 @@
-"""Programs in which weft once differed from NumPy: each gives NumPy's result, or NumPy's error."""
+"""Programs for which weft once differed from NumPy give NumPy's result or NumPy's error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Each method draws where the page about random numbers says, and every draw has NumPy's bits and leaves NumPy's state."""
+"""Each method draws at the location that the page about random numbers states, with NumPy's bits and NumPy's final
+state."""
 
 from __future__ import annotations
 

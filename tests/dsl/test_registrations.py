@@ -1,4 +1,4 @@
-"""Tests of the types that tables of other packages hold."""
+"""Tests of the types in tables of other packages."""
 
 from types import ModuleType
 from typing import Any
@@ -10,7 +10,7 @@ from weft.dsl import registrations
 
 
 class _Table:
-    """A table by type, like those of autograd, which do not find subclasses."""
+    """A table keyed by type, like those of autograd, which do not find subclasses."""
 
     def __init__(self) -> None:
         self.mappings: dict[type, Any] = {np.ndarray: np.shape}

@@ -494,7 +494,7 @@ class Generator:
         self.positions()
         for _ in range(self.random.randint(4, 10)):
             self.statement(2)
-        if self.chance(0.4):  # threads that have ended count as arrived
+        if self.chance(0.4):  # threads that have ended are treated as arrived
             self.line(f"if {self.condition()}: return")
             self.line(f"oint64[{self.own}, 0] = cuda.syncthreads_count(True)")
         for dtype, names in self.variables.items():

@@ -79,7 +79,7 @@ def test_random_programs_evaluated_in_any_order_by_a_gpus_schedules(seed: int) -
 @pytest.mark.parametrize("seed", [100, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (103, 106))])
 @pytest.mark.parametrize("device", ["simt", "simt::backward", "simt::sanitized"])
 def test_random_mixtures_with_a_gpus_schedules(device: str, seed: int) -> None:
-    # (each device has a program of its own)
+    # (each device has a separate program)
     k = seed + ("backward" in device) + 2 * ("sanitized" in device)
     assert graphs.check(k, (device,)) == ""
 

@@ -1,4 +1,4 @@
-"""Functions that a second process runs."""
+"""Tests of functions that a second process runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_urgent_requests_come_first() -> None:
 
 @pytest.fixture
 def no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Close the second process. Requests that are not urgent start none."""
+    """Close the second process. Requests that are not urgent do not start a new one."""
     if background._Second.process is not None:
         background._Second.process.close()
     background._Second.process, background._Second.ready = None, False

@@ -97,7 +97,7 @@ def use(device: Any) -> None:
 def leaks(driver: StandIn) -> dict[str, int]:
     """Return the number of leaked resources since the last `forget`, by allocating function, and the leaked bytes."""
     good = Counter(call.name for call in driver.calls if not call.code)
-    # a failed release counts as a release, since the caller has done its part
+    # a failed release is treated as a release, since the caller has done its part
     tried = Counter(call.name for call in driver.calls)
     found = {make: good[make] - tried[take] for make, take in PAIRS.items()}
     return {make: count for make, count in found.items() if count > 0} | (

@@ -1,4 +1,4 @@
-"""Operations on a GPU's arrays that NumPy computes on the host are reported, once a line."""
+"""Operations on a GPU's arrays that NumPy computes on the host are reported once per line."""
 
 from __future__ import annotations
 

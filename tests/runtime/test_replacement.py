@@ -14,7 +14,7 @@ ENOUGH = 5_000
 
 
 class Situation:
-    """What the disk cache has and what a second process answers."""
+    """The contents of the disk cache, and the answers of a second process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.kept = False

@@ -1,7 +1,7 @@
 """Algorithms of NumPy's bit generators: their LLVM text, and jumps over any number of steps.
 
 In: a generator of NumPy. Out: its state and its increment as integers, the state after a number of steps, and the
-generator with a new state. Invariant: an output is a function of the state that a step leads to.
+generator with a new state. Invariant: each output is a function of the state after a step.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Philox:
         if counter[2] or counter[3] or counter[1] >> 60:
             return None
         if position < 4 and found["buffer"].tolist() != self.outputs(count, increment):
-            return None  # (the program has set a buffer of its own)
+            return None  # (the program has set the buffer itself)
         return State(4 * count + position - 1, increment, (found["has_uint32"], found["uinteger"]))
 
     def store(self, generator: Any, state: State) -> None:

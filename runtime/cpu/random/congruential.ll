@@ -18,7 +18,7 @@ ${OUTPUT}
   ret i64 %bits
 }
 
-; The state a number of steps later (Brown 1994, "Random number generation with arbitrary strides").
+; Returns the state after a number of steps (Brown 1994, "Random number generation with arbitrary strides").
 define internal i128 @advance(i128 %state, i128 %increment, i64 %steps) {
 entry:
   br label %bit
@@ -81,7 +81,8 @@ done:
   ret i128 %result
 }
 
-; The outputs of steps index + 1 to index + ${LANES} from a state, whose words are in the lanes of the arguments.
+; Computes the outputs of steps index + 1 to index + ${LANES} from a state, whose words are in the lanes of the
+; arguments.
 define internal <${LANES} x i64> @outputs(i64 %index, <${LANES} x i64> %state.low, <${LANES} x i64> %state.high, <${LANES} x i64> %low, <${LANES} x i64> %high, ptr %distances) alwaysinline {
   %half = call <${LANES} x i64> @splat(i64 32)
   %mask = call <${LANES} x i64> @splat(i64 4294967295)
@@ -122,7 +123,7 @@ ${OUTPUTS}
   ret <${LANES} x i64> %bits
 }
 
-; The outputs of at least `count` steps.
+; Computes the outputs of at least `count` steps.
 define internal void @write_outputs(ptr %out, i128 %state, i128 %difference, i64 %count, ptr %distances) noinline {
 entry:
   %s0 = trunc i128 %state to i64

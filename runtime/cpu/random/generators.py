@@ -1,7 +1,7 @@
 """Draws of many random numbers by native code, with the same results as NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: the numbers as the method returns them, or
-the description of a draw that someone else carries out.
+the description of a draw that other code carries out.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _NUMBERS = frozenset({int, float, np.float64})
 class Draw(NamedTuple):
     """A request for random numbers: the method that draws standard numbers, and the shape, scale, location and dtype.
 
-    The integers of a draw of integers are those from `place` to ``place + scale``. `parameters` are those of a function of
-    the standard numbers, such as the shape of a Weibull distribution.
+    A draw of integers returns integers from `place` to ``place + scale``, inclusive. `parameters` are those of a
+    function of the standard numbers, such as the shape of a Weibull distribution.
     """
 
     method: str

@@ -13,7 +13,7 @@ define internal { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables) alway
   ret { i32, i32, float } %result
 }
 
-; Whether a point lies below the density exp(-x).
+; Returns whether a point lies below the density exp(-x).
 define internal i1 @${NAME}.below(float %point, float %x) alwaysinline {
   %exponent = fneg float %x
   %density = call float @expf(float %exponent)

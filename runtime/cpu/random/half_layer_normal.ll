@@ -17,7 +17,7 @@ define internal { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables) alway
   ret { i32, i32, float } %result
 }
 
-; Whether a point lies below the density exp(-x * x / 2), which NumPy computes in float64.
+; Returns whether a point lies below the density exp(-x * x / 2), which NumPy computes in float64.
 define internal i1 @${NAME}.below(float %point, float %x) alwaysinline {
   %wide = fpext float %x to double
   %half = fmul double %wide, -0.5

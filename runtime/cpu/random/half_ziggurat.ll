@@ -1,4 +1,4 @@
-; The ziggurat method in float32: an element takes half of a step, or seldom several halves. The low half precedes the
+; The ziggurat method in float32: an element takes half of a step, rarely several halves. The low half precedes the
 ; high one. The tables have 32-bit words: limits, units and densities.
 
 ; A half of the steps from a state on. The first ${HALVES} ones are in memory.
@@ -75,7 +75,8 @@ accept:
   ret { float, i64 } %result
 }
 
-; At most `most` elements that begin in a block, from the half `first` on. Returns their count, and the half behind them.
+; Computes at most `most` elements that begin in a block, from the half `first` on. Returns the number of elements, and
+; the half behind them.
 define internal { i64, i64 } @${NAME}.draw(ptr %out, ptr %bits, i128 %state, i128 %increment, i64 %first, i64 %most, ptr %tables, ptr %distances) {
 entry:
   %difference = call i128 @difference(i128 %state, i128 %increment)
@@ -117,8 +118,8 @@ done:
   ret { i64, i64 } %result
 }
 
-; The elements that begin in a block, from the half `first` on, and the number of halves by which the last ends behind the
-; block.
+; Computes the elements that begin in a block, from the half `first` on, and the number of halves by which the last
+; element ends behind the block.
 define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances) {
   %bits = alloca [${BLOCK} x i64], align 64
   %values = alloca [${HALVES} x float], align 64

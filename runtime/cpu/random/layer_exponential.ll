@@ -33,7 +33,7 @@ define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment
   ret { double, i128, i64 } %result
 }
 
-; Whether a point lies inside of its layer. A limit is compared with all bits from the place on.
+; Returns whether a point lies inside its layer. A limit is compared with all bits from the place on.
 define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
   %middle = lshr i64 %bits, 3
   %layer = and i64 %middle, 255

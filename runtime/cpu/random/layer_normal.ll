@@ -61,7 +61,7 @@ done:
   ret { double, i128, i64 } %result
 }
 
-; Whether a point lies inside of its layer. A limit is compared with all bits from the place on.
+; Returns whether a point lies inside its layer. A limit is compared with all bits from the place on.
 define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
   %layer = and i64 %bits, 255
   %limit.at = getelementptr i64, ptr %limits, i64 %layer

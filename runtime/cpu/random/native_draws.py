@@ -80,7 +80,7 @@ def ziggurats() -> np.ndarray:
 def _float32_tables(tables: np.ndarray) -> np.ndarray:
     """Return the ziggurat tables in float32 (limits, units and densities), as 64-bit words.
 
-    NumPy's tables are those in float64, rounded, but for four numbers.
+    Except for four numbers, NumPy's float32 tables are its float64 tables, rounded.
     """
     bits = np.array([52 - 23, 53 - 23]).reshape(2, 1)
     found = np.empty(tables.shape, np.float32)

@@ -1,13 +1,13 @@
 ; Philox4x64-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): four outputs are a function of a
 ; counter and a key. A state is the position of an output: the counter, and in its last two bits the index of the output.
-; The increment of a stream is the key. Counters of less than 126 bits only.
+; The increment of a stream is the key. Only counters of fewer than 126 bits are supported.
 
 define internal i128 @step(i128 %state, i128 %key) alwaysinline {
   %next = add i128 %state, 1
   ret i128 %next
 }
 
-; The state a number of steps later.
+; Returns the state after a number of steps.
 define internal i128 @advance(i128 %state, i128 %key, i64 %steps) alwaysinline {
   %wide = zext i64 %steps to i128
   %there = add i128 %state, %wide
@@ -23,7 +23,7 @@ define internal i128 @after(i128 %state, i128 %key, i64 %count, ptr %unused) alw
   ret i128 %there
 }
 
-; The four outputs of a counter.
+; Returns the four outputs of a counter.
 define internal <4 x i64> @bijection(i128 %counter, i128 %key) alwaysinline {
 entry:
   %low = trunc i128 %counter to i64
@@ -77,7 +77,7 @@ define internal i64 @output(i128 %state, i128 %key) noinline {
   ret i64 %bits
 }
 
-; The outputs of `count` steps, at most ${BLOCK}.
+; Returns the outputs of `count` steps, at most ${BLOCK}.
 define internal void @write_outputs(ptr %out, i128 %state, i128 %key, i64 %count, ptr %unused) noinline {
 entry:
   %memory = alloca [${ROOM} x i64], align 64

@@ -25,15 +25,16 @@ MOST_REJECTED = 8  # number of words that kernels can skip
 class Position(NamedTuple):
     """The position of a sequence of draws in the output of a bit generator.
 
-    Number i reads a word of `width` bits: word ``i + offset`` of the outputs, the first of which precedes the draws. In
-    its place is `half`, if half of a step was left.
+    Number i reads a word of `width` bits: word ``i + offset`` of the outputs, the first of which precedes the draws. If
+    half of a step was left, `half` replaces this first output.
 
     Attributes
     ----------
     engine : int
         Position of the algorithm in `engines`.
     words : tuple of int
-        Two words each: the state, and the difference to the next state; or the key of Philox instead of a difference.
+        Two words for the state, and two for the difference to the next state. For Philox, the key replaces the
+        difference.
     offset : int
     half : int or None
     rejected : tuple of int

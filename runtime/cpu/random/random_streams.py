@@ -6,9 +6,10 @@ its numbers block by block, in memory of their thread. Invariant: native code is
 NumPy does.
 
 An element of `random` takes one step of the generator, so the state at any element follows from a jump. An element of a
-ziggurat takes one step, or seldom several, and bounded integers reject words. Their streams have an index: for each block
-of steps, the state at the block, and the first element that begins in it. Threads count the elements of blocks as if one
-began at the first step. For ziggurats, this holds for 99 of 100 blocks. The other blocks are counted again in order.
+ziggurat takes one step, rarely several, and bounded integers reject words. Streams of these methods have an index,
+which holds for each block of steps the state at the block and the first element that begins in it. Threads count the
+elements of a block as if an element began at its first step. For ziggurats, this holds for 99 of 100 blocks. The other
+blocks are counted again in order.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.settings import thread_count
 
-# Number of elements of a stream that a kernel reads at a time, at least and at most: in one iteration, it may read a row.
+# Minimum and maximum number of elements of a stream that a kernel reads at a time: one iteration may read a row.
 AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
 # Number of threads whose memory the bits of a word can mark as used.
 MOST_THREADS = 64
-# Number of elements per chunk of a job, and the number from which on two threads pay.
+# Number of elements per chunk of a job, and the minimum number for which two threads pay off.
 CHUNK, SHARED_FROM = 1 << 15, 1 << 15
 # Number of blocks per chunk of an index.
 BLOCKS = 8
@@ -103,8 +104,8 @@ def take_stream(
     Returns
     -------
     ndarray of uint64 or None
-        The words that `streams.ll` describes. Their number depends only on the method and `count`, but for very few
-        streams. None if NumPy has to draw.
+        The words that `streams.ll` describes. Their number depends only on the method and `count`, except for very few
+        streams. The result is None if NumPy has to draw.
     """
     method = METHODS[FUNCTIONS[name].method if name in FUNCTIONS else name]
     found = engine_of(generator)
@@ -223,7 +224,7 @@ def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[n
         code.join.call(address, begin, blocks)
         if slots[4] >= count:
             break
-        more = int((count - slots[4]) / BLOCK) + 2  # (the index has seldom too few blocks)
+        more = int((count - slots[4]) / BLOCK) + 2  # (the index rarely has too few blocks)
         words = np.append(words, np.zeros(RECORD * more, np.uint64))
         begin, blocks = blocks, blocks + more
         words[7] = blocks

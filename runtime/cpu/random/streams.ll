@@ -1,11 +1,11 @@
 ; Streams of random numbers, and kernels that read them.
 ;
-; The words of a stream: the state, the increment, the scale and the place of its elements (of bounded integers the size of
-; the interval less one, and the first integer), its method, the number of blocks of its index, the threshold of words
-; that are rejected, the number of elements in front of the stream, four words of these elements, a function of the
-; elements (0: none) with three parameters, the bit generator, and the binary logarithm of the bytes of an element.
-; Elements of units take one step each. An index has for each block of ${BLOCK} steps: the state at the block, the first
-; element that begins in it, and the step at which that element begins.
+; The words of a stream: the state, the increment, the scale and the location of its elements (for bounded integers, the
+; size of the interval less one, and the first integer), its method, the number of blocks of its index, the threshold of
+; words that are rejected, the number of elements in front of the stream, four words of these elements, a function of
+; the elements (0: none) with three parameters, the bit generator, and the binary logarithm of the bytes of an element.
+; Each number in [0, 1) takes one step. For each block of ${BLOCK} steps, an index contains the state at the block, the
+; first element that begins in the block, and the step at which that element begins.
 
 declare ptr @memcpy(ptr, ptr, i64)
 declare float @expf(float)
@@ -36,7 +36,7 @@ define internal <${LANES} x i64> @splat(i64 %value) alwaysinline {
 
 ${GENERATOR}
 
-; Turns outputs into elements, scaled and placed. Their number is a multiple of ${LANES}.
+; Converts outputs to elements, and applies the scale and the location. Their number is a multiple of ${LANES}.
 define internal void @units(ptr %memory, i64 %count, double %scale, double %place) {
 entry:
   %scale.one = insertelement <${LANES} x double> poison, double %scale, i64 0
@@ -63,7 +63,7 @@ done:
   ret void
 }
 
-; `count` elements from a state on.
+; Computes `count` elements from a state on.
 define internal void @fill(ptr %out, i128 %begin, i128 %increment, i64 %count, double %scale, double %place, ptr %distances) {
 entry:
   %rest.memory = alloca [${BLOCK} x i64], align 64
@@ -90,7 +90,7 @@ rest:
   ret void
 }
 
-; The last block of an index that begins with this element or an earlier one.
+; Returns the last block of an index that begins with this element or an earlier one.
 define internal i64 @find_block(ptr %stream, i64 %element) {
 entry:
   %blocks.at = getelementptr i64, ptr %stream, i64 7
@@ -167,8 +167,8 @@ define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, p
   ret void
 }
 
-; An element of a distribution, computed from a standard one by the functions that NumPy calls. The parameters of the last
-; four distributions begin with the location.
+; Computes an element of a distribution from a standard element, by the functions that NumPy calls. The parameters of
+; the last four distributions begin with the location.
 define internal double @transformed(i64 %function, double %value, double %parameter, double %second, double %third) alwaysinline {
 entry:
   switch i64 %function, label %lognormal [ i64 2, label %weibull
@@ -266,7 +266,7 @@ done:
   ret void
 }
 
-; The elements `first` to `last` of a stream. `room` says that memory in front of them may be written.
+; Computes the elements `first` to `last` of a stream. `room` tells whether memory in front of them may be written.
 define void @weft_fill_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
   call void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room)
@@ -288,7 +288,7 @@ done:
   ret void
 }
 
-; The same without the function of the stream.
+; Computes the same elements, without the function of the stream.
 define internal void @draw_range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %ziggurats, ptr %distances, i1 %room) {
 entry:
   %method.at = getelementptr i64, ptr %stream, i64 6
@@ -307,8 +307,8 @@ exponentials:
   ret void
 }
 
-; Elements `begin` to `end` of an array. The slots: its memory, the stream, the tables of ziggurats, and the distances of
-; `congruential.ll`.
+; Computes elements `begin` to `end` of an array. The slots are its memory, the stream, the tables of ziggurats, and the
+; distances of `congruential.ll`.
 define void @weft_draw_range(ptr %slots, i64 %begin, i64 %end) {
   %all = load ptr, ptr %slots
   %stream.at = getelementptr i64, ptr %slots, i64 1
@@ -435,8 +435,8 @@ done:
   ret void
 }
 
-; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. Of methods that
-; read words, slots 6 and 7 are whether half of a step is still to be used, and this half.
+; Writes the state behind `end` elements of a stream with an index to slots 4 and 5. For methods that read words, slot 6
+; tells whether half of a step is unused, and slot 7 contains this half.
 define void @weft_index_end(ptr %slots, i64 %unused, i64 %end) {
   %memory = alloca [2 x i64], align 16
   %stream.at = getelementptr i64, ptr %slots, i64 1
@@ -461,10 +461,11 @@ exponentials:
   ret void
 }
 
-; A kernel that reads streams, over the indices `begin` to `end` of its outermost loop. Its operands are never in memory
-; as a whole: before it runs over a few indices, the elements that it reads there are written to memory of this thread.
+; Runs a kernel that reads streams, over the indices `begin` to `end` of its outermost loop. Its operands are never in
+; memory as a whole: before the kernel runs over a few indices, the elements that it reads for these indices are written
+; to this thread's memory.
 ;
-; The slots: the kernel, the number of its arguments, its arguments, the number of indices at a time, the number of
+; The slots are the kernel, the number of its arguments, its arguments, the number of indices at a time, the number of
 ; streams, the memory of all threads, the bytes of a thread, one bit for each thread's memory that is in use, the bytes of
 ; a stream in a thread's memory, the tables of ziggurats, and for each stream: its argument, the elements per index, the
 ; number of elements, its address, and `weft_fill_range` and the distances of its bit generator.

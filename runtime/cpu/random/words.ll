@@ -2,8 +2,8 @@
 
 ${ELEMENT}
 
-; The elements of all words of a block. Returns their count. Accepted words precede rejected ones in memory if there are
-; rejected words.
+; Computes the elements of all words of a block. Returns the number of elements. If words are rejected, the accepted
+; words precede the rejected words in memory.
 define internal i64 @${NAME}.block(ptr %out, ptr %bits, i128 %state, i128 %difference, ptr %stream, ptr %distances) {
 entry:
   %most.at = getelementptr i64, ptr %stream, i64 4
@@ -120,8 +120,8 @@ done:
   ret void
 }
 
-; Writes the state behind `end` elements to slots 4 and 5. Slots 6 and 7 are whether the high half of the last step is
-; still to be used, and this half.
+; Writes the state behind `end` elements to slots 4 and 5. Slot 6 tells whether the high half of the last step is
+; unused, and slot 7 contains this half.
 define internal void @${NAME}.end(ptr %slots, ptr %stream, i64 %end, ptr %distances) {
 entry:
   %bits = alloca [${BLOCK} x i64], align 64

@@ -173,8 +173,8 @@ done:
   ret i128 %state
 }
 
-; The elements that begin in a block of steps, from the step `first` on, and the number of steps by which the last ends
-; behind the block.
+; Computes the elements that begin in a block of steps, from the step `first` on, and the number of steps by which the
+; last element ends behind the block.
 define internal { i64, i64 } @${NAME}.count(i128 %state, i128 %increment, i64 %first, ptr %tables, ptr %distances) {
 entry:
   %difference = call i128 @difference(i128 %state, i128 %increment)
@@ -234,8 +234,8 @@ done:
   ret { i64, i64 } %result
 }
 
-; The elements `first` to `last` of a stream with an index. `room` says that memory in front of them may be written.
-; Returns the state behind them.
+; Computes the elements `first` to `last` of a stream with an index. `room` tells whether memory in front of them may be
+; written. Returns the state behind them.
 define internal i128 @${NAME}.range(ptr %out, ptr %stream, i64 %first, i64 %last, ptr %tables, ptr %distances, i1 %room) {
 entry:
   %unused = alloca [${BLOCK} x double], align 64

@@ -391,7 +391,7 @@ def test_lines() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", [F4, np.dtype(np.float64)])
 def test_minima_that_ignore_nan_are_instructions(arch: str, dtype: np.dtype) -> None:
-    """Of equal numbers, such as zeros of both signs, the second is the result, as in the op's reference."""
+    """Test that the second of two equal numbers, such as zeros of both signs, is the result, as in the reference."""
     b = Builder("extremes")
     out = b.pointer("out", dtype, writable=True)
     x, y = b.scalar("x", dtype), b.scalar("y", dtype)

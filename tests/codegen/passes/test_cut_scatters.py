@@ -16,7 +16,7 @@ from weft.codegen.passes.cut_scatters import BLOCK, cut_scatters, settle_scatter
 def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
     """Return the kernel ``value = x[c, i] * (work + 1); out[c, |value| % 7] += value``.
 
-    The reduction `fold` takes the place of ``+``.
+    The reduction `fold` replaces ``+``.
     """
     b = KernelBuilder("kernel")
     chunks, length = b.scalar("chunks"), b.scalar("length")

@@ -1,6 +1,6 @@
 """Tests of strided loops in which all threads of a block execute an iteration before the next iteration begins.
 
-The results do not change. Loops in which threads may diverge are left alone.
+The results do not change. Loops in which threads may diverge are not changed.
 """
 
 from __future__ import annotations

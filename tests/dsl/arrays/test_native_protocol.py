@@ -1,4 +1,5 @@
-"""``number op array`` in native code has the results of Python code. NumPy's scalars call ``__array_ufunc__`` for it."""
+"""The expression ``number op array`` has the same results in native code as in Python code. NumPy's scalars call
+``__array_ufunc__`` for it."""
 
 from __future__ import annotations
 

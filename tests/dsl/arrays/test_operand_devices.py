@@ -1,4 +1,4 @@
-"""NumPy arrays and numbers beside arrays on a device that is not the default one."""
+"""Tests of NumPy arrays and numbers that are combined with arrays on a device other than the default one."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ ON_TWO: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 
 
 def _operand(values: np.ndarray, device: str, size: int, *, pending: bool) -> Any:
-    """Return an array of a size on a device. A pending one is a part of a large operation."""
+    """Return an array of a size on a device. A pending array is a part of a large operation."""
     large = wf.asarray(np.resize(values, X.size), device=device)
     if pending:
         large = large == True if values.dtype == bool else large * 1  # noqa: E712

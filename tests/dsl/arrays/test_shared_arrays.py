@@ -206,7 +206,7 @@ def test_an_evaluation_that_fails_raises_its_error(error: type[BaseException], m
         for _ in range(2):
             with pytest.raises(error, match="in the evaluation"):
                 np.asarray(x)
-        with pytest.raises((error, SystemError)):  # (in Python 3.11, a buffer cannot say what failed)
+        with pytest.raises((error, SystemError)):  # (in Python 3.11, a buffer cannot report the cause of a failure)
             memoryview(x)
     assert np.asarray(x)[4] == 5 and memoryview(x)[4] == 5
 

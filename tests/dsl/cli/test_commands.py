@@ -79,7 +79,8 @@ print(parser.parse_args())
 
 
 def run(script: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a program under ``weft run``, in a process of its own: the redirection of NumPy's imports lasts."""
+    """Run a program under ``weft run``, in a separate process, because the redirection of NumPy's imports is
+    permanent."""
     command = [sys.executable, "-m", "weft", "run", str(script), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True)
 

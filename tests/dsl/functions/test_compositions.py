@@ -1,4 +1,5 @@
-"""NumPy's Python functions on weft's functions, and functions composed like them: NumPy's values, on every device."""
+"""NumPy's Python functions that call weft's functions, and functions composed like them, have NumPy's values on every
+device."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ INPUTS = {
     "e": np.zeros((0, 3)),
 }
 
-# Recorded: on a GPU nothing of them is computed by NumPy.
+# These are recorded: on a GPU, NumPy computes no part of them.
 PROGRAMS = """
 xp.apply_over_axes(xp.sum, a, [0, 1]), xp.array_equiv(a, a[:1]), xp.array_equiv(a[:1] * 1, a[0])
 xp.block([[a, b], [b, a]]), xp.diagflat(v[:5]), xp.diagflat(f[:4], 1), xp.dsplit(xp.reshape(a, (12, 5, 3)), 3)

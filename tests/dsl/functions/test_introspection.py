@@ -37,7 +37,7 @@ QUESTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "size": lambda xp, t, a: (xp.size(t), xp.size(t, 1), xp.size(t, (0, 1))),
     "tril_indices_from": lambda xp, t, a: xp.tril_indices_from(t, 1),
     "triu_indices_from": lambda xp, t, a: xp.triu_indices_from(t),
-    # what arrays know of themselves, and functions of dtypes and shapes
+    # properties of arrays, and functions of dtypes and shapes
     "attributes": lambda xp, t, a: (t.shape, t.dtype, t.ndim, t.size, t.strides, t.nbytes, t.itemsize, len(t), t.base is None),
     "flags": lambda xp, t, a: (t.flags.c_contiguous, t.T.flags.f_contiguous, t.flags.writeable, t.flags.owndata),
     "broadcast_shapes": lambda xp, t, a: xp.broadcast_shapes(t.shape, (1,)),

@@ -1,4 +1,4 @@
-"""Functions that select or replace elements."""
+"""Tests of functions that select or replace elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flat indices and index arrays in each order."""
+"""Tests of flat indices and index arrays in each order."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_rows_are_ordered_to_the_bit(dtype: str) -> None:
             x = sample(dtype, shape)
             a = wf.asarray(x)
             same(wf.sort(a), ordered(x, -1))
-            if dtype in SHAPES and k % 2 == 0:  # (each length has kernels of its own, for elements and for indices)
+            if dtype in SHAPES and k % 2 == 0:  # (each length has separate kernels for elements and for indices)
                 same(wf.argsort(a), np.argsort(x, -1, "stable"))
 
 

@@ -1,4 +1,4 @@
-"""Tests of what a library gets from small operations on weft arrays while a program is redirected."""
+"""Tests of the results that a library gets from small operations on weft arrays while a program is redirected."""
 
 from __future__ import annotations
 

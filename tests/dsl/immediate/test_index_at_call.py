@@ -96,7 +96,7 @@ def test_invalid_writes_raise_numpys_errors() -> None:
 
 
 def test_a_write_after_a_small_recorded_operation_ends_the_recording() -> None:
-    """Otherwise all later writes would be recorded, which takes 10 times as long."""
+    """Test that later writes are immediate. Recording them would take 10 times as long."""
     x, y = wf.asarray(np.ones((20, 20))), wf.asarray(np.ones((20, 20)))
     pending = wf.tensordot(x, y, 1)
     for _ in range(100):

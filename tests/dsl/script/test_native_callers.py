@@ -1,4 +1,4 @@
-"""Tests of imports and of `Array.__class__` under ``weft run``, which native code answers."""
+"""Tests of imports and of `Array.__class__` under ``weft run``, which are implemented in native code."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_compiled_modules_of_the_program_take_weft_arrays(tmp_path: Path) -> Non
 
 @pytest.fixture
 def library() -> Any:
-    """Return the global names of a module that counts as a library."""
+    """Return the global names of a module that is treated as a library."""
     callers.set_program_test(lambda frame: frame.f_globals is globals())
     yield types.ModuleType("library").__dict__ | {"__file__": "library.py", "np": np, "answer": None}
     callers.set_program_test(None)

@@ -1,4 +1,4 @@
-"""Plans that a second process compiles."""
+"""Tests of plans that a second process compiles."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def repeat(times: int = 6) -> list[np.ndarray[Any, Any]]:
 
 @pytest.fixture
 def costly(tmp_path: Path) -> Any:
-    """Make the compilation of every form pay after its first run."""
+    """Make the compilation of every form pay off after its first run."""
     wf.reset_statistics()
     for known in (tiers._forms, tiers._programs, execute._plans, plan_cache._known, plan_cache._absent):
         known.clear()

@@ -74,7 +74,7 @@ def loops_of(name: str) -> list[tuple[np.dtype, ...]]:
 
 
 def same_bits(x: Any, y: Any) -> bool:
-    """Return whether two arrays have the same bits. All NaNs count as equal."""
+    """Return whether two arrays have the same bits. All NaNs are treated as equal."""
     x, y = np.asarray(x), np.asarray(y)
     if x.dtype != y.dtype or x.shape != y.shape:
         return False

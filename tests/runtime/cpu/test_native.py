@@ -20,7 +20,7 @@ for _ in range(5):
 assert runner() is None and wf.default_device().memory.free_lists is None
 """
 
-# What Python does instead of native code in this program.
+# The work that Python does instead of native code in this program.
 FALLBACKS = ["native code for free lists", "native code for launches"]
 
 

@@ -94,7 +94,7 @@ class Bench:
         self.device.solver = Solver(*order, self.device.allocate, self.device.read, self.libraries["cuSOLVER"])
 
     def strip(self) -> None:
-        """Take the libraries away. Each handle and plan is destroyed."""
+        """Remove the libraries from the device. Each handle and plan is destroyed."""
         del self.device._blas, self.device.fourier, self.device.solver
         gc.collect()
         made = self.libraries["cuBLAS"].library
@@ -176,7 +176,7 @@ def test_each_call_of_a_library_failing(operation: tuple[str, str]) -> None:
     bench = Bench(operation)
     for number, name in enumerate(names):
         if 0 < names[:number].count(name) < names.count(name) - 1:
-            continue  # (of repeated calls, the first and the last one)
+            continue  # (only the first and the last of repeated calls)
         bench.strip()
         bench.equip(title, number)
         with pytest.raises(CudaError, match=rf"{title}.*{STATUS}|cublas\w+ failed.*{STATUS}") as caught:

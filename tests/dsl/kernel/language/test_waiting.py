@@ -1,4 +1,4 @@
-"""On the CPU, a loop that waits for a later thread ends with an error that says why."""
+"""On the CPU, a loop that waits for a later thread ends with an error that states the reason."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FORMS = {
 
 
 def array(kind: str, size: int, what: str) -> np.ndarray[Any, Any]:
-    """Return normal numbers, some of them special."""
+    """Return normally distributed numbers, including some special values."""
     x = np.random.default_rng(size).standard_normal(size).astype(kind)
     if what == "far":
         x += 1e4

@@ -53,7 +53,7 @@ def test_numbers_and_state_are_numpys(method: str, kind: Any, threads: int) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "positive"])
 def test_any_part_of_a_stream(method: str, kind: Any) -> None:
-    """Test parts of a stream with half of a step in front. Of integers, some words are rejected."""
+    """Test parts of a stream with half of a step in front. For integers, some words are rejected."""
     ours, theirs = pair(kind, 5)
     ours.integers(9), theirs.integers(9)
     count, most = 200_000, {8: 200, 64: 3 << 62}.get(METHODS[method].bits, 40_000)
@@ -144,7 +144,7 @@ def test_ziggurats_of_float32(name: str, kind: Any, threads: int, monkeypatch: p
 
 
 def test_tables_of_float32() -> None:
-    """Test limits and units of NumPy's layers, which numbers of chosen halves show."""
+    """Test limits and units of NumPy's layers by numbers that are drawn from chosen halves."""
     tables = random_streams.ziggurats()[2048:].view(np.uint32).reshape(2, 3, 256)
     generator = np.random.PCG64(1)
     base, numpys = generator.state, np.random.Generator(generator)

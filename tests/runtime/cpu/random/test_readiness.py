@@ -1,4 +1,4 @@
-"""Native code of draws is loaded only when it is worth it, and used only if it passed its check."""
+"""Native code of draws is loaded only when loading pays off, and used only if it has passed its check."""
 
 from __future__ import annotations
 
