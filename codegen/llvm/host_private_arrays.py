@@ -50,9 +50,10 @@ class PrivateArrays:
             exists = emitter.line(f"and i1 {exists}, {emitter.line(f'icmp ule i64 {least}, {threads}')}")
             for other in array.others:
                 exists = emitter.line(f"and i1 {exists}, {_are_apart(emitter, array.bounds, other)}")
-            count = emitter.line(f"select i1 {exists}, i64 {count}, i64 0")
             size = emitter.line(f"select i1 {exists}, i64 {size}, i64 1")
             address = emitter.line(f"call ptr @malloc(i64 {size})")
+            exists = emitter.line(f"and i1 {exists}, {emitter.line(f'icmp ne ptr {address}, null')}")
+            count = emitter.line(f"select i1 {exists}, i64 {count}, i64 0")
             with range_loop(emitter, "i64", "0", count) as index:
                 kind = memory_type(array.dtype)
                 spot = emitter.line(f"getelementptr inbounds {kind}, ptr {address}, i64 {index}")

@@ -119,7 +119,7 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     limit, given, shape, alike = IMMEDIATE[0], [], None, True
     for value in operands:
         kind = type(value)
-        if kind is Array or kind is np.ndarray or kind is ReadOnly:
+        if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
             values = value if kind is np.ndarray else settled_values(value)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
@@ -131,18 +131,15 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
                 if device is not None and own is not device:
                     return MISSED
                 device = own
+            if kind is Scalar:
+                given.append(values[()])
+                continue
             if shape is not None and shape != values.shape and not stays_small(shape, values.shape, limit):
                 return MISSED
             shape = values.shape
             given.append(values)
         elif kind in NUMBERS:
             given.append(value)
-        elif kind is Scalar and (values := settled_values(value)) is not None:
-            own = value._home or value._storage.device
-            if device is not None and own is not device:
-                return MISSED
-            device = own
-            given.append(values[()])
         else:
             return MISSED
     if device is None and (device := home) is None:
