@@ -57,9 +57,6 @@ BLOCK = 1 << 16
 # Factor by which a mask examined immediately may exceed the usual limit: NumPy reads 64 mask elements in the time of
 # one other element.
 MOST_LOOKED_AT = 64
-# Minimum mean length of the runs of equal mask elements for which NumPy's selection is faster than selection by
-# positions. NumPy takes half the time for long runs, and six times as long for random masks.
-_RUN = 8
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
@@ -149,14 +146,15 @@ def select(array: Array, mask: Array) -> Array | None:
     if values.flags.c_contiguous and test.flags.c_contiguous:
         if len(own) > 1:
             values, test = values.reshape(test.size, *rest), test.reshape(-1)
-        whole = values if not rest and not _Copier(values.itemsize).is_compiled and _has_long_runs(test) else None
-        return _collect(
-            lambda block, out: copy_masked(values[block], test[block], out), test, rest, values.dtype, device, whole
-        )
 
-    def copy(block: slice, out: np.ndarray) -> None:  # (copies block by block, so that the block stays in the cache)
-        part, taken = np.ascontiguousarray(values[block]), np.ascontiguousarray(test[block])
-        copy_masked(part.reshape(taken.size, *rest), taken.reshape(-1), out)
+        def copy(block: slice, out: np.ndarray) -> None:
+            copy_masked(values[block], test[block], out)
+
+    else:
+
+        def copy(block: slice, out: np.ndarray) -> None:  # (of one block, so that the copies stay in the cache)
+            part, taken = np.ascontiguousarray(values[block]), np.ascontiguousarray(test[block])
+            copy_masked(part.reshape(taken.size, *rest), taken.reshape(-1), out)
 
     return _collect(copy, test, rest, values.dtype, device)
 
@@ -169,10 +167,6 @@ class _Copier:
         self._kind = _KINDS.get(width)
         self._function: Any = None
         self._spent = 0.0
-
-    @property
-    def is_compiled(self) -> bool:
-        return self._function is not None
 
     def __call__(self, values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
         if self._function is not None:
@@ -198,11 +192,6 @@ def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
     _Copier(out.strides[0])(values, mask, out)
 
 
-def _has_long_runs(mask: np.ndarray) -> bool:
-    """Return whether neighboring elements of a 1-D mask are mostly equal. NumPy's selection is then the fastest."""
-    return bool(np.count_nonzero(mask[1:] != mask[:-1]) * _RUN <= mask.size)
-
-
 def _positions(mask: np.ndarray, device: Device) -> Array:
     """Return the flat C-order positions of the true elements of a mask."""
     flat = mask.reshape(-1)
@@ -219,17 +208,11 @@ def _collect(
     rest: tuple[int, ...],
     dtype: np.dtype,
     device: Device,
-    whole: np.ndarray | None = None,
 ) -> Array:
-    """Return an array of the items that the mask `test` selects. `fill` copies them block by block, on all threads.
-
-    If `whole` is given, NumPy selects elements of this array if there is only one block.
-    """
+    """Return an array of the items that the mask `test` selects. `fill` copies them block by block, on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
-    if len(blocks) == 1 and whole is not None:
-        return adopt_new(whole[test], device)
     if len(blocks) == 1:
         fill(blocks[0], out := np.empty((count, *rest), dtype))
         return adopt_new(out, device)
