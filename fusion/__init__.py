@@ -33,8 +33,9 @@ from weft.fusion.graph.expr import (
     with_operand,
 )
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
+from weft.fusion.record.cheap_sites import ALONE, MEDIUM, is_cheap, was_evaluated_alone
 from weft.fusion.record.collecting import call_user, install_collector_callbacks
-from weft.fusion.record.evaluate import ALONE, evaluate, fill_memory, realise, release_memory, was_evaluated_alone
+from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_memory
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
     assign,
@@ -92,6 +93,7 @@ __getattr__ = lazy_names(
 
 __all__ = [
     "ALONE",
+    "MEDIUM",
     "REDUCTION_BLOCK",
     "INTERNED",
     "Epoch",
@@ -171,6 +173,7 @@ __all__ = [
     "update",
     "uses_numpy",
     "view",
+    "is_cheap",
     "was_evaluated_alone",
     "with_operand",
     "write_anew",

@@ -18,7 +18,7 @@ from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import VIEWS
 from weft.dsl.immediate.native_objects_text import ObjectText
-from weft.fusion import ALONE, INTERNED, Storage, limits, recording
+from weft.fusion import ALONE, INTERNED, MEDIUM, Storage, limits, recording
 from weft.runtime import TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
@@ -86,6 +86,8 @@ _HELD = (
 _BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an operand is bound
 # Types whose values identify a part of a key by themselves.
 _PLAIN = dict.fromkeys(("NoneType", "bool", "str", "EllipsisType"), "plain")
+# Maximum bytes of an operand, per element of the limit, that an op may process immediately.
+_MEDIUM_BYTES = 16 * MEDIUM
 # Length of the memo key of an operator with a number as its second operand.
 WITH_NUMBER = 9
 
@@ -131,6 +133,7 @@ class KeyText(ObjectText):
         t, known = self._t, self._known
         pending = self._look_around()
         t.do(f"store ptr {pending}, ptr {self._pending}")
+        self._note_medium()
         t.branch(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
         t.label("ask.alone")
         # (Python may copy larger arrays immediately at call sites whose copies were not fused.)
@@ -159,6 +162,33 @@ class KeyText(ObjectText):
         more = self._call("i64", "PyTuple_Size", "ptr %names")
         t.store(t.new(f"add i64 {t.load(self._left, 0)}, {more}"), self._left, 0)
         t.do("br label %next")
+
+    def _note_medium(self) -> None:
+        """Emit code that asks for the call site if the first operand is in memory and not much larger than the limit.
+
+        Python may execute such an operation immediately.
+        """
+        t, known = self._t, self._known
+        is_ufunc = t.new(f"icmp eq ptr {known['op']}, {known['None']}")
+        position = t.new(f"zext i1 {is_ufunc} to i64")
+        t.branch(f"icmp sgt i64 %count, {position}", "medium.some", "medium.end")
+        t.label("medium.some")
+        operand = t.load("%given", position, "ptr")
+        t.branch(f"icmp eq ptr {self._type(operand)}, {known['Array']}", "medium.array", "medium.end")
+        t.label("medium.array")
+        storage = self._field(operand, "Array._storage")
+        t.branch(f"icmp eq ptr {storage}, null", "medium.end", "medium.storage")
+        t.label("medium.storage")
+        buffer = self._field(storage, "Storage.buffer")
+        t.branch(f"icmp eq ptr {buffer}, {known['None']}", "medium.end", "medium.memory")
+        t.label("medium.memory")
+        nbytes = self._call("i64", "PyLong_AsLongLong", f"ptr {self._field(buffer, 'Buffer.nbytes')}")
+        most = t.new(f"mul i64 {_MEDIUM_BYTES}, {t.load(known['immediate'], 0)}")
+        t.branch(f"icmp sle i64 {nbytes}, {most}", "medium.ask", "medium.end")
+        t.label("medium.ask")
+        t.store("1", self._large, 0)
+        t.do("br label %medium.end")
+        t.label("medium.end")
 
     def _go_through(self, cursor: str, count: str) -> None:
         self._t.do(f"store ptr {cursor}, ptr {self._cursor}")

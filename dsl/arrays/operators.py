@@ -53,6 +53,7 @@ from weft.dsl.immediate.at_call import (
     Implementation,
     attempt,
     attempt_into,
+    attempt_medium,
     from_numpy_result,
     implementation_of,
     note_call,
@@ -101,9 +102,12 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
         found = _attempt(immediate, self, other, reflected)
         if found is not MISSED:
             return found
+        where = operator_location()
+        found = attempt_medium(immediate, (other, self) if reflected else (self, other), where)
+        if found is not MISSED:
+            return found
         if type(other) is np.ndarray:
             other = copy_operand(other, self.device)
-        where = operator_location()
         key, node = look_up(op, way, self, other, *where)
         if node is not None:
             return record(node)
@@ -246,7 +250,9 @@ def _unary(op: str) -> Any:
         found = attempt(immediate, (self,))
         if found is not MISSED:
             return found
-        return apply(op, self, location=operator_location())
+        where = operator_location()
+        found = attempt_medium(immediate, (self,), where)
+        return apply(op, self, location=where) if found is MISSED else found
 
     method.records = op, PLAIN, RECORD  # type: ignore[attr-defined]
     return method

@@ -21,7 +21,20 @@ import numpy as np
 
 import weft.runtime as runtime
 from weft.dsl.arrays.array import Array, convert, expr_of, record, start, user_location, wrap
-from weft.fusion import Expr, Storage, cast, constant, current_epoch, gather, iota, map_, opaque, reshape
+from weft.fusion import (
+    MEDIUM,
+    Expr,
+    Storage,
+    cast,
+    constant,
+    current_epoch,
+    gather,
+    iota,
+    is_cheap,
+    map_,
+    opaque,
+    reshape,
+)
 
 # Number of elements below which NumPy draws numbers in less time than recording takes.
 RECORDED_FROM = 1 << 14
@@ -57,7 +70,9 @@ def draw_array(
     if not device.memory_on_host:
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
-    if device.name == "cpu" and count >= RECORDED_FROM:
+    few = RECORDED_FROM <= count <= MEDIUM * RECORDED_FROM
+    is_recorded = count >= RECORDED_FROM and not (few and is_cheap(user_location()))
+    if device.name == "cpu" and is_recorded:
         standard = draw.scale, draw.place, draw.parameters
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)

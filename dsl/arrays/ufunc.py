@@ -38,7 +38,7 @@ from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.validation import ForeignOperandError, UnsupportedDtypeError, as_dtype, normalize_axis
 from weft.dsl.functions import reductions
 from weft.dsl.functions.creation import in_requested_order
-from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, call_small, implementation_of
+from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, attempt_medium, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
 
@@ -161,6 +161,8 @@ class UFunc:
                 if casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
                 found = attempt(self.immediate, operands)
+                if found is MISSED and out is None:
+                    found = attempt_medium(self.immediate, operands, user_location(2))
                 if found is not MISSED:
                     return found if out is None else copy_to_out(self.definition.name, found, out, casting)
             given = (*operands, out, where)

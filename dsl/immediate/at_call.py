@@ -32,7 +32,7 @@ from weft.dsl.immediate.small_work import (
     reduce_whole,
     stays_small,
 )
-from weft.fusion import ExpandedOp, evaluate, primitive, recording, uses_numpy
+from weft.fusion import MEDIUM, ExpandedOp, Location, evaluate, is_cheap, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -105,7 +105,18 @@ def numpy_implementation(function: Callable[..., Any]) -> Implementation:
     return Implementation(function, COMMON, {}, None)
 
 
-def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = None) -> Any:
+def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location) -> Any:
+    """Execute an op immediately if evaluations at its call site took longer than NumPy. Otherwise return `MISSED`.
+
+    The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
+    """
+    limit = IMMEDIATE[0]
+    if not any(type(value) is Array and limit < value.size <= MEDIUM * limit for value in operands):
+        return MISSED
+    return attempt(way, operands, limit=MEDIUM * limit) if is_cheap(where) else MISSED
+
+
+def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = None, limit: int | None = None) -> Any:
     """Execute an op immediately, without recording it. Return `MISSED` if the operands do not allow this.
 
     Parameters
@@ -114,9 +125,12 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     operands : iterable
     home : Device, optional
         The device of the result if no operand is a weft array, by default the default device.
+    limit : int, optional
+        The maximum number of elements of an operand, by default `IMMEDIATE`.
     """
     device: Device | None = None
-    limit, given, shape, alike = IMMEDIATE[0], [], None, True
+    given, shape, alike = [], None, True
+    limit = IMMEDIATE[0] if limit is None else limit
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
@@ -382,6 +396,8 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     # (in an optimized order, NumPy adds elements of bools and small integers in their own dtypes)
     if name == "einsum" and named.get("optimize") and len({values.dtype for values, _ in found}) > 1:
         return MISSED
+    if not found and name in WHOLE and isinstance(given[0], (np.generic, int, float, complex)):
+        return function(*given, **named)
     if not found or not is_immediate(name, [values.shape for values, _ in found], limit):
         return MISSED
     VALUE_READS[0] += 1

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.fusion.graph.expr import Expr, Location, constant_value, intern, is_draw, topological
+from weft.fusion.graph.expr import Expr, constant_value, intern, is_draw, topological
 from weft.fusion.graph.statistics import STATISTICS
+from weft.fusion.record.cheap_sites import note_alone
 from weft.fusion.record.shared_memory import copy_shared, find_shared
 from weft.fusion.record.storage import EVALUATING, IDLE, OVERWRITING, Epoch, Storage, recording
 from weft.runtime import Buffer, OutOfMemoryError
 
 if TYPE_CHECKING:
     from weft.fusion.plan.steps import Plan
-
-# Call site whose values were evaluated alone -> number of further calls for which this is assumed. Bounded.
-ALONE: dict[tuple[int, int], int] = {}
-ALONE_LIMIT, ALONE_CALLS = 4096, 32
 
 # Maximum number of evaluations during a recording: each adds to the key of later plans.
 ASIDE = 16
@@ -177,7 +174,8 @@ def _live_and_wanted(
     """
     if epoch.pending == storages and not [s for s in storages if s.epoch is not epoch or s.buffer is not None]:
         if len(storages) == 1:
-            _note_evaluated_alone(epoch.first)
+            if (first := epoch.first) is not None:
+                note_alone((id(first[0]), first[1]))
         return storages, None
     live = epoch.live(seen)
     if live == storages:
@@ -262,26 +260,6 @@ def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
 
 # Reference count of a buffer that only a slot holds, as measured in `_is_in_place`.
 _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
-
-
-def _note_evaluated_alone(where: Location | None) -> None:
-    """Record the call site of a value that was evaluated without other pending values."""
-    if where is not None:
-        if len(ALONE) >= ALONE_LIMIT:
-            ALONE.clear()
-        ALONE[id(where[0]), where[1]] = ALONE_CALLS
-
-
-def was_evaluated_alone(where: Location) -> bool:
-    """Return whether no other value was pending when values of the call site `where` were last evaluated.
-
-    The result expires after some calls, so that fusion is tried again.
-    """
-    key = id(where[0]), where[1]
-    left = ALONE.pop(key, 0)
-    if left > 1:
-        ALONE[key] = left - 1
-    return left > 0
 
 
 def release_memory(storage: Storage) -> bool:

@@ -24,6 +24,7 @@ from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
+from weft.fusion.record.cheap_sites import find_cheap, note_cheap
 from weft.fusion.record.storage import OVERWRITING, Epoch
 from weft.fusion.run.host_calls import call_host, call_launcher, launch_with_draws
 from weft.runtime import (
@@ -65,6 +66,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
         plan.patience -= 1
         if not plan.patience:
             plan = _make_specialized(key, epoch, versions, wanted) or plan
+    note_cheap(plan.cheap)
     if not setting("verify"):
         execute(plan, epoch, settle)
         return
@@ -120,7 +122,7 @@ def _find_or_make(
         tiers.interpret_after_failure(error, key, graph, epoch, versions, wanted, settle)
         return None
     STATISTICS.planning += perf_counter() - begin
-    return _keep(key, versions, graph, plan)
+    return _keep(key, device, versions, graph, plan)
 
 
 def _tiers() -> Any:
@@ -139,10 +141,10 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
     form = plan_cache.find_form(epoch.device.name, graph, wanted)
     make = _planning().make_specialized
     plan: Plan | None = make(epoch.device, len(epoch.slots), graph, wanted, form)
-    return None if plan is None else _keep(key, versions, graph, plan)
+    return None if plan is None else _keep(key, epoch.device, versions, graph, plan)
 
 
-def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
+def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
     """Set the fields of a graph's plan that its runs need, and cache it with the recorded versions as its outputs."""
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
@@ -151,6 +153,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
     plan.complete = -1 not in plan.handed
     sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
     plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
+    plan.cheap = find_cheap(topological(versions)) if device.name == "cpu" else ()
     plan.outputs = [(version, slot) for version, slot in zip(versions, plan.handed, strict=True) if slot >= 0]
     with _plans_lock:
         _plans[key] = plan

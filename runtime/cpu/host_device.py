@@ -14,7 +14,7 @@ from weft.runtime.cpu.faults import FaultRecord
 from weft.runtime.cpu.free_lists import allocate_for_plan
 from weft.runtime.cpu.grids import PreparedGrid, Triple, divide_blocks, guarded, hidden_slots
 from weft.runtime.cpu.host_launches import HostLaunches, divide, elements_of, launch, runner
-from weft.runtime.cpu.host_memory import HostBuffer, Pool, size_class
+from weft.runtime.cpu.host_memory import HostBuffer, Pool, keep_freed_memory, size_class
 from weft.runtime.cpu.loader import HostFunction, load_object
 from weft.runtime.cpu.pool import COPY_GRAIN, copy_bytes, workers
 from weft.runtime.device import Buffer, Registered, Requests
@@ -35,6 +35,7 @@ class CpuDevice(SynchronousDevice):
     def __init__(self) -> None:
         self.memory = Pool(self.name)
         self._own = threading.local()
+        keep_freed_memory()
 
     @property
     def target(self) -> Any:

@@ -16,6 +16,8 @@ from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.free_list_code import KEPT, MADE
 from weft.runtime.cpu.free_lists import Counted, FreeLists, make_free_lists
@@ -29,6 +31,7 @@ ALIGNMENT = 64
 HUGE = 1 << 21  # minimum size of blocks that are mapped, with huge pages if the system has them
 KEPT_BYTES = 1 << 30  # maximum number of bytes of free blocks
 PAGE = 1 << 12
+_LARGEST_KEPT = 31 << 20  # bytes; glibc changes its thresholds for blocks of up to 32 MB
 COLOURED = 1 << 16  # minimum size in bytes of blocks whose offset within a page is chosen
 COLOUR = 17 * ALIGNMENT  # difference in bytes between the offsets of two consecutive blocks: there are 64 offsets
 _colours = count()
@@ -170,6 +173,15 @@ def _from_system(size: int) -> HostBlock:
     plain = ctypes.create_string_buffer(size + ALIGNMENT + colour)
     address = ctypes.addressof(plain)
     return HostBlock(plain, -(-address // ALIGNMENT) * ALIGNMENT + colour, size)
+
+
+def keep_freed_memory() -> None:
+    """Make the C library reuse the memory of freed arrays of less than 32 MB instead of returning it to the system.
+
+    glibc does so once a program has freed a block of that size. Until then, NumPy results of a few hundred kilobytes
+    may be mapped anew at each call, which takes ten times as long as the computation.
+    """
+    np.empty(_LARGEST_KEPT, np.uint8)  # (its pages are never touched)
 
 
 def _next_colour() -> int:

@@ -55,6 +55,7 @@ class Program:
     any_order: bool = False
     movable: bool = False  # the order is the same for any offsets and constants
     nodes: list[Expr] = field(default_factory=list, repr=False)  # of the graph's form
+    cheap: tuple[tuple[int, int], ...] | None = field(default=None, init=False)  # see `cheap_sites`
 
     def moved(self, nodes: list[Expr]) -> Program:
         """Return the program for a graph of the same form and lengths, with other offsets and constants."""

@@ -1,0 +1,98 @@
+"""Call sites whose operations NumPy executes in less time than an evaluation takes.
+
+In: the values that an evaluation computed. Out: whether the next operation at a call site should be executed
+immediately. Arrays that are larger than the limit of immediate execution are recorded, because operations on them
+usually fuse. If only one or two operations were evaluated together, recording them did not pay off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weft.codegen import find_op
+from weft.fusion.graph.expr import Expr, Location, is_draw
+from weft.runtime import IMMEDIATE
+
+Site = tuple[int, int]  # the id of a code object, and an offset in it
+
+# Call sites at which the value was the first of an evaluation without other values, and the number of calls after
+# which fusion is tried again. Native recorders leave calls at these sites to Python.
+ALONE: dict[Site, int] = {}
+# ... call sites whose operations NumPy executes in less time than an evaluation takes.
+_CHEAP: dict[Site, int] = {}
+LIMIT, CALLS = 4096, 32
+
+# Factor by which arrays may exceed the limit of immediate execution.
+MEDIUM = 8
+# Maximum number of operations, and maximum seconds in which NumPy executes them. An evaluation takes longer.
+_MOST, _SECONDS = 4, 40e-6
+# Estimated seconds that NumPy takes for an operation, for a byte, and for a unit of an op's cost. (Random numbers are
+# drawn by the same code in both cases.)
+_CALL, _BYTE, _COST = 1e-6, 1 / 90e9, 0.3e-9
+_FREE = frozenset({"constant", "leaf", "scalar", "view"})
+
+
+def find_cheap(nodes: Iterable[Expr]) -> tuple[Site, ...]:
+    """Return the call sites of an evaluation's operations, or () if executing them with NumPy would take longer."""
+    sites, count, seconds = list[Site](), 0, 0.0
+    for node in nodes:
+        if node.kind in _FREE:
+            continue
+        drawn = is_draw(node)
+        if node.kind not in ("map", "reduce") and not drawn:
+            return ()
+        count += 1
+        if count > _MOST or node.size > MEDIUM * IMMEDIATE[0]:
+            return ()
+        if node.location is not None:
+            sites.append((id(node.location[0]), node.location[1]))
+        if not drawn:
+            moved = node.nbytes + sum([operand.nbytes for operand in node.operands])
+            cost = find_op(node.op).cost if node.op != "cast" else 1
+            seconds += _CALL + _BYTE * moved + _COST * (cost - 1) * node.size
+    return tuple(sites) if seconds < _SECONDS else ()
+
+
+def note_cheap(sites: Iterable[Site]) -> None:
+    """Execute the next operations at these call sites immediately."""
+    for site in sites:
+        _limit(_CHEAP)
+        _CHEAP[site] = CALLS
+        note_alone(site)
+
+
+def is_cheap(where: Location) -> bool:
+    """Return whether NumPy executes the operation at a call site in less time than an evaluation takes.
+
+    The result expires after some calls, so that fusion is tried again.
+    """
+    site = id(where[0]), where[1]
+    left = _CHEAP.pop(site, 0)
+    if left > 1:
+        _CHEAP[site] = left - 1
+    elif left:
+        ALONE.pop(site, None)
+    return left > 0
+
+
+def note_alone(site: Site) -> None:
+    """Record the call site of the first of an evaluation's values, if no other value was pending."""
+    _limit(ALONE)
+    ALONE[site] = CALLS
+
+
+def was_evaluated_alone(where: Location) -> bool:
+    """Return whether no other value was pending when values of the call site `where` were last evaluated.
+
+    The result expires after some calls, so that fusion is tried again.
+    """
+    site = id(where[0]), where[1]
+    left = ALONE.pop(site, 0)
+    if left > 1:
+        ALONE[site] = left - 1
+    return left > 0
+
+
+def _limit(sites: dict[Site, int]) -> None:
+    if len(sites) >= LIMIT:
+        sites.clear()
