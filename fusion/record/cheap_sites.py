@@ -48,7 +48,7 @@ def find_cheap(nodes: Iterable[Expr]) -> tuple[Site, ...]:
             sites.append((id(node.location[0]), node.location[1]))
         if not drawn:
             moved = node.nbytes + sum([operand.nbytes for operand in node.operands])
-            cost = find_op(node.op).cost if node.op != "cast" else 1
+            cost = find_op(node.op).cost if node.kind == "map" and node.op != "cast" else 1
             seconds += _CALL + _BYTE * moved + _COST * (cost - 1) * node.size
     return tuple(sites) if seconds < _SECONDS else ()
 

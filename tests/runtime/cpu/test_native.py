@@ -12,11 +12,11 @@ from weft.runtime.cpu import native
 native._header = 32  # as without a global lock
 import weft as wf
 from weft.runtime.cpu.host_launches import runner
-x = wf.asarray(np.arange(100000.0))
+x = wf.asarray(np.arange(1000000.0))
 for _ in range(5):
     y, z = x + 1, x * 2
     wf.evaluate(y, z)
-    assert np.asarray(y)[-1] == 100000 and np.asarray(z)[-1] == 199998
+    assert np.asarray(y)[-1] == 1000000 and np.asarray(z)[-1] == 1999998
 assert runner() is None and wf.default_device().memory.free_lists is None
 """
 
