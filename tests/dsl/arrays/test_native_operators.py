@@ -224,7 +224,7 @@ def test_functions_of_large_arrays_in_memory_are_found_again(
 
 def test_results_of_immediate_execution_are_operands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test that native code records an operation on arrays that have neither a storage nor a view yet."""
-    a, b = np.random.default_rng(3).random((2, 400, 400))
+    a, b = np.random.default_rng(3).random((2, 400, 1000))
     python: list[bool] = []
     monkeypatch.setattr("weft.dsl.arrays.call_sites.count_hit", lambda: python.append(True))
     for k in range(4):
