@@ -24,10 +24,11 @@ from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
-from weft.fusion.record.cheap_sites import find_cheap, note_cheap
+from weft.fusion.record.cheap_sites import MEDIUM, find_cheap, note_cheap
 from weft.fusion.record.storage import OVERWRITING, Epoch
 from weft.fusion.run.host_calls import call_host, call_launcher, launch_with_draws
 from weft.runtime import (
+    IMMEDIATE,
     Buffer,
     Device,
     LaunchNote,
@@ -66,7 +67,8 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
         plan.patience -= 1
         if not plan.patience:
             plan = _make_specialized(key, epoch, versions, wanted) or plan
-    note_cheap(plan.cheap)
+    if plan.cheap:
+        note_cheap(plan.cheap)
     if not setting("verify"):
         execute(plan, epoch, settle)
         return
@@ -153,7 +155,8 @@ def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, p
     plan.complete = -1 not in plan.handed
     sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
     plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
-    plan.cheap = find_cheap(topological(versions)) if device.name == "cpu" else ()
+    if device.name == "cpu" and versions[0].size <= MEDIUM * IMMEDIATE[0]:
+        plan.cheap = find_cheap(topological(versions))
     plan.outputs = [(version, slot) for version, slot in zip(versions, plan.handed, strict=True) if slot >= 0]
     with _plans_lock:
         _plans[key] = plan
