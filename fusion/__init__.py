@@ -33,7 +33,7 @@ from weft.fusion.graph.expr import (
     with_operand,
 )
 from weft.fusion.graph.statistics import reset_statistics, seconds_spent, show_host_work, statistics
-from weft.fusion.record.cheap_sites import ALONE, MEDIUM, is_cheap, was_evaluated_alone
+from weft.fusion.record.cheap_sites import ALONE, CHEAP, MEDIUM, is_cheap, was_evaluated_alone
 from weft.fusion.record.collecting import call_user, install_collector_callbacks
 from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_memory
 from weft.fusion.record.loops import site_of
@@ -93,6 +93,7 @@ __getattr__ = lazy_names(
 
 __all__ = [
     "ALONE",
+    "CHEAP",
     "MEDIUM",
     "REDUCTION_BLOCK",
     "INTERNED",

@@ -39,7 +39,7 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
     some = getattr(request.module, "IMMEDIATE", request.config.getoption("--immediate"))
     # discard recordings of earlier tests, and what was learned about where to cut recordings
     storage.recording.epoch = None
-    sites = cheap_sites.ALONE, cheap_sites._CHEAP
+    sites = cheap_sites.ALONE, cheap_sites.CHEAP
     for learned in (storage.limits, recording._heads, recording._misses, recording._before_small, *sites):
         learned.clear()
     with override(cache_dir=str(folder), immediate=some, interpret="never", strict=True, plans=False, background=False):

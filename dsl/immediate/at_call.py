@@ -32,7 +32,7 @@ from weft.dsl.immediate.small_work import (
     reduce_whole,
     stays_small,
 )
-from weft.fusion import MEDIUM, ExpandedOp, Location, evaluate, is_cheap, primitive, recording, uses_numpy
+from weft.fusion import CHEAP, MEDIUM, ExpandedOp, Location, evaluate, is_cheap, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -113,7 +113,8 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
     limit = IMMEDIATE[0]
     if not any(type(value) is Array and limit < value.size <= MEDIUM * limit for value in operands):
         return MISSED
-    return attempt(way, operands, limit=MEDIUM * limit) if is_cheap(where) else MISSED
+    known = (id(where[0]), where[1]) in CHEAP and is_cheap(where)
+    return attempt(way, operands, limit=MEDIUM * limit) if known else MISSED
 
 
 def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = None, limit: int | None = None) -> Any:

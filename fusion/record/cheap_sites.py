@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from weft.codegen import find_op
+from weft.codegen import OPS
 from weft.fusion.graph.expr import Expr, Location, is_draw
 from weft.runtime import IMMEDIATE
 
@@ -19,7 +19,7 @@ Site = tuple[int, int]  # the id of a code object, and an offset in it
 # which fusion is tried again. Native recorders leave calls at these sites to Python.
 ALONE: dict[Site, int] = {}
 # ... call sites whose operations NumPy executes in less time than an evaluation takes.
-_CHEAP: dict[Site, int] = {}
+CHEAP: dict[Site, int] = {}
 LIMIT, CALLS = 4096, 32
 
 # Factor by which arrays may exceed the limit of immediate execution.
@@ -48,7 +48,7 @@ def find_cheap(nodes: Iterable[Expr]) -> tuple[Site, ...]:
             sites.append((id(node.location[0]), node.location[1]))
         if not drawn:
             moved = node.nbytes + sum([operand.nbytes for operand in node.operands])
-            cost = find_op(node.op).cost if node.kind == "map" and node.op != "cast" else 1
+            cost = OPS[node.op].cost if node.op in OPS else 1
             seconds += _CALL + _BYTE * moved + _COST * (cost - 1) * node.size
     return tuple(sites) if seconds < _SECONDS else ()
 
@@ -56,8 +56,8 @@ def find_cheap(nodes: Iterable[Expr]) -> tuple[Site, ...]:
 def note_cheap(sites: Iterable[Site]) -> None:
     """Execute the next operations at these call sites immediately."""
     for site in sites:
-        _limit(_CHEAP)
-        _CHEAP[site] = CALLS
+        _limit(CHEAP)
+        CHEAP[site] = CALLS
         note_alone(site)
 
 
@@ -67,9 +67,9 @@ def is_cheap(where: Location) -> bool:
     The result expires after some calls, so that fusion is tried again.
     """
     site = id(where[0]), where[1]
-    left = _CHEAP.pop(site, 0)
+    left = CHEAP.pop(site, 0)
     if left > 1:
-        _CHEAP[site] = left - 1
+        CHEAP[site] = left - 1
     elif left:
         ALONE.pop(site, None)
     return left > 0
