@@ -25,10 +25,10 @@ LIMIT, CALLS = 4096, 32
 # Factor by which arrays may exceed the limit of immediate execution.
 MEDIUM = 8
 # Maximum number of operations, and maximum seconds in which NumPy executes them. An evaluation takes longer.
-_MOST, _SECONDS = 4, 40e-6
+_MOST, _SECONDS = 4, 50e-6
 # Estimated seconds that NumPy takes for an operation, for a byte, and for a unit of an op's cost. (Random numbers are
 # drawn by the same code in both cases.)
-_CALL, _BYTE, _COST = 1e-6, 1 / 90e9, 0.3e-9
+_CALL, _BYTE, _COST = 1e-6, 1 / 90e9, 0.13e-9
 _FREE = frozenset({"constant", "leaf", "scalar", "view"})
 
 
