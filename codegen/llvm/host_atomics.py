@@ -35,20 +35,20 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
     text = emitter.scalar_of(value)
     if pointer.type.space == "shared" and kind in _PLAIN:  # type: ignore[union-attr]
         old = plain_update(emitter, kind, dtype, address, text)
-    elif dtype.kind == "f":
-        old = _float_loop(emitter, kind, dtype, address, text)
-    elif kind not in _INTEGER:
-        raise CompileError(f"no atomic {kind} of {dtype}")
     else:
-        word, size = integer_word(kind, dtype), dtype.itemsize
-        old = emitter.line(f"atomicrmw {word} ptr {address}, {scalar_type(dtype)} {text} seq_cst, align {size}")
+        old = atomic_update(emitter, kind, dtype, address, text)
     if operation.results:
         emitter.set(operation, Item(old))
 
 
-def integer_word(kind: str, dtype: np.dtype) -> str:
-    """Return the name of the instruction of an atomic on integers."""
-    return _INTEGER[kind][dtype.kind == "u"]
+def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
+    """Update an element of memory that several CPU threads access. Return the old value."""
+    if dtype.kind == "f":
+        return _float_loop(emitter, kind, dtype, address, value)
+    if kind not in _INTEGER:
+        raise CompileError(f"no atomic {kind} of {dtype}")
+    word, text = _INTEGER[kind][dtype.kind == "u"], scalar_type(dtype)
+    return emitter.line(f"atomicrmw {word} ptr {address}, {text} {value} seq_cst, align {dtype.itemsize}")
 
 
 # Kinds that are computed without an atomic instruction in memory of one CPU thread, and their instruction for integers.

@@ -4,7 +4,8 @@ In: the arrays that `find_private_arrays` finds. Out: code at the start of the e
 pays, plain updates of the copy in place of atomic instructions, and code at the end that combines the copy with the
 array. Atomic instructions of several CPU threads on the same cache line take about 50 times as long as plain updates.
 Invariant: each call of the entry function has its own copies. If the array overlaps with another array of the kernel, or
-has many elements for the number of threads, the atomic instructions run.
+has many elements for the number of threads, the atomic instructions run. Floats have private copies only if several
+calls run the grid, because the order of the operations is unspecified only then.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.llvm.emit import Emitter, memory_type, scalar_type
-from weft.codegen.llvm.host_atomics import emit_atomic, integer_word, plain_update
-from weft.codegen.llvm.host_grid import range_loop
+from weft.codegen.llvm.host_atomics import atomic_update, emit_atomic, plain_update
+from weft.codegen.llvm.host_grid import GridDialect, range_loop
 from weft.codegen.passes.find_private_arrays import ArrayBounds, PrivateArray, find_private_arrays
 
 IN_CACHE = 1 << 18  # maximum bytes of a private copy
@@ -48,6 +49,8 @@ class PrivateArrays:
             least = emitter.line(f"mul i64 {count}, {THREADS_EACH}")
             exists = emitter.line(f"icmp ule i64 {size}, {IN_CACHE}")
             exists = emitter.line(f"and i1 {exists}, {emitter.line(f'icmp ule i64 {least}, {threads}')}")
+            if array.dtype.kind == "f":
+                exists = emitter.line(f"and i1 {exists}, {_is_part(emitter)}")
             for other in array.others:
                 exists = emitter.line(f"and i1 {exists}, {_are_apart(emitter, array.bounds, other)}")
             size = emitter.line(f"select i1 {exists}, i64 {size}, i64 1")
@@ -55,7 +58,7 @@ class PrivateArrays:
             exists = emitter.line(f"and i1 {exists}, {emitter.line(f'icmp ne ptr {address}, null')}")
             count = emitter.line(f"select i1 {exists}, i64 {count}, i64 0")
             with range_loop(emitter, "i64", "0", count) as index:
-                kind = memory_type(array.dtype)
+                kind = f"i{8 * array.dtype.itemsize}"
                 spot = emitter.line(f"getelementptr inbounds {kind}, ptr {address}, i64 {index}")
                 emitter.do(f"store {kind} {array.identity}, ptr {spot}, align {array.dtype.itemsize}")
             self._copies[array] = _Copy(address, count, exists)
@@ -63,7 +66,7 @@ class PrivateArrays:
     def close(self, emitter: Emitter) -> None:
         """Emit code that combines the private copies with the arrays."""
         for array, copy in self._copies.items():
-            kind, align = scalar_type(array.dtype), f"align {array.dtype.itemsize}"
+            kind, align = f"i{8 * array.dtype.itemsize}", f"align {array.dtype.itemsize}"
             base = emitter.scalar_of(array.bounds.pointer)
             with range_loop(emitter, "i64", "0", copy.count) as index:
                 number = emitter.fresh_number()
@@ -73,8 +76,9 @@ class PrivateArrays:
                 emitter.do(f"br i1 {changed}, label %combine{number}, label %combined{number}")
                 emitter.start_label(f"combine{number}")
                 spot = emitter.line(f"getelementptr inbounds {kind}, ptr {base}, i64 {index}")
-                word = integer_word(array.combine, array.dtype)
-                emitter.do(f"atomicrmw {word} ptr {spot}, {kind} {value} seq_cst, {align}")
+                if array.dtype.kind == "f":
+                    value = emitter.line(f"bitcast {kind} {value} to {scalar_type(array.dtype)}")
+                atomic_update(emitter, array.combine, array.dtype, spot, value)
                 emitter.do(f"br label %combined{number}")
                 emitter.start_label(f"combined{number}")
             emitter.do(f"call void @free(ptr {copy.address})")
@@ -100,6 +104,15 @@ class PrivateArrays:
         emitter.do(f"br label %updated{number}")
         emitter.start_label(f"updated{number}")
         return True
+
+
+def _is_part(emitter: Emitter) -> str:
+    """Emit whether this call runs only some blocks of the grid."""
+    first, total = len(emitter.kernel.parameters), ""
+    for axis in range(3):
+        extent = GridDialect.read_slot(emitter, first + axis)
+        total = emitter.line(f"mul i64 {total}, {extent}") if total else extent
+    return emitter.line(f"icmp ne i64 {emitter.line('sub i64 %end, %begin')}, {total}")
 
 
 def _element_count(emitter: Emitter, array: ArrayBounds) -> str:

@@ -43,6 +43,8 @@ class SplitEmitter(BarrierEmitter):
         self.guards = GuardFinder(kernel, split)
         self.settled: dict[Value, bool] = {}  # comparisons whose results are the same in all threads of the open run
 
+        axes = {o.attributes.get("axis", 0) for o in kernel.walk() if o.opcode == "thread_index"}
+        self.one_row = split.axis == 0 and axes <= {0}  # whether a row of threads is probably the whole block
         self.span = ("0", "0")  # with merged blocks: the first position along the axis, and the one after the last
 
     # -- the module -----------------------------------------------------------------------------
@@ -180,14 +182,16 @@ class SplitEmitter(BarrierEmitter):
         return count
 
     @contextmanager
-    def each_thread(self, independent: bool, guards: RunGuards) -> Iterator[None]:
+    def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
         """Emit loops over the threads of a block, or of all blocks, and set `linear` to the thread's position.
 
-        Threads outside the bounds of `guards` are skipped.
+        Threads outside the bounds of `guards`, or outside the range `taken` of the threads in step, are skipped.
         """
         with self.next_block(self.merges) if self.grid_in_step else nullcontext("") as block:
             before = self.threads_before(block) if block else ""
-            limits = self.limits_of(guards) if guards.bounds or guards.multiples or self.merges else None
+            limits = None
+            if guards.bounds or guards.multiples or self.merges or taken is not None:
+                limits = self.limits_of(guards, taken, before)
             with thread_loops(self, self.dialect, self.split.axis, independent, limits) as linear:
                 if self.kernel.index_dtype.itemsize < 8:
                     linear = self.line(f"zext nneg i32 {linear} to i64")
@@ -209,8 +213,12 @@ class SplitEmitter(BarrierEmitter):
             start = self.line(f"zext nneg i32 {start} to i64")
         return self.line(f"sub nsw i64 {before}, {start}")
 
-    def limits_of(self, guards: RunGuards) -> Range:
-        """Return a function that emits the range of the thread indices along an axis."""
+    def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
+        """Return a function that emits the range of the thread indices along an axis.
+
+        The number of a thread among the threads in step, which `taken` limits, is greater by `before` than its number
+        in the block.
+        """
 
         def limits(axis: int) -> tuple[str, str, str]:
             outside, made = dict(self.environment), set[Value]()
@@ -232,9 +240,27 @@ class SplitEmitter(BarrierEmitter):
             if guards.multiples is not None and axis == self.split.axis:
                 start, step = first_multiple(self, start, stop, guards.multiples, compute)
             self.environment = outside
+            if taken is not None and axis == 0 and self.one_row:
+                start, stop = self.row_range(taken, before, start, stop)
             return start, stop, step
 
         return limits
+
+    def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
+        """Emit the part of a range of thread indices along x within the range `taken` of the threads in step."""
+        kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
+        y, z = numbers["thread_index", 1], numbers["thread_index", 2]
+        plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
+        row = self.line(f"add nuw nsw {kind} {plane}, {y}")
+        first = self.line(f"mul nuw nsw {kind} {row}, {numbers['block_size', 0]}")
+        first = first if kind == "i64" else self.line(f"zext nneg {kind} {first} to i64")
+        first = self.line(f"add nsw i64 {before}, {first}") if before else first
+        ends = [start, stop]
+        for k, (end, word) in enumerate(zip(taken, ("smax", "smin"), strict=True)):
+            index = self.line(f"sub nsw i64 {end}, {first}")
+            index = index if kind == "i64" else self.line(f"trunc i64 {index} to {kind}")
+            ends[k] = self.call(f"llvm.{word}.{kind}", kind, [(kind, ends[k]), (kind, index)])
+        return ends[0], ends[1]
 
     def poison_shared(self) -> None:
         """Fill shared memory with a fixed byte, so that a block does not read the values of the previous block."""
@@ -323,13 +349,8 @@ class SplitEmitter(BarrierEmitter):
             if not self.split.steps[region]:
                 continue
             number = self.fresh_number()
-            some = self.alloca("i8", 1)
-            self.do(f"store i8 0, ptr {some}, align 1")
-            with range_loop(self, "i64", "0", self.threads) as thread:
-                byte = self.line(f"load i8, ptr {self.slot(self.masks[operation, k], 'i8', thread)}, align 1")
-                before = self.line(f"load i8, ptr {some}, align 1")
-                self.do(f"store i8 {self.line(f'or i8 {before}, {byte}')}, ptr {some}, align 1")
-            taken = self.line(f"icmp ne i8 {self.line(f'load i8, ptr {some}, align 1')}, 0")
+            self.find_range((operation, k))
+            taken = self.line(f"icmp ne i64 {self.ranges[operation, k][1]}, 0")
             self.do(f"br i1 {taken}, label %taken{number}, label %passed{number}")
             self.start_label(f"taken{number}")
             self.block(region)
@@ -344,14 +365,18 @@ class SplitEmitter(BarrierEmitter):
             if operation in self.split.in_step:
                 self.clear_masks(operation)
         arrays = [root for root in self.split.touched(run) if root not in self.split.single]
-        independent = self.steps.have_simple_strides(run.everything(), arrays)
+        stores = (o for o in run.everything() if o.opcode == "store")
+        # vector instructions that scatter elements are slower than single stores
+        independent = self.steps.have_simple_strides(run.everything(), arrays) and "symbolic" not in self.steps.strides(
+            stores
+        )
         if self.grid_in_step:
             self.merges = self.merges_blocks(run)
         self.guards.merged = self.split.axis if self.merges else None
         guards = self.guards.find(run, exits=bool(self.gone))
         for part in [guards] if guards.bounds or guards.multiples else self.guards.divide(run) or [guards]:
             self.settled = part.settled
-            with self.each_thread(independent, part):
+            with self.each_thread(independent, part, self.ranges.get(run.branch) if run.branch else None):
                 self.emit_thread(run, part, f"done{self.fresh_number()}")
         self.settled = {}
 

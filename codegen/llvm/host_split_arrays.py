@@ -49,6 +49,8 @@ class ArrayEmitter(Emitter):
         ] = {}  # synchronization point -> arrays of the results for the warps
         self.own: dict[Value, str] = {}  # `local` -> memory that the threads reuse in turn
         self.masks: dict[Branch, str] = {}  # branch -> one byte per thread: whether the thread takes the branch
+        # branch -> the first thread that takes it, and the number after the last one, i64
+        self.ranges: dict[Branch, tuple[str, str]] = {}
         self.sites: list[str] = []  # names of the synchronization points that may fail
         self.gone = ""  # one byte per thread: whether the thread has left the kernel
         self.block_number = ""  # i64

@@ -22,6 +22,10 @@ from weft.codegen.llvm.host_exchange import (
 )
 from weft.codegen.llvm.host_grid import range_loop
 from weft.codegen.llvm.host_split_arrays import NOTE, ArrayEmitter, memory_of
+from weft.codegen.passes.split_at_barriers import Branch
+
+MASK = "i256"  # the bytes of the threads of a warp in the mask of a branch
+ALL_LANES = int.from_bytes(b"\1" * 32)
 
 
 class BarrierEmitter(ArrayEmitter):
@@ -37,7 +41,32 @@ class BarrierEmitter(ArrayEmitter):
                 array = self.masks.get((operation, k)) or self.array(1)
                 self.masks[operation, k] = array
                 self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
-                self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {self.threads}, i1 false)")
+                many = self.line(f"and i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, -32")  # whole warps
+                self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
+
+    def find_range(self, branch: Branch) -> None:
+        """Emit code that finds the warps with threads that take a branch. Both ends of the range are 0 if there are none.
+
+        The ends are numbers of threads, but multiples of 32.
+        """
+        first, end = self.alloca("i64", 8), self.alloca("i64", 8)
+        for spot in (first, end):
+            self.do(f"store i64 0, ptr {spot}, align 8")
+        warps = self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
+        with range_loop(self, "i64", "0", warps) as warp:
+            taken = self.line(f"icmp ne {MASK} {self.load_mask(branch, warp)}, 0")
+            none = self.line(f"icmp eq i64 {self.line(f'load i64, ptr {end}, align 8')}, 0")
+            begins = self.line(f"and i1 {taken}, {none}")
+            after = self.line(f"add nuw nsw i64 {warp}, 1")
+            for spot, holds, number in ((first, begins, warp), (end, taken, after)):
+                before = self.line(f"load i64, ptr {spot}, align 8")
+                number = self.line(f"shl nuw nsw i64 {number}, 5")
+                self.do(f"store i64 {self.line(f'select i1 {holds}, i64 {number}, i64 {before}')}, ptr {spot}, align 8")
+        self.ranges[branch] = self.line(f"load i64, ptr {first}, align 8"), self.line(f"load i64, ptr {end}, align 8")
+
+    def load_mask(self, branch: Branch, warp: str) -> str:
+        """Load the bytes of the threads of a warp from the mask of a branch."""
+        return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
         """Store a thread's contribution to a synchronization point, or its decision at a branch."""
@@ -57,24 +86,24 @@ class BarrierEmitter(ArrayEmitter):
             text = self.line(f"zext i1 {text} to i8")
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
-    def participates(self, operation: Operation, thread: str, gone: str = "") -> str:
+    def participates(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
         """Return whether a thread participates in an operation, as an i1.
 
-        A participating thread has not exited, and it takes the branch.
+        A participating thread has not exited, and it takes the branch. `note` is the metadata of the loads.
         """
-        stays = self.is_running(operation, thread, gone)
+        stays = self.is_running(operation, thread, gone, note)
         branch = self.split.branches[operation]
         if branch is None:
             return stays
-        byte = self.line(f"load i8, ptr {self.slot(self.masks[branch], 'i8', thread)}, align 1")
+        byte = self.line(f"load i8, ptr {self.slot(self.masks[branch], 'i8', thread)}, align 1{note}")
         taken = self.line(f"icmp ne i8 {byte}, 0")
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
-    def is_running(self, operation: Operation, thread: str, gone: str = "") -> str:
+    def is_running(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
         """Return whether a thread is still in the kernel at a synchronization point."""
         if operation not in self.split.uniform.late:
             return "true"
-        byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1")
+        byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1{note}")
         return self.line(f"icmp eq i8 {byte}, 0")
 
     def combine_contributions(self, operation: Operation) -> None:
@@ -105,8 +134,14 @@ class BarrierEmitter(ArrayEmitter):
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
         place = len(self.sites) - 1
         fault = self.line(f"inttoptr i64 {self.dialect.read_slot(self, len(self.kernel.parameters) + 7)} to ptr")
-        with range_loop(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             number = self.fresh_number()
+            branch = self.split.branches[operation]
+            assert branch is not None
+            mask = self.load_mask(branch, warp)
+            equal = [self.line(f"icmp eq {MASK} {mask}, {bits}") for bits in (0, ALL_LANES)]
+            self.do(f"br i1 {self.line(f'or i1 {equal[0]}, {equal[1]}')}, label %whole{number}, label %some{number}")
+            self.start_label(f"some{number}")
             found = [self.alloca("i64", 8), self.alloca("i64", 8)]  # a lane that waits, a lane that does not
             for spot in found:
                 self.do(f"store i64 -1, ptr {spot}, align 8")
@@ -171,7 +206,7 @@ class BarrierEmitter(ArrayEmitter):
     def collect_ballots(self, operation: Operation) -> None:
         """Emit code that computes two masks per warp: the lanes that voted true, and the lanes that participate."""
         arrays = self.result_arrays(operation, (4, 4))
-        with range_loop(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
             for place in bits:
                 self.do(f"store i32 0, ptr {place}, align 4")
@@ -199,7 +234,7 @@ class BarrierEmitter(ArrayEmitter):
                 self, self.line(f"load {scalar_type(dtype)}, ptr {place}, align {dtype.itemsize}"), dtype
             )
 
-        with range_loop(self, "i64", "0", self.warps()) as warp:
+        with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             number = self.fresh_number()
             total, some, members = self.alloca(kind, size), self.alloca("i1", 1), self.alloca("i32", 4)
             first = self.line(f"shl nuw nsw i64 {warp}, 5")
@@ -222,9 +257,12 @@ class BarrierEmitter(ArrayEmitter):
             place = self.slot(array, scalar_type(dtype), warp)
             self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
 
-    def warps(self) -> str:
-        """Emit the number of warps of the threads that run in step, rounded up, and return its name."""
-        return self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {self.threads}, 31')}, 5")
+    def warps_at(self, operation: Operation) -> tuple[str, str]:
+        """Emit the first warp with threads at a synchronization point, and the number after the last one."""
+        branch = self.split.branches[operation]
+        first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
+        start = first if first == "0" else self.line(f"lshr i64 {first}, 5")
+        return start, self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {end}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:
         """Return a context manager that emits a loop over the threads of a warp."""
@@ -270,10 +308,12 @@ class BarrierEmitter(ArrayEmitter):
             mode, width = operation.attributes["mode"], operation.attributes.get("width", 32)
         lane = self.line(f"and i32 {self.line(f'trunc i64 {self.linear} to i32')}, 31")
         source, inside = source_lane(self, mode, width, lane, other)
-        partial = operation in self.split.uniform.late or self.split.branches[operation] is not None
+        partial = operation in self.split.uniform.late or (
+            self.split.branches[operation] is not None and operation not in self.split.strict
+        )
         near = self.line(f"and i32 {other}, 31")
-        if not partial and self.is_shift(operation, mode):
-            text = self.load_shifted(operation, value, mode, (inside, source, lane), near)
+        if self.is_shift(operation, mode):
+            text = self.load_shifted(operation, value, mode, (inside, source, lane), near, partial)
         else:
             away = self.line(f"sext i32 {self.line(f'sub i32 {source}, {lane}')} to i64")
             thread = self.line(f"add nsw i64 {self.linear}, {away}")
@@ -297,13 +337,13 @@ class BarrierEmitter(ArrayEmitter):
         return mode in ("up", "down") and not self.split.uniform.differs(operation.operands[2:])
 
     def load_shifted(
-        self, operation: Operation, value: Value, mode: str, place: tuple[str, str, str], distance: str
+        self, operation: Operation, value: Value, mode: str, place: tuple[str, str, str], distance: str, partial: bool
     ) -> str:
         """Load the value of the lane that is `distance` (i32) lanes above or below, the same distance for all lanes.
 
-        `place` tells whether there is such a lane in the group, its number, and the number of the current lane. The
-        addresses of adjacent threads are adjacent, so that LLVM uses vector loads. Values of threads that do not exist
-        are loaded from the padding of the arrays, and not used.
+        `place` tells whether there is such a lane in the group, its number, and the number of the current lane.
+        `partial`: whether this lane may not participate. The addresses of adjacent threads are adjacent, so that LLVM
+        uses vector loads. Values of threads that do not exist are loaded from the padding of the arrays, and not used.
         """
         inside, source, lane = place
         kind, _ = memory_of(value)
@@ -313,14 +353,21 @@ class BarrierEmitter(ArrayEmitter):
             for word, modes in (("add", ("down", "xor")), ("sub", ("up", "xor")))
             if mode in modes
         }
-        others = [self.load_contribution(operation, value, number) for number in numbers.values()]
-        other = others[0]
-        if len(others) == 2:
-            above = self.line(f"icmp sgt i32 {source}, {lane}")
-            other = self.line(f"select i1 {above}, {kind} {others[0]}, {kind} {others[1]}")
+        above = self.line(f"icmp sgt i32 {source}, {lane}")
+
+        def choose(texts: list[str], kind: str) -> str:
+            return (
+                texts[0] if len(texts) == 1 else self.line(f"select i1 {above}, {kind} {texts[0]}, {kind} {texts[1]}")
+            )
+
+        other = choose([self.load_contribution(operation, value, number) for number in numbers.values()], kind)
         first, count = (self.line(f"trunc i64 {text} to i32") for text in (self.linear, self.threads))
         thread = self.line(f"add i32 {first}, {self.line(f'sub i32 {source}, {lane}')}")
         take = self.line(f"and i1 {inside}, {self.line(f'icmp ult i32 {thread}, {count}')}")
+        if partial:
+            gone = self.stored_results.get(operation, [""])[0]
+            there = [self.participates(operation, number, gone, NOTE) for number in numbers.values()]
+            take = self.line(f"and i1 {take}, {choose(there, 'i1')}")
         own = self.load_contribution(operation, value, self.linear)
         return self.line(f"select i1 {take}, {kind} {other}, {kind} {own}")
 

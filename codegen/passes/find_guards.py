@@ -128,13 +128,14 @@ class GuardFinder:
     def find(self, run: Run, exits: bool) -> RunGuards:
         """Return the guards of a run. `exits`: whether later runs must know which threads have left the kernel."""
         found = RunGuards()
-        if run.sends or any(v in self.split.crossing for o in run.receives for v in o.results):
-            return found
         order = (2, 1 - self.split.axis, self.split.axis)
         exact: set[Fact] = set()
         around = list(self.branches(run))
         entry = NOTHING.union(*(self.conditions.implied(condition, taken) for condition, taken in around))
-        held = _Effects(self, exits).facts_of(run, entry)
+        if run.sends or any(v in self.split.crossing for o in run.receives for v in o.results):
+            held = entry  # all threads that take the branches have an effect
+        else:
+            held = _Effects(self, exits).facts_of(run, entry)
         for fact in sorted(held):
             if found.multiples is None and (False, fact[2], fact[1]) in held:
                 found.multiples = self.multiples(fact, run)

@@ -1,9 +1,9 @@
 """Find the arrays to which a kernel only adds by atomics, and of which a CPU thread may use a private copy.
 
 In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
-instructions, and is combined with the array at the end (privatization). Invariant: the result does not depend on the
-order of the operations (integers only), and nothing in the kernel reads the array, provided that the arrays do not
-overlap. This can be tested only when the kernel runs.
+instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of
+the operations only if the elements are floats, and nothing in the kernel reads the array, provided that the arrays do
+not overlap. This can be tested only when the kernel runs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _COMBINED = {
     "bitwise_and": "bitwise_and",
     "minimum": "minimum",
     "maximum": "maximum",
+    "fmin": "fmin",
+    "fmax": "fmax",
 }
 # With these, a kernel may access an array by other means than its pointer.
 _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
@@ -53,7 +55,7 @@ class PrivateArray:
     combine : str
         Kind of the atomic that combines an element of a private copy with the array.
     identity : int
-        Initial value of the elements of a private copy.
+        Bits of the initial value of the elements of a private copy.
     others : tuple of ArrayBounds
         The other arrays of the kernel, which must not overlap with this array.
     """
@@ -119,7 +121,7 @@ def _atomics(pointer: Value, uses: dict[Value, list[Operation]]) -> list[Operati
                 return []
     kinds = {(o.attributes["kind"], o.attributes.get("order", "monotonic")) for o in found}
     dtype = pointer.type.dtype  # type: ignore[union-attr]
-    if len(kinds) != 1 or dtype.kind not in "iu":
+    if len(kinds) != 1 or dtype.kind not in "iuf":
         return []
     kind, order = kinds.pop()
     return found if kind in _COMBINED and order == "monotonic" else []
@@ -128,7 +130,14 @@ def _atomics(pointer: Value, uses: dict[Value, list[Operation]]) -> list[Operati
 def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds, ...]) -> PrivateArray:
     dtype = bounds.pointer.type.dtype  # type: ignore[union-attr]
     combine = _COMBINED[atomic.attributes["kind"]]
+    return PrivateArray(bounds, dtype, combine, _identity(combine, dtype), others)
+
+
+def _identity(combine: str, dtype: np.dtype) -> int:
+    """Return the bits of the value that does not change an element. For floats, this is -0.0, an infinity or NaN."""
+    if dtype.kind == "f":
+        floats = {"add": -0.0, "minimum": np.inf, "maximum": -np.inf}
+        return int(np.array(floats.get(combine, np.nan), dtype).view(f"i{dtype.itemsize}"))
     limits = np.iinfo(dtype)
     ones = -1 if dtype.kind == "i" else int(limits.max)
-    identities = {"bitwise_and": ones, "minimum": int(limits.max), "maximum": int(limits.min)}
-    return PrivateArray(bounds, dtype, combine, identities.get(combine, 0), others)
+    return {"bitwise_and": ones, "minimum": int(limits.max), "maximum": int(limits.min)}.get(combine, 0)

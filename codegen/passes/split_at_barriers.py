@@ -9,7 +9,7 @@ passing between them, or cheap to recompute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Value
@@ -151,8 +151,22 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
     for common in (loops, []) if loops else ([],):
         splitter = _Splitter(kernel, uniform, axis)
         if splitter.mark(common):
-            return splitter.split()
+            return _with_shared_variables(kernel, splitter.split(), common)
     return None
+
+
+def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
+    """Split a kernel again so that all threads share the variables that outlive a run and are the same in all threads.
+
+    Such a variable, for example the distance in a scan, then needs no array with one element per thread. If this needs
+    more runs, return `made`, the split with separate variables.
+    """
+    shared = [v for v in made.kept if v in made.single and v not in made.uniform.varying]
+    splitter = _Splitter(kernel, made.uniform, made.axis)
+    if not shared or not splitter.mark(loops, shared):
+        return made
+    found = splitter.split()
+    return found if len(found.runs()) <= len(made.runs()) else made
 
 
 def is_pure(operation: Operation) -> bool:
@@ -213,12 +227,14 @@ class _Splitter:
 
     # -- operations that are executed once ------------------------------------------------------
 
-    def mark(self, loops: list[Operation]) -> bool:
+    def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
         """Mark the operations that must execute once for all threads. Return whether all marked operations are uniform.
 
-        These are the operations around synchronization points, the loops in `loops`, and everything on which these
-        depend.
+        These are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
+        everything on which these depend.
         """
+        for variable in variables:
+            self.share(variable)
         for loop in loops:
             self.mark_enclosing((*self.around[loop], loop))
         everything = list(program_order(self.kernel.body.operations))
@@ -298,15 +314,21 @@ class _Splitter:
             if root is None:
                 self.loads.add(maker)
                 self.mark_enclosing(self.around[maker])
-            elif root not in self.made.common:
-                self.made.common.add(root)
-                self.fine = self.fine and root not in self.uniform.varying
-                for store in self.stores.get(root, ()):
-                    for operand in store.operands:
-                        self.mark_needed(operand)
-                    self.mark_enclosing(self.around[store])
+            else:
+                self.share(root)
         elif not is_pure(maker) and maker.opcode != "local":
             self.fine = False
+
+    def share(self, root: Value) -> None:
+        """Mark a variable that all threads of the block share, its stores, and the operations that compute its values."""
+        if root in self.made.common:
+            return
+        self.made.common.add(root)
+        self.fine = self.fine and root not in self.uniform.varying
+        for store in self.stores.get(root, ()):
+            for operand in store.operands:
+                self.mark_needed(operand)
+            self.mark_enclosing(self.around[store])
 
     # -- runs -----------------------------------------------------------------------------------
 

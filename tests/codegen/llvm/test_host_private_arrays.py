@@ -49,6 +49,51 @@ def test_results_are_exact(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["add", "sub", "min", "max", "nanmin", "nanmax"])
+def test_floats(name: str, dtype: str) -> None:
+    operation = getattr(cuda.atomic, name)
+
+    @cuda.jit
+    def reduce(x, h):
+        for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+            operation(h, i % 7, x[i])
+
+    x = np.random.default_rng(0).integers(-50, 50, 70_000).astype(dtype)
+    x[3::7], x[4::7], x[5 + 7 * 999], x[6::14] = np.nan, np.inf, np.nan, -np.inf
+    start = np.array([8, -0.0, np.nan, np.nan, np.nan, np.inf, -3, 5, -0.0], dtype)
+    x[1::7] = -0.0
+    reference = {"add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum}
+    reference |= {"nanmin": np.fmin, "nanmax": np.fmax}
+    expected, found = start.copy(), start.copy()
+    effective = x
+    if name in ("min", "max"):  # a NaN changes nothing
+        effective = np.where(np.isnan(x), np.array(np.inf if name == "min" else -np.inf, dtype), x)
+    with np.errstate(invalid="ignore"):
+        reference[name].at(expected, np.arange(x.size) % 7, effective)
+    with override(threads=2):
+        reduce[64, 128](x, found)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[7:]), [False, True])
+    if name == "add":
+        assert np.signbit(found[1])
+
+
+def test_one_call_adds_floats_in_order() -> None:
+    @cuda.jit
+    def total(x, h):
+        i = cuda.grid(1)
+        if i < x.size:
+            cuda.atomic.add(h, 0, x[i])
+
+    x = np.random.default_rng(0).random(5_000, np.float32)
+    found, expected = np.full(1, 1e6, np.float32), np.full(1, 1e6, np.float32)
+    np.add.at(expected, np.zeros(x.size, int), x)
+    with override(threads=1):
+        total[20, 256](x, found)
+    assert found == expected
+
+
 @pytest.mark.parametrize("bins", [1, 5, 300, 40_000, 200_000])
 def test_arrays_of_all_lengths(bins: int) -> None:
     x = np.random.default_rng(0).integers(0, 1 << 30, 100_000, dtype=np.int32)

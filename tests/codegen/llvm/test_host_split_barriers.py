@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weft as wf
 from weft import cuda
 from weft.codegen import lower_stages, resolve_target
 
@@ -68,3 +69,76 @@ def test_lanes_are_exchanged_as_vectors(block: int, width: int) -> None:
         return rows
 
     check_vectors(moved, block, expected)
+
+
+def test_elements_at_a_distance_known_at_run_time_are_accessed_one_by_one() -> None:
+    @cuda.jit
+    def reduce(x: Any, out: Any) -> None:
+        shared = cuda.shared.array(256, np.int64)
+        t = cuda.threadIdx.x
+        shared[t] = x[cuda.grid(1)]
+        cuda.syncthreads()
+        s = 1
+        while s < 256:
+            index = 2 * s * t
+            if index < 256:
+                shared[index] += shared[index + s]
+            cuda.syncthreads()
+            s *= 2
+        if t == 0:
+            out[cuda.blockIdx.x] = shared[0]
+
+    x, out = np.arange(1024), np.zeros(4, np.int64)
+    reduce[4, 256](x, out)
+    np.testing.assert_array_equal(out, x.reshape(4, 256).sum(1))
+    (found,) = reduce.overloads.values()
+    assert "gather" not in lower_stages(found.kernel, resolve_target("host"))["llvm"]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at the end", "before a barrier"])
+@pytest.mark.parametrize("shape", [(32, 1), (96, 1), (16, 8), (40, 3), (1000, 1)])
+def test_only_some_warps_take_a_branch(shape: tuple[int, int], again: bool) -> None:
+    """Test shuffles, reductions and votes of one warp, by comparison with threads that run as coroutines."""
+
+    @cuda.jit
+    def kernel(x: Any, out: Any, again: Any) -> None:
+        shared = cuda.shared.array(1024, np.int64)
+        t = cuda.threadIdx.x + cuda.blockDim.x * cuda.threadIdx.y
+        i = cuda.blockIdx.x * cuda.blockDim.x * cuda.blockDim.y + t
+        v = x[i]
+        shared[t] = v
+        cuda.syncthreads()
+        if t // 32 == (cuda.blockIdx.x + 1) % 3:
+            d = 1
+            while d < 32:
+                v = 3 * v + cuda.shfl_up_sync(FULL, v, d)
+                d *= 2
+            v += cuda.reduce_add_sync(FULL, v) + cuda.ballot_sync(FULL, v % 2 == 0)
+            shared[t] = v
+            for s in (16, 2):
+                v -= 2 * cuda.shfl_xor_sync(FULL, v, s)
+        if again:
+            cuda.syncthreads()
+            v += shared[(t + 1) % 32]
+        out[i] = v
+
+    size = 5 * shape[0] * shape[1]
+    x = np.random.default_rng(0).integers(-1000, 1000, size)
+    found, expected = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    kernel[5, shape](x, found, again)
+    with wf.device("simt::backward"):
+        kernel[5, shape](cuda.In(x), cuda.Out(expected), again)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_lanes_of_a_divergent_warp_are_named() -> None:
+    @cuda.jit
+    def kernel(x: Any) -> None:
+        t = cuda.threadIdx.x
+        if 64 <= t < 133:
+            x[t] = cuda.shfl_down_sync(FULL, x[t], 1)
+        cuda.syncthreads()
+        x[t] += 1
+
+    with pytest.raises(wf.KernelFault, match=r"thread \(128, 0, 0\)[\s\S]*\(133, 0, 0\)"):
+        kernel[1, 256](np.zeros(256, np.int32))

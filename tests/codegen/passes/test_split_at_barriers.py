@@ -130,6 +130,29 @@ def test_a_loop_counter_around_a_barrier_is_common() -> None:
     assert split.kept == {mine}
 
 
+def test_a_variable_with_the_same_value_in_all_threads_is_common() -> None:
+    s = Source()
+    b = s.b
+    distance, offset, mine, twice = (b.local(INT) for _ in range(4))
+    b.store(distance, s.zero, s.one)
+    b.store(offset, s.zero, s.one)
+    b.store(mine, s.zero, s.t)
+    with b.scope("loop"), b.repeat():
+        with b.if_(b.op("less_equal", s.n, b.load(distance, s.zero), dtype=bool)):
+            b.leave("loop")
+        b.store(mine, s.zero, b.op("add", b.load(mine, s.zero), b.load(offset, s.zero)))
+        b.store(twice, s.zero, s.n)
+        b.store(s.x, s.t, b.load(twice, s.zero))
+        b.store(offset, s.zero, b.op("add", b.load(offset, s.zero), s.n))
+        b.emit("barrier")
+        b.store(distance, s.zero, b.op("add", b.load(distance, s.zero), s.one))
+    b.store(s.x, s.t, b.load(mine, s.zero))
+    split = split_at_barriers(b.finish())
+    assert split is not None
+    assert split.common == {distance, offset}  # only `distance` determines how often the loop runs
+    assert split.kept == {mine}
+
+
 def test_variables_of_one_run_are_not_kept() -> None:
     s = Source()
     b = s.b
