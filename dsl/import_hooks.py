@@ -20,8 +20,8 @@ _find_lazy = lazy_names(
     globals(),
     {
         "weft.dsl.dask_chunks": "register_chunks",
-        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_factors "
-        "register_from_numpy register_functions register_namespace register_replace register_shards register_vector_space",
+        "weft.dsl.registrations": "register_abstract_arrays register_backend register_box register_collate register_constants "
+        "register_dispatcher register_factors register_from_numpy register_functions register_namespace register_replace register_shards register_stencils register_vector_space",
     },
 )
 _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
@@ -33,6 +33,9 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
     "einops._backends": "register_backend",
     "jax._src.abstract_arrays": "register_abstract_arrays",
     "jax._src.interpreters.pxla": "register_shards",
+    "numba.core.dispatcher": "register_dispatcher",
+    "numba.core.interpreter": "register_constants",
+    "numba.stencils.stencil": "register_stencils",
     "scipy._lib.array_api_compat.common._helpers": "register_namespace",
     "scipy.linalg._fblas": "register_functions",
     "scipy.linalg._flapack": "register_functions",

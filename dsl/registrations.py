@@ -1,4 +1,4 @@
-"""Functions that register weft arrays with einops, torch, autograd, JAX, SciPy and array-api-compat.
+"""Functions that register weft arrays with einops, torch, autograd, JAX, Numba, SciPy and array-api-compat.
 
 `dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. It
 then treats weft arrays like any unknown type.
@@ -7,14 +7,16 @@ then treats weft arrays like any unknown type.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial, wraps
+from inspect import CO_VARARGS
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, convert
+from weft.dsl.arrays.on_host import Wrapper
 from weft.dsl.arrays.parts import Part
 
 _TYPES = Array, Scalar, ReadOnly, Part  # (lookups in tables of types do not consider subclasses)
@@ -152,6 +154,91 @@ def register_functions(module: ModuleType) -> None:
             setattr(module, name, _WithNumpy(found))
 
 
+def register_constants(module: ModuleType) -> None:
+    """Let Numba compile functions that use weft's version of `numpy`: Numba then compiles NumPy's functions."""
+    kind = getattr(module, "Interpreter", None)
+    for name in ("get_global_value", "get_closure_value"):
+        if (read := getattr(kind, name, None)) is not None:
+            setattr(kind, name, _reading_numpy(read))
+
+
+def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function that returns the value of a name in compiled code."""
+
+    @wraps(read)
+    def read_numpy(self: Any, key: Any) -> Any:
+        value = read(self, key)
+        if isinstance(value, Wrapper):
+            return value.wrapped
+        if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "numpy":
+            return sys.modules[value.__name__]
+        return np.asarray(value) if isinstance(value, Array) else value
+
+    return read_numpy
+
+
+def register_dispatcher(module: ModuleType) -> None:
+    """Let functions that Numba has compiled accept weft arrays.
+
+    Calls without weft arrays take no longer. If an argument is a weft array, Numba's C code finds no compiled function,
+    asks for its compilation, and calls the result. Only functions that compile no further signatures need a wrapper.
+    """
+    kind, unknown = getattr(module, "Dispatcher", None), getattr(getattr(module, "types", None), "pyobject", None)
+    names = "typeof_pyval", "_compile_for_args", "disable_compile"
+    type_of, compile_for, disable = (getattr(kind, name, None) for name in names)
+    if kind is None or unknown is None or type_of is None or compile_for is None or disable is None:
+        return
+
+    @wraps(type_of)
+    def type_of_value(self: Any, value: Any) -> Any:
+        return unknown if _has_own(value) else type_of(self, value)
+
+    @wraps(compile_for)
+    def compile_for_arguments(self: Any, *arguments: Any, **options: Any) -> Any:
+        if not _has_own((*arguments, *options.values())):
+            return compile_for(self, *arguments, **options)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            given = [value for value in arguments if type(value).__name__ != "OmittedArg"]  # (a default value)
+            if self.py_func.__code__.co_flags & CO_VARARGS:
+                given[-1:] = given[-1]
+            return _call_with_numpy(self, given, options)
+
+        return call
+
+    @wraps(disable)
+    def disable_compilation(self: Any, value: bool = True) -> None:
+        disable(self, value)
+        if value and type(self).__call__ is kind.__call__:
+            self.__class__ = _calling_class(type(self))
+
+    for name, function in zip(names, (type_of_value, compile_for_arguments, disable_compilation), strict=True):
+        setattr(kind, name, function)
+
+
+@cache
+def _calling_class(kind: type) -> type:
+    """Return a subclass whose calls accept weft arrays. It is pickled as `kind`."""
+    names = {"__call__": _calling_with_numpy(kind.__call__), "__module__": kind.__module__}  # type: ignore[operator]
+    return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
+
+
+def register_stencils(module: ModuleType) -> None:
+    """Let Numba's stencils accept weft arrays."""
+    if (kind := getattr(module, "StencilFunc", None)) is not None:
+        kind.__call__ = _calling_with_numpy(kind.__call__)
+
+
+def _calling_with_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(call)
+    def call_with_numpy(self: Any, *arguments: Any, **options: Any) -> Any:
+        if not _has_own((*arguments, *options.values())):
+            return call(self, *arguments, **options)
+        return _call_with_numpy(partial(call, self), arguments, options)
+
+    return call_with_numpy
+
+
 def register_factors(module: ModuleType) -> None:
     """Let SciPy's sparse factorizations solve for weft arrays. Their C code accepts only NumPy arrays."""
     factorize = getattr(module, "gstrf", None)
@@ -187,15 +274,28 @@ class _WithNumpy(_Wrapped):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
             return self._wrapped(*arguments, **options)
-        taken: list[tuple[np.ndarray, Array]] = []
-        result = self._wrapped(
-            *[_take(value, taken) for value in arguments],
-            **{name: _take(value, taken) for name, value in options.items()},
-        )
-        return next((value for host, value in taken if host is result), result)  # (an argument `out`)
+        return _call_with_numpy(self._wrapped, arguments, options)
+
+
+def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Call a function with NumPy arrays over the memory of the weft arrays among its arguments."""
+    taken: list[tuple[np.ndarray, Array]] = []
+    result = function(
+        *[_take(value, taken) for value in arguments],
+        **{name: _take(value, taken) for name, value in options.items()},
+    )
+    return next((value for host, value in taken if host is result), result)  # (an argument `out`)
+
+
+def _has_own(value: Any) -> bool:
+    """Return whether a value, or an item of nested tuples, is a weft array."""
+    return type(value) in _ALL or (isinstance(value, tuple) and any(map(_has_own, value)))
 
 
 def _take(value: Any, taken: list[tuple[np.ndarray, Array]]) -> Any:
+    if isinstance(value, tuple) and _has_own(value):
+        items = [_take(item, taken) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if not isinstance(value, Array):
         return value
     taken.append((np.asarray(value), value))

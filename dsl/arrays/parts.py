@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.dsl.arrays.array import Array, Scalar, as_operand, expr_of, record, start, wrap, write
 from weft.dsl.arrays.validation import warn_of_lost_parts
-from weft.fusion import Storage, cast, map_
+from weft.fusion import Storage, cast, find_shared, map_
 
 
 class Part(Array):
@@ -55,6 +55,8 @@ class Part(Array):
             return storage is owner and expr is owner.expr
         if self._held.buffer is None and owner.host is None and storage is owner and buffer is owner.buffer:
             return True  # (a pending part holds the memory that it reads)
+        if owner.host is not None and find_shared(owner) is not None:
+            return False
         return getrefcount(self._owner) <= _ALONE[0] and getrefcount(owner) <= _ALONE[1]
 
     def _after_write(self) -> None:

@@ -30,11 +30,14 @@ _NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 def shared_array(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
+    if type(array) is Part:
+        owner = shared_array(array._owner)
+        return None if owner is None else getattr(owner, array._name)
     if type(array) is Array and (home := array._home) is not None and home.name == "cpu":
         VALUE_READS[0] += 1
         array._lent = True
         return array._values[...]  # type: ignore[index]
-    if type(array) in (Scalar, Part) or _is_busy():
+    if type(array) is Scalar or _is_busy():
         return None
     storage = array._storage
     if storage.device.name != "cpu" or 0 in array.shape:
@@ -71,6 +74,17 @@ def _over(array: Array, lender: np.ndarray) -> np.ndarray:
     if type(array) is ReadOnly or not own.flags.writeable:
         values.flags.writeable = False
     return values
+
+
+def _sharing_storage(array: Array) -> Storage:
+    """Return the storage whose memory `shared_array` shares."""
+    return (array._owner if isinstance(array, Part) else array)._storage
+
+
+def _keep_shared(array: Array) -> None:
+    """Keep the memory of an array shared until its storage is deleted."""
+    storage = _sharing_storage(array)
+    keep_shared(storage, share_memory(storage))
 
 
 def _is_busy() -> bool:
@@ -154,7 +168,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
     if seen is None:
         return None
     values = change(seen)
-    dtype, owner = values.dtype, share_memory(array._storage)
+    dtype, owner = values.dtype, share_memory(_sharing_storage(array))
     memory, width = owner.buffer, dtype.itemsize
     start = address_of(values) - memory.address
     if start % width or any(s % width for s in values.strides):
@@ -178,7 +192,7 @@ def interface(self: Array) -> dict[str, Any]:
     values = None if self.dtype.kind == "V" else shared_array(self)
     if values is None:
         raise AttributeError("__array_interface__ is for arrays in memory of the CPU")
-    keep_shared(self._storage, share_memory(self._storage))
+    _keep_shared(self)
     return values.__array_interface__
 
 
@@ -190,7 +204,7 @@ def pointer(self: Array) -> Any:
     values = shared_array(self)
     if values is None:
         return self.numpy().ctypes
-    keep_shared(self._storage, share_memory(self._storage))
+    _keep_shared(self)
     return values.ctypes
 
 

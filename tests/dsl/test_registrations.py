@@ -1,12 +1,16 @@
 """Tests of the types in tables of other packages."""
 
-from types import ModuleType
+from collections import namedtuple
+from inspect import CO_VARARGS
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 import weft as wf
 from weft.dsl import registrations
+from weft.dsl.script.script_namespace import script_module
 
 
 class _Table:
@@ -76,3 +80,84 @@ def test_sparse_factorizations_solve_for_weft_arrays() -> None:
     factors = module.gstrf(nnz=5)
     assert isinstance(factors, _SuperLU) and factors.nnz == 5 and "_SuperLU" in repr(factors)
     assert factors.solve(wf.arange(3.0)).tolist() == factors.solve(np.arange(3.0), trans="T").tolist() == [0, 0.5, 1]
+
+
+@pytest.mark.parametrize("method", ["get_global_value", "get_closure_value"])
+def test_numba_compiles_the_functions_and_modules_of_numpy(method: str) -> None:
+    def read(self: Any, key: Any) -> Any:
+        return key
+
+    module: Any = ModuleType("interpreter")
+    module.Interpreter = type("Interpreter", (), {"get_global_value": read, "get_closure_value": read})
+    registrations.register_constants(module)
+    read_value = getattr(module.Interpreter(), method)
+    script = script_module("numpy")
+    assert read_value(script) is np and read_value(script.linalg) is np.linalg
+    assert read_value(script.sin) is np.sin and read_value(script.linalg.norm) is np.linalg.norm
+    assert read_value(script.float32) is np.float32 and read_value(3) == 3
+    constant = read_value(wf.arange(3.0))
+    assert type(constant) is np.ndarray and constant.tolist() == [0, 1, 2]
+
+
+class OmittedArg:
+    """The value of an argument that was not passed."""
+
+
+def dispatcher_of(function: Any) -> Any:
+    """Return an object that calls `function` in the way of Numba's dispatchers, whose code is in C."""
+
+    class Dispatcher:
+        py_func = staticmethod(function)
+        compiles = True
+
+        def __call__(self, *arguments: Any, **options: Any) -> Any:
+            code = function.__code__
+            count, names = code.co_argcount, code.co_varnames
+            given = [*arguments[:count], *[options.get(name, OmittedArg()) for name in names[len(arguments) : count]]]
+            given += [arguments[count:]] if code.co_flags & CO_VARARGS else []
+            if any(self.typeof_pyval(value) == "pyobject" for value in given) and self.compiles:
+                return self._compile_for_args(*given)(*given)
+            return self._compile_for_args(*given)
+
+        def typeof_pyval(self, value: Any) -> str:
+            return type(value).__name__
+
+        def _compile_for_args(self, *given: Any) -> Any:
+            given = tuple([value for value in given if type(value) is not OmittedArg])
+            return function(*given[:-1], *given[-1]) if function.__code__.co_flags & CO_VARARGS else function(*given)
+
+        def disable_compile(self, value: bool = True) -> None:
+            self.compiles = not value
+
+    module: Any = ModuleType("dispatcher")
+    module.Dispatcher, module.types = Dispatcher, SimpleNamespace(pyobject="pyobject")
+    registrations.register_dispatcher(module)
+    return Dispatcher()
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_functions_compiled_by_numba_get_numpy_arrays(locked: bool) -> None:
+    Pair = namedtuple("Pair", "a b")
+
+    def write(pair: Any, scale: float = 2.0, *others: Any) -> Any:
+        assert type(pair) is Pair and all(type(x) is np.ndarray for x in (pair.a, *others))
+        pair.a[0] = scale
+        return pair.a if not others else others[0]
+
+    def write_array(values: Any, scale: float = 2.0) -> Any:
+        assert type(values) is np.ndarray
+        values[0] = scale
+        return values
+
+    x = wf.arange(20_000.0) + 1
+    by_pair, by_array = dispatcher_of(write), dispatcher_of(write_array)
+    if locked:
+        by_pair.disable_compile()
+        by_array.disable_compile()
+        assert type(by_array).__name__ == "Dispatcher"
+    assert by_array(x) is x and x[0] == 2
+    assert by_array(x, scale=5.0) is x and x[0] == 5
+    assert by_array(np.ones(3)).tolist() == [2, 1, 1]
+    by_pair(Pair(x, 1))
+    assert x[0] == 2
+    assert by_pair(Pair(x, 1), 7.0, x.real, np.ones(3)) is x and x[0] == 7

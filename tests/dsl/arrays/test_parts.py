@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import weft as wf
 
@@ -15,3 +16,40 @@ def test_the_base_of_a_part_is_its_array() -> None:
     assert part.tolist() == [[2, 4], [5, 1]]
     part -= 1
     np.testing.assert_array_equal(x.numpy(), [[1 + 3j, 3 + 1j], [4 + 1j, 6j]])
+
+
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_a_part_shares_its_memory_with_numpy(size: int) -> None:
+    expected = np.arange(size) * (1 + 2j)
+    x = wf.array(expected) * 1
+    if x._storage.device.name != "cpu":
+        pytest.skip("other devices share no memory with NumPy")
+    part, values = x.real, np.asarray(x.real)
+    assert values.strides == (16,) and values.flags.writeable
+    values[1], expected.real[1] = 7, 7
+    np.testing.assert_array_equal(part, expected.real)
+    np.testing.assert_array_equal(x, expected)
+    part[2:4], expected.real[2:4] = 9, 9
+    x *= 2
+    expected *= 2
+    np.testing.assert_array_equal(values, expected.real)
+    del x
+    values[3], expected.real[3] = -1, -1
+    np.testing.assert_array_equal(part + 0, expected.real)
+    np.testing.assert_array_equal(part[::2], expected.real[::2])
+    memoryview(part)[4] = 3.5
+    assert part[4] == values[4] == 3.5
+
+
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_the_address_of_a_part_is_in_its_array(size: int) -> None:
+    x = wf.arange(float(size)) * (1 + 2j)
+    if x._storage.device.name != "cpu":
+        pytest.skip("other devices share no memory with NumPy")
+    start = x.ctypes.data
+    assert x.imag.ctypes.data == start + 8
+    assert x.imag.__array_interface__["data"][0] == start + 8
+    bits = x.imag.view(np.int64)
+    assert bits.tolist() == np.asarray(x).imag.view(np.int64).tolist()
+    x += 1j
+    assert bits.tolist() == np.asarray(x).imag.view(np.int64).tolist()
