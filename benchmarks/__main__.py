@@ -1,4 +1,4 @@
-"""The command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
+"""Command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
 
 The command measures, prints results, and writes JSON, Markdown and pictures.
 

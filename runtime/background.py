@@ -97,7 +97,7 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a call of a function in the second process. Return None if there is no process or too many requests wait.
+    """Request a call to a function in the second process. Return None if there is no process or too many requests wait.
 
     Parameters
     ----------

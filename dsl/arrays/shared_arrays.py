@@ -267,7 +267,7 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda arr
 
 
 def install_buffer(*classes: type) -> None:
-    """Add the buffer protocol to classes in Python 3.11. Later versions use the method ``__buffer__``."""
+    """Add the buffer protocol to classes in Python 3.11. Later versions use the ``__buffer__`` method."""
     if sys.version_info >= (3, 12):
         return
     for kind in classes:

@@ -135,7 +135,7 @@ def sort(
 ) -> Any:
     """Return a copy that is sorted along an axis, like `numpy.sort`.
 
-    The array API standard defines the option `descending`.
+    The array API standard defines the `descending` option.
 
     On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
 
@@ -158,7 +158,7 @@ def argsort(
 ) -> Any:
     """Return the indices that sort an array along an axis, like `numpy.argsort`.
 
-    The array API standard defines the option `descending`.
+    The array API standard defines the `descending` option.
 
     On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
 

@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, with little overhead over a direct call of NumPy's function.
+"""Native version of `script_function.choose`, with little overhead over a direct call to NumPy's function.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the

@@ -183,7 +183,7 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the name that a frame's import statement imports, or "numpy" for a call of ``__import__``."""
+    """Return the name that a frame's import statement imports, or "numpy" for a call to ``__import__``."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"

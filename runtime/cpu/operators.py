@@ -89,7 +89,7 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Set the method ``__call__`` of a class to a native function.
+    """Set the ``__call__`` method of a class to a native function.
 
     Raises CompileError if native code cannot be compiled.
     """

@@ -153,7 +153,7 @@ class Blas:
             return self._within(call)
 
     def _within(self, call: Any) -> int:
-        """Run a call of cuBLAS in the context of the device."""
+        """Run a call to cuBLAS in the context of the device."""
         self._driver.call("cuCtxPushCurrent", self._driver.context)
         try:
             return int(call())

@@ -1,6 +1,6 @@
 """NVIDIA's mathematical libraries, which are called through the bindings of nvmath-python.
 
-In: the name of a library, and calls of its functions. Out: the bindings, and results. Invariant: a failure of a library
+In: the name of a library, and calls to its functions. Out: the bindings, and results. Invariant: a failure of a library
 is a CudaError that names the function, and calls run in the context of the device.
 """
 

@@ -238,7 +238,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run `thread` to its end, then any simulated threads that the scheduler starts on this stack."""
+        """Run `thread` to completion, then any simulated threads that the scheduler starts on this stack."""
         launch = self._launch
         before = running.thread
         try:
