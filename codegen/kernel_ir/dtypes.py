@@ -1,6 +1,6 @@
 """The dtypes that kernels support.
 
-Invariant: bfloat16 is treated as a float here, although it is a dtype of the package ml_dtypes with its own kind. The
+Invariant: bfloat16 is treated as a float here, although it is a dtype of the ml_dtypes package with its own kind. The
 package is not imported until the dtype is used.
 """
 

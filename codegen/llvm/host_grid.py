@@ -294,7 +294,7 @@ def thread_loops(
 ) -> Iterator[str]:
     """Emit loops over the threads of a block, with x (axis 0) or y (axis 1) innermost.
 
-    The ``with`` yields the position of a thread in this order. `independent` tells LLVM that iterations do not depend
+    The ``with`` yields the position of a thread in loop order. `independent` tells LLVM that iterations do not depend
     on each other. `limits` emits the range of a loop, by default all threads along its axis. At this point, the thread
     index along the axis is 0, and the indices of the outer loops are known. The outer loops are not unrolled: with many
     loops, LLVM would take longer than linear time.

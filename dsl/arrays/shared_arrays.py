@@ -51,7 +51,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Mark the memory of a small array as shared, and return the NumPy array over it. Return None for other arrays."""
+    """Mark the memory of a small array as shared, and return a NumPy array over it. Return None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)

@@ -105,9 +105,9 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return the function that reverses the order of a dtype's values but keeps NaNs last. It is its own inverse.
+    """Return the function that reverses the order of a dtype's values but keeps NaNs last.
 
-    Return None if there is no such function, as for text.
+    The function is its own inverse. Return None if there is no such function, as for text.
     """
     kind = codegen.dtype_kind(np.asarray(values).dtype)
     return np.invert if kind in "bui" else np.negative if kind in "fc" else None

@@ -313,7 +313,7 @@ def reduce_(
 def scan(op: str, operand: Expr, axis: int, dtype: DTypeLike, location: Location | None = None) -> Expr:
     """Return a scan along `axis`: result[i] = result[i-1] op operand[i].
 
-    The CPU computes the elements in this order.
+    The CPU computes the elements in order of increasing i.
     """
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 

@@ -62,7 +62,7 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers. If a loop repeats a step, its repetitions have adjacent ring buffers in one array."""
+        """Allocate the ring buffers. The repetitions of a step in a loop have adjacent ring buffers in one array."""
         blocked, rolled = self.blocked, self.blocked.rolled
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
@@ -248,7 +248,7 @@ class BlockedStepsWriter(KernelWriter):
     def _innermost_loop(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
         """Emit the innermost loop of a step.
 
-        The loop computes the step's values or, if `copying`, copies the previous values.
+        The loop computes the step's values, or copies the previous values if `copying`.
         """
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:

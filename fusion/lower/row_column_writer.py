@@ -250,7 +250,7 @@ class RowColumnWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store a row's result and compute the values that depend on it, or store the partial result for a block of a row."""
+        """Store a row's result and compute the values that depend on it. Of a block, only store the partial result."""
         if self.along.chunks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):
