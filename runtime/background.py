@@ -153,7 +153,7 @@ def _start() -> bool:
 
 
 def exchange() -> None:
-    """Receive answers from the second process, and send it the next request if it is ready."""
+    """Receive answers from the second process, and send the process the next request if it is ready."""
     if _Second.process is None and not any(_Second.queues):
         return
     with _Second.lock:

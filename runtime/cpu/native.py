@@ -220,7 +220,7 @@ def _compile(text: str, optimized: bool, processor: Processor | None = None) -> 
 
 
 class _MethodDefinition(ctypes.Structure):
-    """The structure PyMethodDef of Python's C API."""
+    """The PyMethodDef structure of Python's C API."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),

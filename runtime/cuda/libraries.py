@@ -72,7 +72,7 @@ class DeviceLibrary:
         self._lock = threading.Lock()
 
     def is_available(self) -> bool:
-        """Return whether the library is installed. The first call warns if it is not."""
+        """Return whether the library is installed. The first call warns if the library is missing."""
         if self._library is None:
             self._library = load_bindings(self._driver, self.BINDINGS, self.TITLE) or False
         return self._library is not False
