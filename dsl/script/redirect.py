@@ -99,7 +99,10 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load a compiled module. If it belongs to the program, its functions may require NumPy arrays, or write to them."""
+    """Load a compiled module.
+
+    If the module belongs to the program, its functions may require NumPy arrays or write to the arrays.
+    """
     _load(loader, module)
     if _is_own(loader.path):
         importlib.import_module("weft.dsl.registrations").register_functions(module)
@@ -172,7 +175,10 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module, as ``__import__`` does. If it is NumPy and the caller is the program, return weft's version."""
+    """Import a module, as ``__import__`` does.
+
+    If this is NumPy and the caller is the program, return weft's version.
+    """
     frame = sys._getframe(1)
     if not str(name).startswith("numpy"):
         return _import(name, globals, locals, fromlist, level)
