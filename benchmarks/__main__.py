@@ -1,4 +1,4 @@
-"""The command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
+"""Command ``python -m benchmarks [--device cpu|cuda] [--suite NAME ...] [--peers] [--out FOLDER]``.
 
 The command measures, prints results, and writes JSON, Markdown and pictures.
 
@@ -80,7 +80,7 @@ SUITES: dict[str, Callable[[argparse.Namespace, dict[str, Any]], None]] = {
     "small": small.run,
     "sweep": sweep.run,
 }
-# Suites for a GPU, in this order, and the fraction of the time that each may take.
+# Suites for a GPU, in the order in which they run, and the fraction of the time that each may take.
 WHOLE = {"fused": 0.5, "sizes": 0.25, "kernels": 0.1, "overhead": 0.05, "compile": 0.1}
 MINUTES = 7.0
 GRACE = 20.0  # seconds beyond its time limit after which a suite is killed

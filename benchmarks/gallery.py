@@ -69,7 +69,7 @@ MOST_CALLS = 60
 
 
 def time_calls(name: str, side: str, size: int, results: Path) -> dict[str, float]:
-    """Time the calls of a program in this process, and save its results.
+    """Time the calls to a program in this process, and save its results.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def time_calls(name: str, side: str, size: int, results: Path) -> dict[str, floa
 
 
 def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[str, float]:
-    """Time the calls of a program in a new process."""
+    """Time the calls to a program in a new process."""
     command = [sys.executable, "-m", "benchmarks.gallery", name, side, str(size), str(results)]
     environment = {**os.environ, **ONE_CORE, "WEFT_CACHE_DIR": str(cache), "WEFT_DEVICE": "cpu"}
     done = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)

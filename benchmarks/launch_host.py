@@ -43,7 +43,7 @@ def measure() -> dict[str, str]:
 
 
 def run() -> dict[str, float]:
-    """Time all functions alternately. Return the median microseconds per call of each, by name."""
+    """Time all functions alternately. Return the median microseconds per call to each, by name."""
     from tests.stand_in import StandIn
     from tests.stand_in.library import load_library
 

@@ -27,7 +27,7 @@ def per_call(function: Callable[[], Any], calls: int) -> float:
 
 
 def in_turns(first: Callable[[], Any], second: Callable[[], Any], calls: int) -> tuple[float, float]:
-    """Return the median microseconds of a call of each of two functions, measured alternately."""
+    """Return the median microseconds per call to each of two functions, measured alternately."""
     first()
     second()
     pairs = [(per_call(first, calls), per_call(second, calls)) for _ in range(TURNS)]

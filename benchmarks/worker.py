@@ -1,7 +1,7 @@
 """Worker processes. Each loads a program, and calls it on request.
 
 A benchmark has a `Worker` for each side of a comparison and sends requests to them in turn. A process that hangs,
-crashes or runs out of memory affects no other process. The first call of the program is a first call in a new process.
+crashes or runs out of memory affects no other process. The first call to the program is a first call in a new process.
 
 A suite that uses workers has a function `load(spec)` that returns a `Subject` in the worker's process.
 """

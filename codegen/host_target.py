@@ -16,7 +16,7 @@ from typing import Any
 from weft.codegen.target import Target, cuda_target, newest_architecture
 from weft.runtime import CompileError, ObjectCode, disk_cache, key_material, load_llvm, thread_count
 
-# Architecture whose schedules device `simt` runs by default.
+# Architecture whose schedules the `simt` device runs by default.
 SIMT_ARCHITECTURE = "sm_90"
 _CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 

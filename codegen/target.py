@@ -55,9 +55,9 @@ class Target:
         The target whose schedules fused kernels use, if it differs from this target: `simt` runs a GPU's schedules on
         the host.
     backward : bool
-        Whether the last runnable threads of a block run first (device `simt`).
+        Whether the last runnable threads of a block run first (on the `simt` device).
     sanitized : bool
-        Whether fused kernels record every access and every barrier of their threads (device `simt`).
+        Whether fused kernels record every access and every barrier of their threads (on the `simt` device).
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Import hooks that register weft arrays with other packages, such as dask, JAX and torch.
 
 Some packages have tables of types that contain only NumPy's arrays. In: the name of the module that holds the table.
-Out: a call of the function that registers weft's arrays in the table, directly after the module's import, or at once if
+Out: a call to the function that registers weft's arrays in the table, directly after the module's import, or at once if
 it was loaded before weft. Invariant: no other package is imported.
 """
 
@@ -99,7 +99,7 @@ class _Finder:
 
 
 def _hide_frames(module: ModuleType) -> None:
-    """Hide a module's frames in pytest's tracebacks, unless the setting `strict` (``WEFT_STRICT=1``) is on."""
+    """Hide a module's frames in pytest's tracebacks, unless the `strict` setting (``WEFT_STRICT=1``) is on."""
     module.__dict__["__tracebackhide__"] = lambda error: not setting("strict")
 
 

@@ -117,7 +117,10 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell on copies, once under NumPy and twice on weft. Then run it normally, and print times and differences."""
+    """Run a cell on copies, once under NumPy and twice on weft.
+
+    Then run the cell normally, and print times and differences.
+    """
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True, True)]
     with _on_weft(shell.user_ns):
         result = shell.run_cell(cell)
@@ -149,7 +152,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
 
 
 def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
-    """Run a cell without showing its output, on copies of the variables that it may change.
+    """Run a cell without showing its output, on copies of the variables that the cell may change.
 
     Return the results, or the text of the error if the cell fails.
 

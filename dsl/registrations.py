@@ -24,7 +24,7 @@ _ALL = frozenset(_TYPES)
 
 
 def register_backend(module: ModuleType) -> None:
-    """Register a backend for weft arrays with einops. It uses the operations of einops's NumPy backend."""
+    """Register a backend for weft arrays with einops. The backend uses the operations of einops's NumPy backend."""
     base = getattr(module, "NumpyBackend", None)
     if base is None:
         return
@@ -106,7 +106,7 @@ def register_shards(module: ModuleType) -> None:
 
 
 def register_replace(module: ModuleType) -> None:
-    """Let bottleneck replace values of weft arrays in place. Its C code accepts only NumPy arrays."""
+    """Let bottleneck replace values of weft arrays in place. Bottleneck's C code accepts only NumPy arrays."""
     replace = getattr(module, "replace", None)
     if replace is None:
         return
@@ -128,7 +128,7 @@ def register_replace(module: ModuleType) -> None:
 
 
 def register_from_numpy(module: ModuleType) -> None:
-    """Let `torch.from_numpy` share the memory of weft arrays. Its C code accepts only NumPy arrays."""
+    """Let `torch.from_numpy` share the memory of weft arrays. PyTorch's C code accepts only NumPy arrays."""
     from_numpy = getattr(module, "from_numpy", None)
     if from_numpy is None:
         return

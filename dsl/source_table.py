@@ -53,7 +53,7 @@ def source_tables(
 ) -> str:
     """Return an HTML table for each source file, with the lines that took time.
 
-    All lines of the file `main` are shown. `texts` contains the lines of files that are not on disk.
+    All lines of the `main` file are shown. `texts` contains the lines of files that are not on disk.
     """
     whole = sum(one.seconds for one in lines.values()) or 1.0
     longest = max((one.seconds for one in lines.values()), default=0.0) or 1.0

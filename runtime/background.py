@@ -97,7 +97,7 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a call of a function in the second process. Return None if there is no process or too many requests wait.
+    """Request a call to a function in the second process. Return None if there is no process or too many requests wait.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def _start() -> bool:
 
 
 def exchange() -> None:
-    """Receive answers from the second process, and send it the next request if it is ready."""
+    """Receive answers from the second process, and send the process the next request if it is ready."""
     if _Second.process is None and not any(_Second.queues):
         return
     with _Second.lock:

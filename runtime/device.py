@@ -291,5 +291,5 @@ def set_target_resolver(resolver: Callable[..., Any]) -> None:
 
 
 def set_launch_checker(launch_checker: Callable[..., Any]) -> None:
-    """Register the function that checks instrumented kernels on device `simt`."""
+    """Register the function that checks instrumented kernels on the `simt` device."""
     Registered.launch_checker = staticmethod(launch_checker)

@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if the setting ``verify`` is on, and a plan and the interpreter compute different results.
+    """Raised if the ``verify`` setting is on, and a plan and the interpreter compute different results.
 
     Examples
     --------
@@ -282,7 +282,7 @@ class PerformanceWarning(UserWarning):
 class HostFallbackWarning(PerformanceWarning):
     """Warning that NumPy computes an operation on GPU arrays on the host.
 
-    The setting `host_fallback` (WEFT_HOST_FALLBACK) turns the warning off, or turns it into an error.
+    The `host_fallback` setting (WEFT_HOST_FALLBACK) turns the warning off, or turns it into an error.
 
     Examples
     --------

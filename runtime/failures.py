@@ -24,7 +24,7 @@ _reported: set[str] = set()
 
 
 def write_report(kind: str, text: str) -> str:
-    """Write a report into the cache folder and return its path. Return "" if it cannot be written."""
+    """Write a report into the cache folder and return the report's path. Return "" if the report cannot be written."""
     cache = _find_lazy("disk_cache")()
     if cache is None:
         return ""

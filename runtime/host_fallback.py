@@ -1,7 +1,7 @@
 """Warnings about operations on a GPU's arrays that NumPy computes on the host.
 
 In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error,
-depending on the setting `host_fallback`. Invariant: an operation on one source line is reported once.
+depending on the `host_fallback` setting. Invariant: an operation on one source line is reported once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def report_fallback(device: Device, operation: str, nbytes: int, place: Any, dra
     Raises
     ------
     HostFallbackWarning
-        If the setting `host_fallback` is "raise".
+        If the `host_fallback` setting is "raise".
     """
     rule = setting("host_fallback")
     if rule == "ignore":

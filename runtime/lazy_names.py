@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[str], Any]:
-    """Return a function ``__getattr__`` for a package, which imports the package's attributes on first use.
+    """Return a ``__getattr__`` function for a package, which imports the package's attributes on first use.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
 class BlockSchedule(NamedTuple):
-    """The mapping of a fused kernel's work to thread blocks, on a GPU and on device `simt`.
+    """The mapping of a fused kernel's work to thread blocks, on a GPU and on the `simt` device.
 
     Attributes
     ----------

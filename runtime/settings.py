@@ -119,7 +119,7 @@ TABLE = (
         "WEFT_NVTX",
         _flag,
         False,
-        "whether NVIDIA's tools show launches as ranges; requires the package nvtx",
+        "whether NVIDIA's tools show launches as ranges; requires the nvtx package",
     ),
     Setting(
         "interpret",
@@ -257,7 +257,7 @@ def thread_count() -> int:
     return setting("threads") or usable_cores()
 
 
-# The setting `immediate` as a word that native code reads at every call.
+# The `immediate` setting as a word that native code reads at every call.
 IMMEDIATE = array("q", [setting("immediate")])
 # Number of random numbers below which no method of a generator is faster in native code.
 LEAST = 1 << 13

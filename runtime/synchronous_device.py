@@ -181,7 +181,7 @@ class SynchronousDevice(Named):
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer in a memory-mapped file, and the file's path as its handle."""
+        """Return a new buffer in a memory-mapped file, and the file's path as the buffer's handle."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None

@@ -3,7 +3,7 @@
 Ctrl-C must not interrupt code that holds locks of another library, such as LLVM.
 
 In: work and its name. Out: its result. Invariant: an interrupt is raised in the main thread immediately. The work
-continues to its end in a separate thread, where no signals are handled. A later request for the same work waits for
+runs to completion in a separate thread, where no signals are handled. A later request for the same work waits for
 this thread.
 """
 

@@ -36,7 +36,7 @@ def can_start() -> bool:
 
 
 def _spawn(module: str, requests: int, answers: int) -> int:
-    """Start a Python process that runs the function ``main`` of a module. Return the number of its process group.
+    """Start a Python process that runs a module's ``main`` function. Return the number of the process group.
 
     `requests` and `answers` are the files of its standard input and output. Raises OSError.
     """
@@ -63,7 +63,7 @@ def _packed(message: bytes) -> bytes:
 
 
 class WorkerProcess:
-    """A second Python process, which runs the function ``main`` of a module.
+    """A second Python process, which runs a module's ``main`` function.
 
     Raises OSError if the process cannot be started.
 

@@ -58,7 +58,7 @@ class BranchBuilder:
 
 
 class KernelBuilder:
-    """Builder of a `Kernel`. The function `expand` of an op receives the builder as its first argument.
+    """Builder of a `Kernel`. An op's `expand` function receives the builder as its first argument.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class KernelBuilder:
         return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]
 
     def call(self, function: str, *arguments: Value) -> tuple[Value, ...]:
-        """Emit a call of the kernel's function `function`, and return its results."""
+        """Emit a call to the kernel's function `function`, and return its results."""
         found = next(f for f in self.kernel.functions if f.name == function)
         return self.emit("call", arguments, found.results, function=function)
 
@@ -227,7 +227,7 @@ class KernelBuilder:
     ) -> Iterator[LoopBuilder]:
         """Open a `for` loop from `start` to `stop`. Operations appended inside the ``with`` block form the body.
 
-        `step_by` is a step that is computed at run time. The attribute ``step`` is a constant step.
+        `step_by` is a step that is computed at run time. The ``step`` attribute is a constant step.
         """
         first = start if start is not None else self.constant(0)
         loop = LoopBuilder(self.fresh(self.kernel.index_dtype), tuple(self.fresh(v.type) for v in initial))

@@ -1,6 +1,6 @@
 """The dtypes that kernels support.
 
-Invariant: bfloat16 is treated as a float here, although it is a dtype of the package ml_dtypes with its own kind. The
+Invariant: bfloat16 is treated as a float here, although it is a dtype of the ml_dtypes package with its own kind. The
 package is not imported until the dtype is used.
 """
 
@@ -45,7 +45,7 @@ def widened(dtype: np.dtype) -> np.dtype:
 
 @cache
 def bfloat16() -> np.dtype:
-    """Return the dtype bfloat16. Raises ImportError if ml_dtypes is not installed."""
+    """Return the bfloat16 dtype. Raises ImportError if ml_dtypes is not installed."""
     from ml_dtypes import bfloat16 as scalar_type
 
     return np.dtype(scalar_type)

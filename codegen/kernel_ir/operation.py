@@ -103,7 +103,7 @@ class Parameter:
 
 @dataclass(slots=True)
 class Function:
-    """A function of a kernel, which the operation `call` runs. Its body ends in a `yield` of its results.
+    """A function of a kernel, which the `call` operation runs. The function's body ends in a `yield` of the results.
 
     It has no barriers or warp operations, and may call itself.
     """
@@ -204,7 +204,7 @@ STRUCTURAL: dict[str, str] = {
     "shared": "() {count} -> a pointer to `count` elements that the threads of a block share",
     "local": (
         "() {count, align} -> a pointer to `count` elements of the thread's own memory, the same for each execution. Also "
-        "allowed at the logical level, where each call of the host code has its own memory"
+        "allowed at the logical level, where each call to the host code has its own memory"
     ),
     "shuffle_xor": "(x) {mask} -> x of the lane whose number is the own lane number ^ mask (full warp)",
     "atomic": (

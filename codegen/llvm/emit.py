@@ -38,7 +38,7 @@ class Dialect(Protocol):
         ...
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call of a C library function on vectors of `lanes` values, or on scalars if `lanes` is 0."""
+        """Emit a call to a C library function on vectors of `lanes` values, or on scalars if `lanes` is 0."""
         ...
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:

@@ -142,7 +142,7 @@ class ControlEmitter(Writer):
                 self.close_function(f"ret {result} {packed}")
 
     def call_function(self, operation: Operation) -> None:
-        """Emit a call of a function of the kernel."""
+        """Emit a call to a function of the kernel."""
         name = operation.attributes["function"]
         function = next((f for f in self.kernel.functions if f.name == name), None)
         if function is None:

@@ -250,7 +250,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether the body may run twice for an index, because it reads no memory that the kernel writes."""
+        """Return whether the body may run twice for an index. It must then read no memory that the kernel writes."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:

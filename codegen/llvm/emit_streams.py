@@ -1,6 +1,6 @@
 """Loops over more memory than the caches hold, with prefetches and non-temporal stores.
 
-In: a kernel with the attribute ``streams``, as host code on x86-64. A normal store to memory outside the caches first
+In: a kernel with the ``streams`` attribute, as host code on x86-64. A normal store to memory outside the caches first
 reads the cache line. A non-temporal store does not, but needs whole lines. Invariant: such a kernel ends with a fence
 for its non-temporal stores, so that other threads see them.
 """
@@ -124,7 +124,7 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit the number of elements up to the next cache line, and whether it is the same for all stores.
+        """Emit the number of elements up to the next cache line, and whether this number is the same for all stores.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.

@@ -72,7 +72,7 @@ _FORMATS = {4: _FLOAT32, 8: _FLOAT64}
 
 
 class _Text:
-    """Builder of arithmetic as LLVM text, on vectors or, with `lanes` 0, on scalars.
+    """Builder of arithmetic as LLVM text, on vectors, or on scalars if `lanes` is 0.
 
     Instruction names begin with ``%m``, so that the user's fast-math flags are not applied to these instructions.
     """

@@ -68,7 +68,7 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit the first thread index from `start` on whose number is a multiple of the divisor, and the step to the next.
+    """Emit the first thread index from `start` on at which the number is a multiple of the divisor, and the index step.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
@@ -113,7 +113,7 @@ def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: s
 
 
 def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: str) -> str:
-    """Emit the number of steps from a value to a larger one, as an unsigned number."""
+    """Emit the number of steps from a value to a larger value, as an unsigned number."""
     distance = emitter.line(f"sub i64 {larger}, {smaller}")
     if less_one:
         distance = emitter.line(f"add i64 {distance}, -1")

@@ -1,4 +1,4 @@
-"""The host dialect: the entry function with its argument slots, and calls of the C library."""
+"""The host dialect: the entry function with its argument slots, and calls to the C library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weft.codegen.target import Target
 
 
 class HostDialect:
-    """The dialect of host code: argument slots and calls of the C library."""
+    """The dialect of host code: argument slots and calls to the C library."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -57,14 +57,14 @@ class HostDialect:
             emitter.environment[parameter.value] = Item(text)
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return the range of the outermost parallel loop that one call of the entry function runs."""
+        """Return the range of the outermost parallel loop that one call to the entry function runs."""
         kind = scalar_type(emitter.kernel.index_dtype)
         if kind == "i64":
             return "%begin", "%end"
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a C library function, either inline by a formula or as calls of libmvec or libm.
+        """Emit a C library function, either inline with a formula or as calls to libmvec or libm.
 
         libmvec computes whole vectors, libm one lane at a time.
         """
@@ -91,7 +91,7 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Emit calls of a libmvec function. A scalar or a vector shorter than the function's vectors is padded.
+        """Emit calls to a libmvec function. A scalar or a vector shorter than the function's vectors is padded.
 
         The scalar function of libm may round differently, and a result must not depend on the position of its element.
         """

@@ -105,7 +105,7 @@ class GridDialect(HostDialect):
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since each call of the entry function runs a range of blocks, not of loop iterations."""
+        """Return None, since each call to the entry function runs a range of blocks, not of loop iterations."""
         return None
 
     # -- memory -------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class GridDialect(HostDialect):
 
 
 def wraps(operation: Operation) -> bool:
-    """Return whether LLVM may analyze the result of an operation as an index of fewer bits, which wraps around."""
+    """Return whether LLVM may analyze the result of an operation as a narrower index that wraps around."""
     kind = operation.results[0].type if len(operation.results) == 1 else None
     if not isinstance(kind, np.dtype) or kind.kind not in "iu":
         return False
@@ -235,7 +235,7 @@ def wraps(operation: Operation) -> bool:
 
 
 def hide_wrapping(emitter: Emitter, value: Value) -> None:
-    """Emit a bitwise and of an integer with a mask of ones that LLVM does not know.
+    """Emit a bitwise AND of an integer with an all-ones mask whose value LLVM does not know.
 
     LLVM 22 analyzes ``t % 8`` as an index of three bits. A vectorized loop starts with a check that no index wraps
     around. LLVM omits this check if the loop checks an index with more bits, which may wrap around later
@@ -294,7 +294,7 @@ def thread_loops(
 ) -> Iterator[str]:
     """Emit loops over the threads of a block, with x (axis 0) or y (axis 1) innermost.
 
-    The ``with`` yields the position of a thread in this order. `independent` tells LLVM that iterations do not depend
+    The ``with`` yields the position of a thread in loop order. `independent` tells LLVM that iterations do not depend
     on each other. `limits` emits the range of a loop, by default all threads along its axis. At this point, the thread
     index along the axis is 0, and the indices of the outer loops are known. The outer loops are not unrolled: with many
     loops, LLVM would take longer than linear time.

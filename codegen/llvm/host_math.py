@@ -17,7 +17,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """The C library calls of a module, and wrapper functions that allow LLVM to vectorize these calls."""
+    """The C library calls to a module, and wrapper functions that allow LLVM to vectorize these calls."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target
@@ -25,7 +25,7 @@ class HostMath:
         self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """Emit a C library function of scalars, as a call or inline by a formula."""
+        """Emit a C library function of scalars, as a call or inline with a formula."""
         written = formula(emitter, self.target, name, dtype, operands, 0)
         if written is not None:
             return written

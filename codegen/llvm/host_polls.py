@@ -1,6 +1,6 @@
-"""Interrupt polls in the loops of explicit kernels, by which Ctrl-C can end any kernel.
+"""Polling for interrupts in the loops of explicit kernels, so that Ctrl-C can end any kernel.
 
-In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call of the function whose address
+In: a kernel's loops. Out: an iteration counter, and after a number of iterations a call to the function whose address
 is in the fault record (0: none), with the record as argument. Invariant: the function either returns or ends the
 kernel. A loop that LLVM can vectorize contains no poll.
 """

@@ -3,9 +3,9 @@
 In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if this
 pays, plain updates of the copy in place of atomic instructions, and code at the end that combines the copy with the
 array. Atomic instructions of several CPU threads on the same cache line take about 50 times as long as plain updates.
-Invariant: each call of the entry function has its own copies. If the array overlaps with another array of the kernel, or
-has many elements for the number of threads, the atomic instructions run. Floats have private copies only if several
-calls run the grid, because the order of the operations is unspecified only then.
+Invariant: each call to the entry function has its own copies. If the array overlaps another array of the kernel, or has
+many elements for the number of threads, the atomic instructions run. Floats have private copies only if several calls
+run the grid, because the order of the operations is unspecified only then.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _wide(emitter: Emitter, value: Value) -> str:
 
 
 def _range_of(emitter: Emitter, array: ArrayBounds) -> tuple[str, str]:
-    """Emit the address of the first byte of an array, and the address after the last one."""
+    """Emit the address of the first byte of an array, and the address after the last byte."""
     first = emitter.line(f"ptrtoint ptr {emitter.scalar_of(array.pointer)} to i64")
     if not array.strides:
         size = emitter.line(f"mul i64 {_element_count(emitter, array)}, {array.itemsize}")

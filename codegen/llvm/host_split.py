@@ -1,4 +1,4 @@
-"""Explicit kernels on the host, with a loop over the threads of a block between two synchronization points.
+"""Explicit kernels on the host. Between two synchronization points, a loop runs over the threads of a block.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -145,7 +145,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that a run executes again, because it uses their results."""
+        """Return the operations of other runs that a run executes again, because the run uses the results."""
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
         while stack:
@@ -199,7 +199,7 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit the difference between a thread's number among the threads in step, and its position in the loops."""
+        """Emit a thread's number among the threads in lockstep, minus the thread's position in the loops."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             place = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -381,7 +381,7 @@ class SplitEmitter(BarrierEmitter):
         self.settled = {}
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the work of a thread in a run. `done` is the label of its end."""
+        """Emit the work of a thread in a run. `done` is the label at the end of the work."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
@@ -445,7 +445,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {place}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Store the variable `root` at the end of a run if the run changes it and later runs load it."""
+        """Store the `root` variable at the end of a run if the run changes the variable and later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -493,7 +493,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store those of `values` that later runs use, in arrays with one element per thread."""
+        """In arrays with one element per thread, store those of `values` that later runs use."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:

@@ -300,7 +300,7 @@ class BarrierEmitter(ArrayEmitter):
         return every if kind == "all" else self.line(f"or i1 {every}, {none}")
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Load the result of a shuffle: the value of another lane, or the thread's own if that lane is inactive."""
+        """Load the result of a shuffle: another lane's value, or the thread's own value if that lane is inactive."""
         if operation.opcode == "shuffle_xor":
             value, other, mode, width = operation.operands[0], str(operation.attributes["mask"]), "xor", 32
         else:
@@ -339,7 +339,7 @@ class BarrierEmitter(ArrayEmitter):
     def load_shifted(
         self, operation: Operation, value: Value, mode: str, place: tuple[str, str, str], distance: str, partial: bool
     ) -> str:
-        """Load the value of the lane that is `distance` (i32) lanes above or below, the same distance for all lanes.
+        """Load the value of the lane `distance` (i32) lanes above or below. The distance is the same for all lanes.
 
         `place` tells whether there is such a lane in the group, its number, and the number of the current lane.
         `partial`: whether this lane may not participate. The addresses of adjacent threads are adjacent, so that LLVM

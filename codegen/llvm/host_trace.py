@@ -1,4 +1,4 @@
-"""The operation `trace` on the host: an event in the runtime's log, and a check of the alignment.
+"""The `trace` operation on the host: an event in the runtime's log, and a check of the alignment.
 
 Invariant: an event has as many words as the kernel's attribute ``trace``. They are the site with the thread's number in
 the upper half, the block's number, the address (0 without a pointer), and the values. Values that are not indices, such

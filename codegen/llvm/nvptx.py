@@ -42,7 +42,7 @@ _CONSTANT_BYTES = 64 * 1024  # size of constant memory; larger tables are in glo
 
 
 class NvptxDialect:
-    """The dialect of GPU code: kernel arguments, calls of libdevice, and thread indices."""
+    """The dialect of GPU code: kernel arguments, calls to libdevice, and thread indices."""
 
     def __init__(self, target: Target, kernel: Kernel) -> None:
         self.target = target
@@ -96,7 +96,7 @@ class NvptxDialect:
         return None
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call of a libdevice function for each lane."""
+        """Emit a call to a libdevice function for each lane."""
         kind = scalar_type(dtype)
         if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
             name = f"fast_{name}"

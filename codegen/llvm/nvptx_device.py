@@ -13,7 +13,7 @@ from weft.codegen.llvm.emit import Emitter, memory_type
 
 
 def emit_device(emitter: Emitter) -> None:
-    """Emit the function that the attribute ``device`` names, and the functions that it calls."""
+    """Emit the function that the ``device`` attribute names, and the functions that it calls."""
     kernel = emitter.kernel
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
@@ -44,7 +44,7 @@ def _alignment(function: Function) -> int:
 
 
 def _call_internal(emitter: Emitter, function: Function) -> str:
-    """Emit a call of `function`, with arguments converted to the function's internal types."""
+    """Emit a call to `function`, with arguments converted to the function's internal types."""
     arguments = []
     for k, value in enumerate(function.parameters):
         text = f"%arg.{k}"

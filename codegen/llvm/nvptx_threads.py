@@ -1,6 +1,6 @@
 """PTX of operations that involve several threads: indices, barriers, shuffles, votes.
 
-Out: calls of LLVM intrinsics, each of which is one instruction on every architecture of the table. Invariant: threads
+Out: calls to LLVM intrinsics, each of which is one instruction on every architecture of the table. Invariant: threads
 exchange values in 32-bit registers, so every dtype is supported.
 """
 
@@ -43,7 +43,7 @@ def _index(emitter: Emitter, operation: Operation, text: str) -> None:
 
 
 def call_void(emitter: Emitter, symbol: str, arguments: list[tuple[str, str]]) -> None:
-    """Emit a call of an intrinsic that has no result."""
+    """Emit a call to an intrinsic that has no result."""
     emitter.declare(symbol, "void", [kind for kind, _ in arguments])
     emitter.do(f"call void @{symbol}({', '.join(f'{kind} {text}' for kind, text in arguments)})")
 

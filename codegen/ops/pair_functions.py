@@ -189,7 +189,7 @@ def expm1(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def _log_size(z: Parts) -> Real:
-    """Return log |z|, without cancellation near 1, overflow or underflow."""
+    """Return log |z|. The formula avoids overflow, underflow, and cancellation where |z| is near 1."""
     x, y = z
     big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
     high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60
@@ -376,7 +376,7 @@ def _is_big(z: Parts) -> Real:
 
 
 def _log_big(z: Parts) -> Real:
-    """Return log |2 z| of a number z that is big."""
+    """Return log |2 z| for a big number z."""
     return (z[0] * 0.5).of("hypot", z[1] * 0.5).of("log") + 2 * LN2
 
 

@@ -1,4 +1,4 @@
-"""Choose the loops that run in vectors on the host, and set their attribute `lanes`.
+"""Choose the loops that run in vectors on the host, and set their `lanes` attribute.
 
 In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
 for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
@@ -159,7 +159,7 @@ _TURNS = 8
 def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Operation]:
     """Return the loops that must not be vectorized because that would change the order of a rounding reduction.
 
-    These are the parallel loops around the reduction, or the reduction itself if it has the attribute ``across``.
+    These are the parallel loops around the reduction, or the reduction itself if it has the ``across`` attribute.
     """
     found: set[Operation] = set()
     for reduction in reductions:

@@ -153,7 +153,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether a value is that of a variable at the start of an iteration of a loop or of an inner loop."""
+        """Return whether a value is a variable's value at the start of an iteration of a loop or an inner loop."""
         content = self.content(value)
         while isinstance(content, Merge) and content is not start and content.before is not None:
             content = content.before
@@ -235,7 +235,7 @@ class Implications:
         return one == other and (truth == positive) != (taken == alike)
 
     def _literal(self, content: Content) -> tuple[int | Merge, bool]:
-        """Return a condition without its negations, and whether it has an even number of them."""
+        """Return a condition with its negations removed, and whether the number of negations is even."""
         positive = True
         while True:
             content = self.content(content) if isinstance(content, Value) else content

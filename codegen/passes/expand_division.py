@@ -251,7 +251,7 @@ class _Writer:
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
 
     def wide_reciprocal(self, b: Value) -> tuple[Value, Value]:
-        """Return 1/b as the sum of two float64 of the same sign.
+        """Return 1/b as the sum of two float64 numbers of the same sign.
 
         An infinite dividend then gives an infinite quotient.
         """

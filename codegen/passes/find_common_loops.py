@@ -1,4 +1,4 @@
-"""Find user-written loops, without synchronization, that may run outside the loop over threads instead of inside it.
+"""Find user-written loops that contain no synchronization and may run outside the loop over threads.
 
 In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
 because LLVM vectorizes only innermost loops. Invariant: every access of such a loop is to one element for all

@@ -53,7 +53,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class ThreadMultiples:
-    """The threads of the innermost loop whose number `number` is a multiple of `divisor`.
+    """The threads of the innermost loop for which `number` is a multiple of `divisor`.
 
     The number of a thread is greater by 1 than that of the thread before. If `divisor` is 0, all numbers are multiples.
     """
@@ -152,7 +152,7 @@ class GuardFinder:
         return found
 
     def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
-        """Return the threads for which a remainder is 0 if this is what an equality says.
+        """If an equality states that a remainder is 0, return the threads for which the remainder is 0.
 
         `fact` is one of the two inequalities. A remainder is 0 if the divisor is 0.
         """
@@ -190,7 +190,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons of a run whose results are known from inequalities."""
+        """Return the comparisons in a run whose results follow from inequalities."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -200,7 +200,7 @@ class GuardFinder:
         }
 
     def divide(self, run: Run) -> list[RunGuards]:
-        """Return the guards of two parts of a run: of the threads for which a condition holds, and of the others.
+        """Return the guards of two parts of a run: the threads for which a condition holds, and the other threads.
 
         In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty list
         if there is no such condition.
@@ -230,7 +230,7 @@ class GuardFinder:
         return RunGuards([bound], settled={**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
-        """Yield the conditions of the branches around a run that only some threads take, and whether each must hold."""
+        """Yield the conditions of divergent branches that enclose a run, and whether each condition must hold."""
         branch = run.branch
         while branch is not None:
             operation, region = branch

@@ -63,7 +63,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation multiplies the block's index by its size, and all uses add a thread's index."""
+        """Return whether an operation is the block index times the block size. All uses must add a thread index."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(

@@ -1,4 +1,4 @@
-"""Find the arrays to which a kernel only adds by atomics, and of which a CPU thread may use a private copy.
+"""Find the arrays that a kernel changes only by atomics, so that each CPU thread may use a private copy of the array.
 
 In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
 instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of

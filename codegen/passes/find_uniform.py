@@ -116,7 +116,7 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the pointers that a block loads without a preceding store in this block.
+    """Return the pointers from which a block loads before it stores to them.
 
     The pointers of all regions are added to `found`.
     """

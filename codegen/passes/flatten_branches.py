@@ -32,7 +32,7 @@ class _Flattener:
     result: tuple[Value, ...] = ()
 
     def block(self, block: Block, active: Mask) -> tuple[Mask, tuple[Value, ...]]:
-        """Flatten a block. Return the mask under which its end is reached, and the values it yields."""
+        """Flatten a block. Return the mask under which the block's end is reached, and the block's yielded values."""
         for operation in block.operations:
             if active is False:
                 return False, ()

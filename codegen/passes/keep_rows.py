@@ -1,6 +1,6 @@
 """Store values that several loops over a row use, so that they are computed only once.
 
-In: a logical kernel. `describe_rows` gives it the attribute ``kept`` if its rows are short enough, and `keep_rows`
+In: a logical kernel. `describe_rows` gives it the ``kept`` attribute if its rows are short enough, and `keep_rows`
 receives it after lanes are chosen. Out: the first loop also writes values that later loops would recompute to
 thread-local memory, and the later loops load them. Invariant: a kept value depends on nothing that the kernel has
 written, and is computed by the same operations.
@@ -40,7 +40,7 @@ class _Row:
 
 
 def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
-    """Return the kernel with the attribute ``kept`` if loops over short rows compute the same values."""
+    """Return the kernel with the ``kept`` attribute if loops over short rows compute the same values."""
     room: dict[str, int] = {}
     for row in _rows(kernel):
         points = ROOM // sum(_itemsize(value) for value in row.kept)
@@ -53,7 +53,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 def keep_rows(kernel: Kernel) -> Kernel:
     """Store values that several loops over a row compute, and load them in the later loops. Return the kernel.
 
-    The attribute ``kept`` gives the rows that are short enough.
+    The ``kept`` attribute gives the rows that are short enough.
     """
     given = kernel.attributes.get("kept", ())
     room = dict(zip(given[::2], given[1::2], strict=True))

@@ -1,8 +1,8 @@
 """Merge two kernels into one launch: the reduction of blocks, and the combination of their partial results.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
-both and the attribute ``merged``. The GPU block that finishes the first part last runs the second part
-(`split_reductions.py`). The parameter ``counter`` is its completion counter: a 32-bit zero that blocks increment, and
+both and the ``merged`` attribute. The GPU block that finishes the first part last runs the second part
+(`split_reductions.py`). The ``counter`` parameter is its completion counter: a 32-bit zero that blocks increment, and
 that the last block resets to zero.
 """
 

@@ -55,7 +55,7 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield forms of the kernel with one counter for all threads in each of its strided loops, the fastest form first.
+    """Yield forms of the kernel with one counter for all threads in each strided loop. The fastest form comes first.
 
     In the first form, all blocks share the counters too, so that the elements of an iteration are adjacent. This
     requires a loop whose start depends on both the block index and the thread index. No block may wait for another.
@@ -210,7 +210,7 @@ class _Finder:
         return True
 
     def blocks_are_independent(self) -> bool:
-        """Return whether no thread waits for another block, and all synchronization points are for several blocks."""
+        """Return whether no thread waits for another block, and all synchronization points can serve several blocks."""
         for o in self.kernel.walk():
             if o.opcode in SYNCHRONIZATION and o.opcode not in _OF_BLOCKS:
                 return False
@@ -392,7 +392,7 @@ class _Sharer(Rewriter):
         del self.indices[loop.variable]
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Replace values by new values if the operations of a loop are copied."""
+        """Replace values with new values if the operations of a loop are copied."""
         if not self.copies:
             return super().renew(values)
         new = tuple(self.builder.fresh(value.type) for value in values)

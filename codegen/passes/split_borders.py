@@ -1,7 +1,7 @@
 """Split loops over concatenated arrays at the borders, so that the middle range needs no test of the index.
 
 In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
-the attribute ``likely``. Out: a loop with inner loops tests once per index whether all choices have their likely
+the ``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely
 results. An innermost loop becomes three: the indices before the likely range, the range without choices, and the
 indices after it. Invariant: each index is visited once, in order, and an omitted choice has its likely result.
 """
@@ -127,7 +127,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the comparisons that a condition joins by logical or bitwise AND. Other operands are omitted."""
+        """Return the comparisons that a condition joins with logical or bitwise AND. Other operands are omitted."""
         made = self.made.get(condition)
         if made is None:
             return []

@@ -32,7 +32,7 @@ class _Storer(Rewriter):
         super().__init__(kernel, lambda builder, operation, operands: None)
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """Rewrite a branch so that its regions store the results in variables, which are loaded after it."""
+        """Rewrite a branch so that its regions store the results in variables, which are loaded after the branch."""
         if not _has_results_to_store(operation):
             super().structured(operation, operands)
             return

@@ -1,6 +1,6 @@
 """Remove the wrap-around of negative indices where a guard rules them out.
 
-In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the attribute `index`:
+In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the `index` attribute:
 the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch or a
 loop implies that it is not negative, as in ``if i > 0: x[i - 1]`` or ``for i in range(1, n): x[i - 1]``. LLVM can
 then access memory by vectors instead of by gathers. Invariant: an index outside its axis may denote any element.
@@ -111,7 +111,7 @@ class _Signs(FactWalk):
         return self._differences[fact]
 
     def is_at_least(self, found: Sum, least: Sum) -> bool:
-        """Return whether one sum is at least as large as another one."""
+        """Return whether one sum is at least as large as another sum."""
         terms, constant = _combined(found, least, -1)
         values = self.conditions.values
         return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())

@@ -2,7 +2,7 @@
 
 Each block scans a tile and reads the totals of previous blocks.
 
-In: a logical kernel of scans (`find_scan`) from `share_rows`, with the parameter ``descriptors`` (the look-back
+In: a logical kernel of scans (`find_scan`) from `share_rows`, with the ``descriptors`` parameter (the look-back
 descriptors). Out: the threaded kernel, one launch that reads and writes each element once.
 
 The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is the
@@ -348,7 +348,7 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish the totals of this tile and of the group of tiles that it ends, if any. Return the prefix of the tile.
+    """Publish the total of this tile and, if the tile ends a group, the group's total. Return the prefix of the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

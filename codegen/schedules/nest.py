@@ -109,7 +109,7 @@ def is_spread(operation: Operation) -> bool:
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and the loops perfectly nested in it, down to the innermost one that threads can share.
+    """Return a loop and the loops perfectly nested in it, down to the innermost loop that threads can share.
 
     Their bounds are invariant in the outer loops, and all of them have the same accumulators.
     """

@@ -95,7 +95,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the indices of the loops over a tile to the point with linear index `slot` plus the thread index."""
+        """Set the loop indices within a tile to the point whose linear index is `slot` plus this thread's index."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

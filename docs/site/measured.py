@@ -10,8 +10,8 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
-The data on this page come from the folder `benchmarks/results`. [Measure a program](guide/measuring.md) describes how to repeat the
-measurements. The programs ran on two CPU cores, except for the programs in the section about a GPU.
+The data on this page come from the `benchmarks/results` folder. To repeat the measurements, see
+[Measure a program](guide/measuring.md). The programs ran on two CPU cores, except for the programs in the section about a GPU.
 
 *Warm* times are the times of repeated calls in the same process. *Cold* times are the times of the first call in a new process. The cache
 of compiled kernels is either empty or filled before a cold call. Before a program is measured, its results are compared with NumPy's
@@ -120,8 +120,8 @@ def where_numpy_is_faster() -> str:
         f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n"
         f"- Loops over elements of large arrays: {slower(load('elements/elements'))}\n\n"
         "Most of these programs have small arrays, need a result in each iteration, or spend most of the time in library\n"
-        "calls such as matrix products. [Small arrays](guide/small_arrays.md) and\n"
-        "[What the first run costs](guide/first_run.md) describe such cases.\n"
+        "calls such as matrix products. For such cases, see [Small arrays](guide/small_arrays.md) and\n"
+        "[What the first run costs](guide/first_run.md).\n"
     )
 
 

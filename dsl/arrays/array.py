@@ -279,7 +279,7 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Hook that runs after a write to this array. `Part` overrides it to update its complex array."""
+        """Hook that runs after a write to this array. `Part` overrides the hook to update the complex array."""
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -350,7 +350,7 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, home: Device) -> Array:
-    """Return a weft array that owns the memory of a C-contiguous NumPy array. The caller must drop its reference."""
+    """Return a weft array that owns the memory of a C-contiguous NumPy array. The caller must drop the NumPy array."""
     array = _new(Array)
     array._values = values
     array._home = home

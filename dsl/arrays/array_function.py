@@ -1,4 +1,4 @@
-"""The protocol ``__array_function__``, which lets NumPy's functions accept weft arrays.
+"""The ``__array_function__`` protocol, which lets NumPy's functions accept weft arrays.
 
 In: a NumPy function and its arguments, and the caller's frame. Out: the result of weft's function of the same name, or of
 NumPy's function on the host. Libraries that a redirected program uses get NumPy arrays.

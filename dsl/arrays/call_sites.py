@@ -201,7 +201,7 @@ def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.n
 
 
 def on_operands_device(operation: Operation, name: str = "") -> Operation:
-    """Decorate an operation so that it runs on the device of its array operands, even if it is not the default device.
+    """Decorate an operation so that it runs on the device of its array operands, even if another device is the default.
 
     NumPy arrays and numbers among the operands are copied to that device, and new arrays are created there. If a `name`
     is given, the operation raises DeviceMismatchError for arrays on different devices. Other operations check their

@@ -87,7 +87,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
 
 
 def _is_recorded(mask: Any) -> bool:
-    """Return whether a mask is pending in the current epoch, so that its computation can fuse with an assignment."""
+    """Return whether a mask is pending in the current epoch. If so, the mask can fuse with an assignment."""
     return type(mask) is Array and mask._storage.buffer is None and mask._storage.epoch is recording.epoch
 
 

@@ -424,7 +424,7 @@ def _rmatmul(self: Array, other: object) -> Any:
 
 
 def _dot(self: Array, b: Any, out: Any = None) -> Any:
-    """Return the dot product with `b`, like the function `dot`.
+    """Return the dot product with `b`, like the `dot` function.
 
     Examples
     --------

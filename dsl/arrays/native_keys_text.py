@@ -251,7 +251,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _complete(self, name: str, array: str) -> None:
-        """Emit code that sets the storage and the view of an array that immediate execution has created without them."""
+        """Emit code that sets the storage and view of an array that immediate execution has created with neither."""
         t = self._t
         unset = [t.new(f"icmp eq ptr {self._field(array, f'Array.{each}')}, null") for each in ("_storage", "_view")]
         t.branch(f"or i1 {', '.join(unset)}", f"{name}.unset", f"{name}.complete")

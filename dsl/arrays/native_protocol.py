@@ -56,7 +56,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return a builtin for ``__array_ufunc__``. It calls the Python function `slow` if it does not call an operator.
+    """Return a builtin for ``__array_ufunc__``. The builtin calls an operator, or otherwise the Python function `slow`.
 
     Raises CompileError if native code cannot be compiled.
     """

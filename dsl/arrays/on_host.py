@@ -1,4 +1,4 @@
-"""Calls of NumPy functions on the host, with conversion of arguments and results.
+"""Calls to NumPy functions on the host, with conversion of arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
 Invariant: writes of the function to an argument are written back. Only functions that write to their first argument,
@@ -47,7 +47,7 @@ WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 
 
 class Wrapper:
-    """Base class of wrappers of NumPy functions and classes. The attribute `wrapped` is the NumPy object."""
+    """Base class of wrappers of NumPy functions and classes. The `wrapped` attribute is the NumPy object."""
 
     wrapped: Any
 
@@ -154,7 +154,7 @@ ALONE = _count_alone()
 
 
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a new NumPy array with the function `taken`. On the CPU, a large array is converted without a copy.
+    """Convert a new NumPy array with the `taken` function. On the CPU, a large array is converted without a copy.
 
     The caller must have the only reference to the array. Arrays that are not in C order keep their order. An array over a
     writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory.
@@ -284,7 +284,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def index_of_out(function: Callable[..., Any]) -> int | None:
-    """Return the position of the parameter ``out``, or None."""
+    """Return the position of the ``out`` parameter, or None."""
     names = _parameters(function)
     return names.index("out") if "out" in names else None
 

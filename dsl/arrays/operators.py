@@ -93,7 +93,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return the method of a binary operator. Its attribute `records` describes it to `native_operators`."""
+    """Return the method of a binary operator. The method's `records` attribute describes it to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     definition = find_op(op)
     immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
@@ -215,7 +215,7 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Apply an in-place operator with a foreign operand, by its ``__array_ufunc__`` on a copy of the array."""
+    """Apply an in-place operator with a foreign operand by its ``__array_ufunc__``, on a copy of the array."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())
@@ -302,7 +302,7 @@ def _is_cube(base: Array, exponent: Any) -> bool:
 
 
 def number_of_scalar(scalar: Scalar) -> Any:
-    """Return the value of a 0-d result as a NumPy scalar, or None if it is pending."""
+    """Return the value of a 0-d result as a NumPy scalar, or None if the result is pending."""
     values = values_of(scalar) if IMMEDIATE[0] else None
     if values is None:
         return None

@@ -54,7 +54,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Mark the memory of a small array as shared, and return the NumPy array over it. Return None for other arrays."""
+    """Mark the memory of a small array as shared, and return a NumPy array over it. Return None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)
@@ -281,7 +281,7 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda arr
 
 
 def install_buffer(*classes: type) -> None:
-    """Add the buffer protocol to classes in Python 3.11. Later versions use the method ``__buffer__``."""
+    """Add the buffer protocol to classes in Python 3.11. Later versions use the ``__buffer__`` method."""
     if sys.version_info >= (3, 12):
         return
     for kind in classes:

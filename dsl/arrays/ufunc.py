@@ -185,7 +185,7 @@ class UFunc:
 
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
-        """Record a call of the ufunc with the options `out`, `where`, `dtype` and `casting`."""
+        """Record a call to the ufunc with the `out`, `where`, `dtype` and `casting` options."""
         start()
         if out is None:
             *operands, where = (

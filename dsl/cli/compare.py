@@ -242,7 +242,7 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def _compiled() -> Iterator[None]:
-    """Compile programs before they run within a ``with`` block, unless the user has changed the setting `interpret`.
+    """Compile programs before they run within a ``with`` block, unless the user has changed the `interpret` setting.
 
     Otherwise a program would have to be repeated until the second process has compiled it.
     """

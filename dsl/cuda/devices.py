@@ -309,7 +309,7 @@ def select_device(device_id: int) -> Device:
 
 
 def current_context(devnum: int | None = None) -> Context:
-    """Return the context of the current device, or of the device with the number `devnum`.
+    """Return the context of the current device, or of device number `devnum`.
 
     Examples
     --------
@@ -469,8 +469,10 @@ class Runtime:
     """The type of `cuda.runtime`, which contains the version of CUDA."""
 
     def get_version(self) -> tuple[int, int]:
-        """Return the CUDA version of the driver or, without a driver, that of the newest PTX version that weft
-        emits."""
+        """Return the driver's CUDA version.
+
+        If there is no driver, return the CUDA version of the newest PTX that weft emits.
+        """
         found = runtime.probe()
         return found.driver or NEWEST
 

@@ -226,7 +226,7 @@ class MemoryArray:
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return the storage's buffer for writing. If other storages share the buffer, it is copied first."""
+        """Return the storage's buffer for writing. If other storages share the buffer, the buffer is copied first."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:

@@ -27,7 +27,7 @@ _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak re
 
 
 class HandleBytes(bytes):
-    """The bytes of a CUDA IPC handle. Like CUDA's structure, it has an attribute `reserved`."""
+    """The bytes of a CUDA IPC handle. Like CUDA's structure, it has a `reserved` attribute."""
 
     @property
     def reserved(self) -> bytes:

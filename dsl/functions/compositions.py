@@ -75,7 +75,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `compose`'s copy for GPU arrays, and NumPy, which is faster, for other arrays."""
+    """Return a function that calls `compose`'s copy for GPU arrays, and calls NumPy for other arrays."""
     composed = compose(function)
 
     @wraps(composed)

@@ -1,6 +1,6 @@
 """NumPy's one-dimensional Fourier transforms. Transforms over several axes are composed of these.
 
-In: arrays. Out: recorded calls of a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
+In: arrays. Out: recorded calls to a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
 the CPU, results have the bits of NumPy's functions.
 """
 

@@ -1,4 +1,4 @@
-"""Recorded calls of NumPy functions that run on the CPU block by block, on all threads.
+"""Recorded calls to NumPy functions that run on the CPU block by block, on all threads.
 
 In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
@@ -30,7 +30,7 @@ def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, l
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Record a sort along an axis by NumPy or, if `numbered`, an argsort."""
+    """Record a sort along an axis, which NumPy executes. If `numbered`, record an argsort instead."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
@@ -105,9 +105,9 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return the function that reverses the order of a dtype's values but keeps NaNs last. It is its own inverse.
+    """Return the function that reverses the order of a dtype's values but keeps NaNs last.
 
-    Return None if there is no such function, as for text.
+    The function is its own inverse. Return None if there is no such function, as for text.
     """
     kind = codegen.dtype_kind(np.asarray(values).dtype)
     return np.invert if kind in "bui" else np.negative if kind in "fc" else None

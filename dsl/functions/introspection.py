@@ -156,7 +156,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return a NumPy array that has the address range of an evaluated array, for comparisons of memory."""
+    """Return a NumPy array that has the address range of an evaluated array, for comparing memory."""
     values = values_of(array)
     buffer = array._storage.buffer
     return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values

@@ -455,7 +455,10 @@ def as_strided(
     *,
     check_bounds: bool | None = None,
 ) -> Array:
-    """Return a view with another shape and strides in bytes. Raises ValueError if it exceeds the array's memory."""
+    """Return a view with another shape and strides in bytes.
+
+    Raises ValueError if the view exceeds the array's memory.
+    """
     array = asarray(x)
     own, steps, begin = layout(array)
     wanted = own if shape is None else as_shape(shape)

@@ -144,7 +144,7 @@ class OwnNames(Mapping[str, Any]):
         self._found: dict[str, Any] = dict(ops)
         self.replaced: dict[str, Any] = {}  # original functions that `replace` has replaced, by name
         self.at_once: list[str] = []  # loaded functions that call NumPy's for small arguments
-        # makers of native code: for memoized recording, and for calls of NumPy's functions on small arrays
+        # makers of native code: for memoized recording, and for calls to NumPy's functions on small arrays
         self.recorder: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
         self.native: Callable[[OwnNames, str, Callable[..., Any]], Callable[..., Any]] | None = None
         self._origin: dict[str, tuple[str, str]] = {}

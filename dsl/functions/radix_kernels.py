@@ -386,7 +386,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return the device functions for the second part of a radix pass: sort a tile in shared memory, and write it."""
+    """Return device functions for the second part of a radix pass: sort a tile in shared memory, and write the tile."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device

@@ -80,7 +80,7 @@ class Rows:
     source : (Buffer, int)
         The buffer, and the byte offset of the first element.
     out : Buffer
-        The buffer for the sorted elements or, if the sort is `numbered`, for their original indices as int64.
+        The buffer for the sorted elements, or for their original indices as int64 if the sort is `numbered`.
     """
 
     def __init__(
@@ -163,7 +163,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RadixSort:
-    """Library call of a plan that sorts rows on a GPU. It returns the sorted elements or, if `numbered`, their indices.
+    """Library call of a plan that sorts rows on a GPU.
+
+    The result is the sorted elements, or their indices if `numbered`.
 
     Attributes
     ----------

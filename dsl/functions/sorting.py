@@ -33,7 +33,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether kernels sort an array along an axis: it is on a GPU and has a supported length and dtype."""
+    """Return whether kernels sort an array along an axis: the array is on a GPU, with a supported length and dtype."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -50,7 +50,7 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 
 
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
-    """Record a sort along the last axis. The result is the sorted elements or, if `numbered`, their indices."""
+    """Record a sort along the last axis. The result is the sorted elements, or their indices if `numbered`."""
     if dtype_kind(node.dtype) == "c":
         # NaNs divide complex numbers into four classes, which have the same order in both directions. Within a class,
         # the real part is compared first.
@@ -91,7 +91,10 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
-    """Sort along an axis, or flatten the array if it is None. If `numbered`, return the indices that sort it."""
+    """Sort along an axis, or sort the flattened array if the axis is None.
+
+    If `numbered`, return the sorting indices.
+    """
     location = start()
     flat = ravel(a) if axis is None else a
     which = 0 if axis is None else normalize_axis(axis, a.ndim)
@@ -135,7 +138,7 @@ def sort(
 ) -> Any:
     """Return a copy that is sorted along an axis, like `numpy.sort`.
 
-    The array API standard defines the option `descending`.
+    The array API standard defines the `descending` option.
 
     On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
 
@@ -158,7 +161,7 @@ def argsort(
 ) -> Any:
     """Return the indices that sort an array along an axis, like `numpy.argsort`.
 
-    The array API standard defines the option `descending`.
+    The array API standard defines the `descending` option.
 
     On a GPU, a stable radix sort is used. NaNs are last in ascending and in descending order.
 

@@ -95,7 +95,7 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to steps: arguments, constants, and calls of functions. Operations on constants are folded."""
+    """Convert a program to steps: arguments, constants, and calls to functions. Operations on constants are folded."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":

@@ -26,7 +26,7 @@ def address_of(values: np.ndarray) -> int:
 
 
 def values_of(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over the elements of a weft array, or None if they are not in host memory.
+    """Return a NumPy array over the elements of a weft array, or None if the elements are not in host memory.
 
     Before writing to the NumPy array, call `is_free`, and afterwards call `write_back`.
     """

@@ -1,4 +1,4 @@
-"""Native calls of ufunc inner loops on small arrays, without the overhead of NumPy's ufuncs.
+"""Native calls to ufunc inner loops on small arrays, without the overhead of NumPy's ufuncs.
 
 In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the arrays
 in host memory have one dtype and one shape, and this dtype can hold the scalars. It also multiplies small matrices. All

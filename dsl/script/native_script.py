@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, with little overhead over a direct call of NumPy's function.
+"""Native version of `script_function.choose`, with little overhead over a direct call to NumPy's function.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
@@ -73,7 +73,7 @@ _METHODS = {
 
 
 def check() -> bool:
-    """Test that the native code compiles, and return True. Raises CompileError if it does not compile."""
+    """Test that the native code compiles, and return True. Raises CompileError if the code does not compile."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
     return True
@@ -82,7 +82,7 @@ def check() -> bool:
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return the builtin that replaces a script function. Raises CompileError if it cannot be compiled."""
+    """Return the builtin that replaces a script function. Raises CompileError if the code cannot be compiled."""
     name = getattr(wrapped, "__name__", "")
     has_method = name in _METHODS and getattr(np, name, None) is wrapped
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself

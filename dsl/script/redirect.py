@@ -99,7 +99,10 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load a compiled module. If it belongs to the program, its functions may require NumPy arrays, or write to them."""
+    """Load a compiled module.
+
+    If the module belongs to the program, its functions may require NumPy arrays or write to the arrays.
+    """
     _load(loader, module)
     if _is_own(loader.path):
         importlib.import_module("weft.dsl.registrations").register_functions(module)
@@ -172,7 +175,10 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module, as ``__import__`` does. If it is NumPy and the caller is the program, return weft's version."""
+    """Import a module, as ``__import__`` does.
+
+    If this is NumPy and the caller is the program, return weft's version.
+    """
     frame = sys._getframe(1)
     if not str(name).startswith("numpy"):
         return _import(name, globals, locals, fromlist, level)
@@ -183,7 +189,7 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the name that a frame's import statement imports, or "numpy" for a call of ``__import__``."""
+    """Return the name that a frame's import statement imports, or "numpy" for a call to ``__import__``."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"

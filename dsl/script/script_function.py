@@ -2,7 +2,7 @@
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
-otherwise NumPy's result. Arrays are small up to the square root of tier 0's limit (the setting `immediate`), so that
+otherwise NumPy's result. Arrays are small up to the square root of tier 0's limit (the `immediate` setting), so that
 two small arrays broadcast to at most this limit. In computations, NumPy arrays are small up to the limit itself,
 because a conversion would cost more than it could save.
 """
@@ -172,7 +172,7 @@ _LENGTHS: dict[str, Callable[..., int]] = {
 class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     """A function of NumPy's namespace in a script on weft.
 
-    It is a `functools.partial` of the function that `choose` returns, because calls of a partial are fastest. It
+    It is a `functools.partial` of the function that `choose` returns, because calls to a partial are fastest. It
     compares equal to NumPy's function, so that scripts find it in tables with NumPy's functions as keys.
     """
 
@@ -233,7 +233,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 NDARRAY = frozenset({np.ndarray})
 _made: list[ScriptFunction] = []
 _native: list[Any] = []
-# Functions that install further native code. They take the module `native_callers`.
+# Functions that install further native code. They take the `native_callers` module.
 when_native: list[Callable[[types.ModuleType], None]] = []
 # Number of calls after which native code is loaded from disk, which takes 8 ms. A call takes 0.6 us longer in Python.
 ENOUGH = 8_000

@@ -122,7 +122,7 @@ class KernelNote:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The result of `explain`. Its attribute `kernels` lists the kernels in launch order.
+    """The result of `explain`. The `kernels` attribute lists the kernels in launch order.
 
     ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 

@@ -313,7 +313,7 @@ def reduce_(
 def scan(op: str, operand: Expr, axis: int, dtype: DTypeLike, location: Location | None = None) -> Expr:
     """Return a scan along `axis`: result[i] = result[i-1] op operand[i].
 
-    The CPU computes the elements in this order.
+    The CPU computes the elements in order of increasing i.
     """
     return intern("scan", op, (operand,), (axis,), operand.shape, np.dtype(dtype), location)
 
@@ -364,7 +364,7 @@ def update(
 
 
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes in order of decreasing stride if the elements are dense in this order, otherwise None."""
+    """Return the axes in order of decreasing stride if the elements are dense in that order, otherwise None."""
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
     wanted = contiguous_strides(tuple([shape[k] for k in order]))
     dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))

@@ -26,7 +26,7 @@ LONG_ROW = 1 << 18
 
 
 class LaneLoop(NamedTuple):
-    """The loop of a reduction kernel that runs in vector lanes. It determines the order within the kernel.
+    """The loop of a reduction kernel that runs in vector lanes. This loop determines the order within the kernel.
 
     `lanes` is the index of this loop (-1: none). `masked` states whether the remainder of this loop also runs in vector
     lanes, with a mask.

@@ -204,7 +204,7 @@ class Trace:
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
-        """Drop the conditions that were recorded since `mark`, because their results are not used."""
+        """Drop the conditions that were recorded since `mark`. The results of these comparisons are not used."""
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]
         for key in conditions:
@@ -234,7 +234,7 @@ FEW = 16
 
 
 class Computation:
-    """Computation of numbers from sizes, which is valid under conditions.
+    """A computation of numbers from sizes, and the conditions under which the computation is valid.
 
     Attributes
     ----------
@@ -338,12 +338,12 @@ def square_root(number: Any) -> Any:
 
 
 def least(*numbers: Any) -> Any:
-    """Return the minimum of sizes or ints, without adding a condition to those under which the plan is valid."""
+    """Return the minimum of sizes or ints. No condition is recorded."""
     return _reduce_numbers("min", min, numbers)
 
 
 def greatest(*numbers: Any) -> Any:
-    """Return the maximum of sizes or ints, without adding a condition to those under which the plan is valid."""
+    """Return the maximum of sizes or ints. No condition is recorded."""
     return _reduce_numbers("max", max, numbers)
 
 

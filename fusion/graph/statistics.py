@@ -37,7 +37,7 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """Return the values of the counters since the start of the process or the last call of `reset_statistics`.
+    """Return the values of the counters since the start of the process or the last call to `reset_statistics`.
 
     Returns
     -------

@@ -173,7 +173,7 @@ def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 
 def _derivative(expression: Any, symbol: Any) -> Any:
-    """Return the derivative. It may be wrong at isolated points, such as the steps of ``floor``.
+    """Return the derivative. The result may be wrong at isolated points, such as the steps of ``floor``.
 
     A function without a complex derivative is treated as a function of real numbers.
     """

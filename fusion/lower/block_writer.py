@@ -322,7 +322,7 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
-        """Return the ring buffer of a value, and the index in it of the element at this offset from the current point."""
+        """Return a value's ring buffer, and the ring index of the element at this offset from the current point."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)

@@ -62,7 +62,7 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers. If a loop repeats a step, the ring buffers of its repetitions are adjacent in one array."""
+        """Allocate the ring buffers. The repetitions of a step in a loop have adjacent ring buffers in one array."""
         blocked, rolled = self.blocked, self.blocked.rolled
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
@@ -139,7 +139,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
 
     def _row_bounds(self) -> tuple[Value, Value]:
-        """Return the bounds of the loop over the rows: its first iteration, and its end."""
+        """Return the first iteration and the end of the loop over the rows."""
         b = self.builder
         found: list[tuple[Value, Value]] = []
         self.nest.position[0] -= 1  # (the loop over rows is not open here)
@@ -186,7 +186,7 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """Emit a step. It covers all points, or one row if the kernel iterates over rows."""
+        """Emit a step for all points, or for one row if the kernel iterates over rows."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._first_index(number, 0), self._end_index(number, 0)
@@ -248,7 +248,7 @@ class BlockedStepsWriter(KernelWriter):
     def _innermost_loop(self, step: Step, low: Value, high: Value, *, copying: bool) -> None:
         """Emit the innermost loop of a step.
 
-        The loop computes the step's values or, if `copying`, copies the previous values.
+        The loop computes the step's values, or copies the previous values if `copying`.
         """
         depth = len(self.indices)
         with self.builder.loop(high, "reduce", start=low) as loop:

@@ -69,7 +69,7 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the attributes of a loop in which each vector lane computes a different reduction, if `holds` is true.
+    """If `holds` is true, return the attributes of a loop in which each vector lane computes a different reduction.
 
     Each lane reduces its elements in order. If `holds` is false, the result is empty.
     """
@@ -387,7 +387,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the value of a task at the current point. Return it together with the values of all instructions."""
+        """Emit the value of a task at the current point. Return this value and the values of all instructions."""
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):

@@ -55,7 +55,7 @@ def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
 
 
 def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parametric: bool) -> Lowered:
-    """Return the kernel that combines the partial results of each row or column, and then executes the group's later stages."""
+    """Return the kernel that combines each row's or column's partial results, then runs the group's later stages."""
     behind = Group(group.number, part.loops, private=group.private, over=group.over)
     for p in part.placed:
         if p.task.kind == "reduce" or p.stage > 1:
@@ -223,7 +223,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element of each of several rows with the accumulators of its row and of its column.
+        """Combine one element of each of several rows with the accumulators of the element's row and column.
 
         Return the row accumulators.
         """
@@ -250,7 +250,7 @@ class RowColumnWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store a row's result and compute what depends on it. For a block of a row, only store the partial result."""
+        """Store a row's result and compute the values that depend on it. Of a block, only store the partial result."""
         if self.along.chunks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):

@@ -167,7 +167,7 @@ def _slots_of(step: Any) -> list[int]:
 
 
 def _allocations_first(steps: list[Any], epoch_slots: int) -> list[Any]:
-    """Sort the steps: first allocations and reuse of earlier memory, then divisions of buffers, then the others."""
+    """Sort the steps: first allocations and reuse of earlier memory, then divisions of buffers, then other steps."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Donation):

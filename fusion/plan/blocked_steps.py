@@ -41,7 +41,7 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The previous version of the array, which is copied outside of the box, or None."""
+        """The previous version of the array, whose elements outside of the box are copied, or None."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 
@@ -141,7 +141,7 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def continues_beyond(self, axis: int) -> bool:
-        """Return whether the steps with results for other kernels have points beyond the last block along an axis."""
+        """Return whether any step whose result other kernels read has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)

@@ -102,7 +102,7 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that the schedule computes only in kernels of needed values, without additional kernels."""
+    """Return the candidates that need no additional kernel: the schedule computes them in kernels of needed values."""
     alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 

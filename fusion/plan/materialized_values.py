@@ -29,7 +29,7 @@ PART_COST = 2
 BRANCHES_LIMIT = 32
 DIVIDE_COST = 4
 # Maximum bytes of a result for which one kernel that selects parts is faster than one kernel for the base and one per
-# part. Larger results also use one kernel if the parts cover them, because it moves fewer bytes.
+# part. Larger results also use one kernel if the parts cover them, because one kernel moves fewer bytes.
 SMALL_RESULT = 1 << 18
 # Maximum number of elements of reductions that are recomputed at each use instead of materialized.
 REDUCED_AGAIN = 4

@@ -70,7 +70,7 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Return the updates that assemble a value from boxes in new memory, in order. Return None for other values."""
+    """Return, in order, the updates that assemble a value from boxes in new memory. Return None for other values."""
     found = []
     while node.kind == "update":
         if not _in_memory(node.operands[1]):
@@ -196,7 +196,7 @@ def _is_long_inner_axis(value: Expr, axis: int) -> bool:
     return all(n == 1 or abs(strides[axis]) <= abs(s) for n, s in zip(value.shape, strides, strict=True))
 
 
-# Minimum length of a run for which a call of NumPy's inner loop is worthwhile.
+# Minimum length of a run for which a call to NumPy's inner loop is worthwhile.
 LONG = 64
 
 

@@ -49,7 +49,7 @@ class Form:
 
 @dataclass(slots=True)
 class FormPlans:
-    """The plans of a form, whether its planning can be traced, and the number of its compiled kernels."""
+    """The plans of a form, whether planning the form can be traced, and the number of the form's compiled kernels."""
 
     templates: list[PlanRecord] = field(default_factory=list)
     traceable: bool = True
@@ -199,7 +199,7 @@ def forget(key: object) -> None:
 
 
 def is_first(form: Form) -> bool:
-    """Return whether this process has neither planned a form nor read its plans."""
+    """Return whether this process has neither planned a form nor read the form's plans."""
     return form.key not in _known
 
 

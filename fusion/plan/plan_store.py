@@ -67,7 +67,7 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
 
 def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Expr]) -> None:
-    """Add a record to the cache entry of a form. `nodes` are the nodes of the graph for which it was created."""
+    """Add a record to the cache entry of a form. `nodes` are the nodes of the graph that the record was created for."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None else None
     if cache is None or key is None:

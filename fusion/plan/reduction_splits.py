@@ -46,7 +46,7 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which a kernel of this task alone reduces elements. All groups keep this order."""
+    """Return the order in which a kernel that computes only this task reduces elements. All groups keep this order."""
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)

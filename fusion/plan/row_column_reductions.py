@@ -1,4 +1,4 @@
-"""Row-and-column reductions: two reductions of the same elements in one kernel, which reads them only once.
+"""Row-and-column reductions: two reductions of the same elements in one kernel, which reads the elements only once.
 
 In: a schedule. Out: the schedule with such pairs of kernels merged. Invariant: both reductions keep the order that they
 have in separate kernels. A pair is therefore merged only if threads have blocks to share: one of the reductions is
@@ -95,7 +95,7 @@ def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | N
 
 
 def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
-    """Return the mapping of the second group's loops to the first group's loops, or None if their loops do not match.
+    """Return the mapping of the second group's loops to the first group's loops, or None if the loops do not match.
 
     The mapping is found from a value that both groups access.
     """

@@ -65,7 +65,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return the schedule of `groups` in this order, with the last uses of values and the donated buffers."""
+    """Return a schedule of `groups` in the order given. Determine the last uses of values and the donated buffers."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -78,7 +78,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """For each result, find the inputs whose memory it may reuse.
+    """For each result, find the inputs whose memory the result may reuse.
 
     The memory is reused if nothing else refers to the input when the plan runs.
 
@@ -192,7 +192,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield each task's number, and whether it must start from a copy, in topological order, lowest numbers first.
+    """Yield, in topological order, each task's number and whether the task must start from a copy. Ties: lowest first.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
     this case both versions are needed, and the task must start from a copy.

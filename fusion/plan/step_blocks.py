@@ -78,7 +78,7 @@ def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
 
 
 def pads_of(blocked: BlockedSteps) -> Place:
-    """Return the largest distance along each axis of the tile at which a point reads from rings."""
+    """Return, for each axis of the tile, the largest distance at which a point reads from rings."""
     reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 

@@ -60,7 +60,7 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that the body reads. Each has its index, or None for a computed index."""
+        """Return the materialized values that the body reads, each with its index (None if the index is computed)."""
         return self._reads
 
     def size(self) -> int:
@@ -166,7 +166,7 @@ def _places(i: Instruction) -> tuple[object, ...]:
 def gather_index(
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
-    """Return the flat index in `base` of a gather: its affine part, and its index operands with their factors."""
+    """Return a gather's flat index in `base`: the affine part, and the index operands with their factors."""
     strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0

@@ -112,7 +112,7 @@ class Chain:
         return tuple(o - s + a - b for o, s, a, b in zip(offset, start, there, step.origin, strict=True))
 
     def _step_for(self, statement: Statement, reads: list[tuple[Expr, Place]], beside: Expr | None) -> tuple[int, Step]:
-        """Return the step for a statement, and its number. It is the last step if possible, otherwise a new step."""
+        """Return the step for a statement, and the step's number: the last step if possible, otherwise a new step."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:

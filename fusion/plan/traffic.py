@@ -104,7 +104,7 @@ def copied_bytes(task: Task) -> int:
 
 
 def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
-    """Return a lower bound on a schedule's traffic, in which each needed input and each result is accessed once.
+    """Return a lower bound on a schedule's traffic: each needed input and each result is accessed once.
 
     A library call accesses its whole operands and result, and the kernels that compute or read them access them again.
     `drawn` are results that are never in memory.

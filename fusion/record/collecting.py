@@ -1,6 +1,6 @@
 """Recording by user functions that interrupt an operation: finalizers, and functions that the operation calls.
 
-In: the collector's callbacks before and after a collection, and calls of user functions. Out: during these calls, the
+In: the collector's callbacks before and after a collection, and calls to user functions. Out: during these calls, the
 thread has no epoch. A function that records gets its own epoch, and treats the interrupted epoch like an epoch of
 another thread. Invariant: the interrupted code continues in the epoch in which it began.
 
@@ -41,7 +41,7 @@ def _end(phase: str, info: dict[str, Any]) -> None:
 
 
 def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that may call user functions, within an operation that holds expressions of its epoch."""
+    """Call a function that may call user functions. The calling operation may hold expressions of the current epoch."""
     before, recording.epoch = recording.epoch, None
     try:
         return function(*arguments)

@@ -28,7 +28,7 @@ ASIDE = 16
 
 
 def _load_and_run(*arguments: Any) -> None:
-    """Load `execute.run` for the first evaluation, replace this function by it, and call it."""
+    """Load `execute.run` for the first evaluation, replace this function with `run`, and call `run`."""
     global run
     run = import_module("weft.fusion.run.execute").run
     run(*arguments)

@@ -14,7 +14,7 @@ from types import CodeType
 from weft.fusion.graph.expr import Expr, Location
 
 # A source line: file, function, first line of the function, line. It does not change when the code is recompiled. Byte
-# code offsets are not used: a call of a function may have another offset after the interpreter has specialized it.
+# code offsets are not used: a call to a function may have another offset after the interpreter has specialized it.
 Site = tuple[str, str, int, int]
 
 _sites: dict[tuple[int, int], tuple[CodeType, Site]] = {}
@@ -95,7 +95,7 @@ class VisitLoop:
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations whose head was visited at least twice.
+    """Return the loop with the longest iterations among the loops whose head was visited at least twice.
 
     Return None if there is no loop.
 

@@ -58,9 +58,10 @@ def lend(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def lend_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Mark the memory of a new storage as shared. It belongs to the C-contiguous array `values`, which other code also holds.
+    """Mark a new storage's memory as shared.
 
-    Return the array through which the storage uses the memory. The memory stays shared while other code has `values`.
+    Other code also holds `values`, the C-contiguous array that owns the memory. Return the array through which the
+    storage uses the memory. The memory stays shared while other code has `values`.
     """
     # (Of the arrays over a memoryview, only the memoryview itself refers to `values`.)
     memory = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]

@@ -129,7 +129,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device. It reuses the lock of the ended epoch `before`."""
+        """Begin a recording on a device. The recording reuses the lock of the ended epoch `before`."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
@@ -253,7 +253,7 @@ class Epoch:
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """Remove storages from `pending` that are not referenced elsewhere, starting at position `begin`.
+        """Remove the storages from position `begin` on that only `pending` references.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def request_plan(
     form: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, device: Device, slots: int
 ) -> Request | None:
-    """Request the compilation of a graph's plan. Return None if it must be compiled in this process.
+    """Request the compilation of a graph's plan. Return None if the plan must be compiled in this process.
 
     The result of the request is the CPU time of the compilation in seconds.
     """
@@ -41,7 +41,7 @@ def _forget(key: object, seconds: float) -> None:
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
-    """Return the nodes, versions and origins of a graph as numbers and tuples. `nodes` has operands first."""
+    """Return the nodes, versions and origins of a graph as numbers and tuples. In `nodes`, operands come first."""
     number = {node: k for k, node in enumerate(nodes)}
     places: dict[Any, int] = {}
     rows = []

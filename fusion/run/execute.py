@@ -128,12 +128,12 @@ def _find_or_make(
 
 
 def _tiers() -> Any:
-    """Return the module `tiers`, which is loaded only if the plan of a process's first program is not on disk."""
+    """Return the `tiers` module, which is loaded only if the plan of a process's first program is not on disk."""
     return import_module("weft.fusion.run.tiers")
 
 
 def _planning() -> Any:
-    """Return the module `planning`, which is loaded only to make a plan."""
+    """Return the `planning` module, which is loaded only to make a plan."""
     return import_module("weft.fusion.run.planning")
 
 
@@ -147,7 +147,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Set the fields of a graph's plan that its runs need, and cache it with the recorded versions as its outputs."""
+    """Set the fields that runs of `plan` need, make the recorded versions the plan's outputs, and cache the plan."""
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     place_of = dict(plan.outputs)

@@ -157,7 +157,7 @@ class ExpandedOp:
         self._builder = _OnArrays(simple)
         self._compile = compile
         self._made: Any = None
-        self._spent = self._noted = 0.0  # seconds in NumPy, also at the last call of `_compile_if_it_pays`
+        self._spent = self._noted = 0.0  # seconds in NumPy, also at the last call to `_compile_if_it_pays`
         self._request: Any = None
         self.when_compiled: Callable[[], None] = lambda: None
 

@@ -128,7 +128,7 @@ def _find_extreme(function: Any, values: np.ndarray, axes: tuple[int, ...], dtyp
 
 @cache
 def compiler() -> Any:
-    """Return the module `compiled_loops`. The first call loads this module and the code generator."""
+    """Return the `compiled_loops` module. The first call loads this module and the code generator."""
     return import_module("weft.fusion.run.compiled_loops")
 
 

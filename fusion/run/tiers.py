@@ -194,7 +194,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret a graph that has no plan. `losing` is the extra time in seconds over a compiled run.
+    """Return whether to interpret a graph that has no plan. A compiled run would be faster by `losing` seconds.
 
     If its form should be compiled, also request the compilation.
     """
@@ -356,6 +356,6 @@ def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
 
 
 def _without_slots(key: Any) -> Any:
-    """Return the key of a form without the numbers of slots."""
+    """Return a form's key with the slot numbers removed."""
     device, nodes, *rest = key
     return device, tuple([(*node[:3], *node[4:]) if node[0] in ("leaf", "scalar") else node for node in nodes]), *rest

@@ -1,4 +1,4 @@
-"""Verification of plans (setting ``verify``). Each program is also interpreted, and the bits are compared.
+"""Verification of plans (the ``verify`` setting). Each program is also interpreted, and the bits are compared.
 
 In: an evaluation that is about to run. Out: a `Verification`, which compares the results after the plan has run.
 Invariant: interpretation runs first and overwrites nothing, so that both runs start with the same values.

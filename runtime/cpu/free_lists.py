@@ -205,13 +205,13 @@ def _address(words: array[int]) -> int:
 
 
 class _Slot(ctypes.Structure):
-    """The structure PyType_Slot of Python's C API."""
+    """The PyType_Slot structure of Python's C API."""
 
     _fields_ = (("slot", ctypes.c_int), ("function", ctypes.c_void_p))
 
 
 class _Spec(ctypes.Structure):
-    """The structure PyType_Spec of Python's C API."""
+    """The PyType_Spec structure of Python's C API."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -240,5 +240,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return two words for native code: the class of reusable buffers, and the offset of their attribute `address`."""
+    """Return two words for native code: the class of reusable buffers, and the offset of their `address` attribute."""
     return [id(native_kind(base)), slots_of(base)["address"]]

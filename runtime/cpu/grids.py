@@ -46,7 +46,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry function that runs a kernel, and its argument slots. If possible, Ctrl-C interrupts the function.
+    """Return a kernel's entry function and the function's argument slots. If possible, Ctrl-C interrupts the function.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """
@@ -100,7 +100,7 @@ class PreparedGrid:
         self._spare: list[tuple[int, FaultRecord, array[int]]] = []
 
     def run(self, items: list[int], stream: object = None) -> None:
-        """Run the kernel to its end with the arguments `items`.
+        """Run the kernel to completion with the arguments `items`.
 
         `stream` has no effect. Raises `KernelFault` if threads wait for each other forever.
         """

@@ -123,7 +123,7 @@ class CpuDevice(SynchronousDevice):
         return load_object(code)
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Run a kernel to its end."""
+        """Run a kernel to completion."""
         threads = thread_count() if work >= 2 * elements_of(function) else 1
         launch(function, *divide(function, parallel, work, threads), arguments)
 
@@ -140,7 +140,7 @@ class CpuDevice(SynchronousDevice):
         arguments: array[int],
         stream: object = None,
     ) -> None:
-        """Run an explicit kernel to its end, on all cores. The stream is ignored.
+        """Run an explicit kernel to completion, on all cores. The stream is ignored.
 
         Raises `KernelFault` if threads wait for each other forever.
         """

@@ -220,7 +220,7 @@ def _compile(text: str, optimized: bool, processor: Processor | None = None) -> 
 
 
 class _MethodDefinition(ctypes.Structure):
-    """The structure PyMethodDef of Python's C API."""
+    """The PyMethodDef structure of Python's C API."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -330,7 +330,7 @@ class Text:
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
 
-        LLVM does not replace its loops by calls of external functions.
+        LLVM does not replace its loops by calls to external functions.
         """
         self.lines.append(
             f'define ptr @{entry}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {{'

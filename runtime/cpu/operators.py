@@ -1,4 +1,4 @@
-"""Native functions as the operators of a class, which Python calls through slots of the type without a lookup.
+"""Native functions as the operators of a class. Python calls them through the type's slots, without a lookup.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -89,7 +89,7 @@ def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[.
 
 
 def put_call(kind: type, builtin: Builtin) -> None:
-    """Set the method ``__call__`` of a class to a native function.
+    """Set the ``__call__`` method of a class to a native function.
 
     Raises CompileError if native code cannot be compiled.
     """

@@ -1,4 +1,4 @@
-"""Device `simt`, which runs the GPU schedules of fused kernels on the CPU.
+"""The `simt` device, which runs the GPU schedules of fused kernels on the CPU.
 
 In: kernels whose loops were mapped to a GPU's threads, compiled for this machine. Out: the results of a GPU, block by
 block. Memory and explicit kernels are those of the CPU device. Invariant: a launch has the grid that it has on a GPU.
@@ -52,7 +52,7 @@ class SimtDevice(CpuDevice):
         """Return None, so that kernels are launched one by one and can be checked."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Run a kernel to its end, with one block for every `per_block` items of its launch domain."""
+        """Run a kernel to completion, with one block for every `per_block` items of the kernel's launch domain."""
         blocks = function.schedule.blocks(parallel, work)
         grid = (min(blocks, self.most_blocks) if function.schedule.repeats else blocks, 1, 1)
         block = (function.schedule.threads, 1, 1)

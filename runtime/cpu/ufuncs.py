@@ -199,7 +199,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit one call of the kernel per block of elements. Strided operands are copied."""
+    """Emit one call to the kernel per block of elements. Strided operands are copied."""
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")

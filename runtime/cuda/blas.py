@@ -153,7 +153,7 @@ class Blas:
             return self._within(call)
 
     def _within(self, call: Any) -> int:
-        """Run a call of cuBLAS in the context of the device."""
+        """Run a call to cuBLAS in the context of the device."""
         self._driver.call("cuCtxPushCurrent", self._driver.context)
         try:
             return int(call())
@@ -190,8 +190,7 @@ class _Product:
 def _plan_product(
     left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
 ) -> _Product | None:
-    """Return the plan of a product of operands with the given shapes and strides, or None if cuBLAS does not support
-    it."""
+    """Return the plan of a product of operands with the given shapes and strides, or None for unsupported products."""
     a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
     n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

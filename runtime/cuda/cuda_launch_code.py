@@ -52,7 +52,7 @@ def native_launcher(driver: Driver) -> Builtin | None:
     """Return the native function that launches the records of one device, or None if the driver lacks a function.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
-    The table is a list. The items to which a record refers have an attribute ``address``, or are integers.
+    The table is a list. The items to which a record refers have an ``address`` attribute, or are integers.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Calls of CUDA driver functions, with errors raised as exceptions.
+"""Calls to CUDA driver functions, with errors raised as exceptions.
 
 All return codes are checked, and the context is current during a call.
 

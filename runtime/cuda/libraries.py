@@ -1,6 +1,6 @@
 """NVIDIA's mathematical libraries, which are called through the bindings of nvmath-python.
 
-In: the name of a library, and calls of its functions. Out: the bindings, and results. Invariant: a failure of a library
+In: the name of a library, and calls to its functions. Out: the bindings, and results. Invariant: a failure of a library
 is a CudaError that names the function, and calls run in the context of the device.
 """
 
@@ -72,7 +72,7 @@ class DeviceLibrary:
         self._lock = threading.Lock()
 
     def is_available(self) -> bool:
-        """Return whether the library is installed. The first call warns if it is not."""
+        """Return whether the library is installed. The first call warns if the library is missing."""
         if self._library is None:
             self._library = load_bindings(self._driver, self.BINDINGS, self.TITLE) or False
         return self._library is not False

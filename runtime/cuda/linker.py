@@ -40,7 +40,7 @@ def newest_ptx(driver: tuple[int, int]) -> int:
 
 
 def load_nvjitlink() -> tuple[Any, type[Exception]]:
-    """Return the module cuda.core, whose `Linker` uses nvJitLink, and the exception class of nvJitLink.
+    """Return the cuda.core module, whose `Linker` uses nvJitLink, and the exception class of nvJitLink.
 
     Raises MissingAssemblerError if nvJitLink is missing, since cuda.core would then use the driver.
     """
@@ -53,7 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return the cubin assembled from PTX for an architecture, from the disk cache if it is stored there.
+    """Return the cubin assembled from PTX for an architecture, from the disk cache if the cubin is stored there.
 
     Raises CompileError as `assemble` does.
     """

@@ -1,4 +1,4 @@
-"""Detection of CUDA on this machine: whether it works and, if not, how to repair it.
+"""Detection of CUDA on this machine: whether CUDA works, and otherwise how to repair the installation.
 
 The probe runs once, on first use. It initializes the driver only after finding its library.
 """

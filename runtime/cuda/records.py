@@ -146,7 +146,7 @@ class LaunchRecord:
         words[at + ARGUMENTS] = words[at + PARAMETERS + 5] = arguments
 
     def parameters(self, k: int) -> int:
-        """Return the address of the structure CUDA_KERNEL_NODE_PARAMS of launch number `k`."""
+        """Return the address of the CUDA_KERNEL_NODE_PARAMS structure of launch number `k`."""
         return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
 
     def attach(self, graph: Any, nodes: Sequence[int]) -> None:

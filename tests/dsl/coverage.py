@@ -25,9 +25,9 @@ DEVICES = {"GPU": "simt", "CPU": "cpu"}
 
 HEAD = """# Where NumPy's functions run
 
-To produce this table, each function was called with NumPy {version} on the CPU and on the device `simt`, which uses the schedules of a GPU.
+To produce this table, each function was called with NumPy {version} on the CPU and on the `simt` device, which uses the schedules of a GPU.
 The arguments were float64 arrays, or arrays of another dtype if the function requires it. With other dtypes or options, a function may run
-on the host instead of a GPU. In this case, weft issues `weft.HostFallbackWarning`. The last table lists the libraries. The device `simt`
+on the host instead of a GPU. In this case, weft issues `weft.HostFallbackWarning`. The last table lists the libraries. The `simt` device
 does not use the libraries of a GPU.
 
 | word | meaning |

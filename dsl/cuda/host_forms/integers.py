@@ -76,7 +76,7 @@ def reverse_bits_wide(x: int) -> np.int64:
 
 
 def select_bytes(x: int, y: int, selector: int) -> np.int32:
-    """Select four of the eight bytes of `y` and `x`, like the PTX instruction `prmt`.
+    """Select four of the eight bytes of `y` and `x`, like the `prmt` instruction of PTX.
 
     The low 3 bits of each nibble of the selector number a byte.
     """

@@ -78,7 +78,7 @@ def position(
 ) -> Extent:
     """Convert an index on an axis of length `extent` to a non-negative position.
 
-    In kernels with `debug` or the setting `checked`, the position is checked against the bounds of the axis.
+    In kernels with `debug` or the `checked` setting, the position is checked against the bounds of the axis.
 
     Negative indices count from the end of the axis.
     """
@@ -291,7 +291,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
 def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
     """Raise an error if an array cannot be broadcast to a view's shape.
 
-    Kernels with `debug` or the setting `checked` also compare the lengths at run time.
+    Kernels with `debug` or the `checked` setting also compare the lengths at run time.
     """
     for extent, wanted in zip(reversed(value.shape), reversed(view.shape), strict=False):
         if isinstance(extent, int) and extent == 1:

@@ -63,7 +63,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """An inlined call of a function: the function's source, and the names visible in it."""
+    """An inlined call to a function: the function's source, and the names visible in it."""
 
     compiler: Compiler
     source: Source

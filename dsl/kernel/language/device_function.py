@@ -112,7 +112,7 @@ def device(function: Any = None, *signature: Any, **options: Any) -> Any:
     If the argument is the name of a device, as in ``with weft.device("cpu")``, return a context manager that sets the
     device of new arrays.
 
-    Each call of a device function is inlined and compiled for the types of its arguments. Recursive functions are
+    Each call to a device function is inlined and compiled for the types of its arguments. Recursive functions are
     compiled as separate functions. Kernels can also call plain Python functions without this decorator.
 
     Parameters

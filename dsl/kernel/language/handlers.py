@@ -22,7 +22,7 @@ TABLE: dict[Any, Handler] = {}
 
 
 def handles(*objects: Any) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a handler for calls of Python objects."""
+    """Return a decorator that registers a handler for calls to Python objects."""
 
     def register(handler: Handler) -> Handler:
         for item in objects:
@@ -33,7 +33,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: object) -> Handler | None:
-    """Return the handler for calls of a Python object, or None if kernels cannot call the object."""
+    """Return the handler for calls to a Python object, or None if kernels cannot call the object."""
     try:
         return TABLE.get(held)
     except TypeError:
@@ -61,7 +61,7 @@ def dtype_of(c: Compiler, value: object) -> np.dtype:
 
 
 def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
-    """Compile a call of a number type, such as ``np.float32(x)``."""
+    """Compile a call to a number type, such as ``np.float32(x)``."""
     if len(arguments) > 1:
         call.c.fail(f"{dtype} takes one number, not {len(arguments)}")
     value = arguments[0] if arguments else Constant(0)

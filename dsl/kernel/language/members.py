@@ -32,7 +32,7 @@ _ARRAY_METHODS = frozenset(
     "sum prod min max mean all any argmin argmax fill reshape ravel transpose view item astype copy dot flatten "
     "sort argsort cumsum cumprod std var ptp".split()
 )
-_NEED_MEMORY = frozenset(("astype", "copy"))  # (calls of these methods are rejected)
+_NEED_MEMORY = frozenset(("astype", "copy"))  # (calls to these methods are rejected)
 _NUMBER_METHODS = frozenset("conjugate item astype is_integer bit_count bit_length view".split())
 
 

@@ -190,11 +190,11 @@ class SimulatedThread(Protocol):
     """Protocol of a thread of a kernel that runs as plain Python."""
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Execute the intrinsic with the name `path`, such as ``atomic.add``, and return its result."""
+        """Execute the intrinsic named `path`, such as ``atomic.add``, and return its result."""
         ...
 
     def number(self, path: str) -> int:
-        """Return the value of the built-in variable with the name `path`, such as ``threadIdx.x`` or ``laneid``."""
+        """Return the value of the built-in variable named `path`, such as ``threadIdx.x`` or ``laneid``."""
         ...
 
     def launch_later(self, start: Callable[[], None]) -> None:
@@ -376,7 +376,7 @@ class Namespace:
 
 
 class BrainNamespace(Namespace):
-    """The namespace ``cuda.bf16``: bfloat16 functions and, if ml_dtypes is installed, the type and its conversions."""
+    """The ``cuda.bf16`` namespace: bfloat16 functions and, if ml_dtypes is installed, the type and its conversions."""
 
     __slots__ = ()
 

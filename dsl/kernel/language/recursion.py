@@ -49,7 +49,7 @@ def marked(c: Compiler) -> set[Any]:
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call of a recursive function, and the function itself if this run has not compiled it yet."""
+    """Compile a call to a recursive function, and the function itself if this run has not compiled it yet."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -138,7 +138,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
 
 
 def result_types(result: Variable) -> list[np.dtype | Pointer]:
-    """Return the IR types of a function's result, which is stored in the variable `result`."""
+    """Return the IR types of a function's result, which is stored in the `result` variable."""
     match result.kind:
         case ScalarKind(dtype=dtype):
             return [dtype]
@@ -152,7 +152,7 @@ def result_types(result: Variable) -> list[np.dtype | Pointer]:
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
-    """Return the IR values of a function's result, which is stored in the variable `result`."""
+    """Return the IR values of a function's result, which is stored in the `result` variable."""
     value = c.load(result)
 
     def flat(item: object) -> list[Any]:

@@ -353,7 +353,7 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Forget a variable's kind, so that it can have another kind in the next iteration of an unrolled loop."""
+        """Forget a variable's kind, so that the next iteration of an unrolled loop can choose another kind."""
         variable.kind = None
         variable.run = -1
         variable.later = None

@@ -19,7 +19,7 @@ _REJECTED = {
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Convert a function to a kernel or, with ``device=True``, to a function that kernels can call.
+    """Convert a function to a kernel, or with ``device=True`` to a function that kernels can call.
 
     Parameters
     ----------

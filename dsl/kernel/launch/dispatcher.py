@@ -65,7 +65,10 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a launch configuration, such as grid and block. A call with the kernel's arguments launches it."""
+    """A kernel with a launch configuration, such as grid and block.
+
+    A call with the kernel's arguments launches the kernel.
+    """
 
     __slots__ = ("block", "grid", "kernel", "pre_launch_callbacks", "prepared", "shared_bytes", "stream")
 

@@ -47,7 +47,7 @@ class In(ArgHint):
 
 
 class Out(ArgHint):
-    """A host array that is copied back after the launch, but not to the device before it.
+    """A host array that is not copied to the device before the launch, but is copied back after the launch.
 
     The kernel starts with uninitialized elements.
 
@@ -68,7 +68,7 @@ class Out(ArgHint):
 
 
 class InOut(ArgHint):
-    """A host array that is copied to the device before the launch, and back after it.
+    """A host array that is copied to the device before the launch, and back after the launch.
 
     A host array without a hint is copied in the same way, with a warning.
 

@@ -25,8 +25,8 @@ DEFAULT_ARCHITECTURE = "sm_75"
 def architecture(cc: Any = None) -> str:
     """Return the architecture to compile for.
 
-    ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU. Without a GPU, it gives that of the environment
-    variable ``NUMBA_CUDA_DEFAULT_PTX_CC``, or sm_75.
+    ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU. If there is no GPU, None
+    gives the architecture in the ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75.
     """
     if cc is None:
         target = default_device().target

@@ -64,7 +64,7 @@ class DispatchedLaunch:
     def run(self, signature: Any = None) -> None:
         """Compile the kernel for the argument types if necessary, launch it, and raise any error that it reports.
 
-        With a `signature`, the launcher caches the launch for later calls of the same signature.
+        With a `signature`, the launcher caches the launch for later calls with the same signature.
         """
         launcher = self.launcher
         descriptors = self.describe()

@@ -23,7 +23,7 @@ LIMIT = 256  # maximum number of signatures per launcher
 
 
 def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the cache key of a launch, or None if it cannot be cached."""
+    """Return the cache key of a launch, or None if the launch cannot be cached."""
     parts: list[Any] = [launcher.kernel.generation, setting("checked")]
     device = None
     for value in given:

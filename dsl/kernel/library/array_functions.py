@@ -40,7 +40,7 @@ def _array(call: Invocation, value: object, name: str) -> ArrayValue:
 
 
 def _call(call: Invocation, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Compile a call of a function that is written in the kernel language."""
+    """Compile a call to a function that is written in the kernel language."""
     return call.c.call(call.frame, call.node, Constant(function), list(arguments), {})
 
 

@@ -342,7 +342,7 @@ _reductions()
 
 
 def call_library(call: Invocation, function: LibraryFunction, arguments: list[Any]) -> Any:
-    """Compile a call of a libdevice, float16 or bfloat16 function."""
+    """Compile a call to a libdevice, float16 or bfloat16 function."""
     c = call.c
     if len(arguments) != len(function.arguments):
         c.fail(f"{function.name} takes {counted(len(function.arguments), 'argument')}, but {len(arguments)} were given")
@@ -363,7 +363,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call of a bfloat16 function. The function takes and returns the bit patterns of the numbers."""
+    """Compile a call to a bfloat16 function. The function takes and returns the bit patterns of the numbers."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):

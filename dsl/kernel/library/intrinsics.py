@@ -33,7 +33,7 @@ _TABLE: dict[str, Handler] = {}
 
 
 def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call of an intrinsic."""
+    """Compile a call to an intrinsic."""
     c = call.c
     path = intrinsic.path
     if path.startswith(("fp16.", "bf16.")):

@@ -1,4 +1,4 @@
-"""Linking of kernels with separately compiled code, and calls of functions in this code (`cuda.declare_device`).
+"""Linking of kernels with separately compiled code, and calls to functions in this code (`cuda.declare_device`).
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. In Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and
@@ -33,7 +33,7 @@ SUFFIXES = {
 
 
 class LinkableCode:
-    """Base class for separately compiled code, which is passed to the option ``link=``.
+    """Base class for separately compiled code, which is passed to the ``link=`` option.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class ForeignFunction:
         return f"<foreign function {self.__name__}{self.signature}>"
 
     def compile_call(self, call: Invocation, *arguments: Any) -> Any:
-        """Compile a call of the function in a kernel."""
+        """Compile a call to the function in a kernel."""
         c, wanted = call.c, self.signature.arguments
         if c.target is None or c.target.kind != "cuda":
             c.fail(f"{self.__name__} is a function of linked GPU code: this kernel needs a GPU")

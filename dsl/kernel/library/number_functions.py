@@ -33,7 +33,7 @@ def _rows(module: object, names: dict[str, str]) -> None:
 
 
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call of a `math` or `cmath` function as the op `row`."""
+    """Compile a call to a `math` or `cmath` function as the op `row`."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:

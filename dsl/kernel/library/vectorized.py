@@ -370,10 +370,10 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Vectorize a function without signatures. It is compiled for its operands, or called by NumPy if it cannot be
-    compiled.
+    """Vectorize a function without signatures.
 
-    The options of `numpy.vectorize` are supported.
+    The function is compiled for its operands. NumPy calls a function that cannot be compiled. The options of
+    `numpy.vectorize` are supported.
     """
     if options.numba and not numpys:
         return VectorFunction(function, (), options)

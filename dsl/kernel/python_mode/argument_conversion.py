@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import beside_brains, wide
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Convert a scalar to another dtype by the rules of the kernel IR operation `cast`."""
+    """Convert a scalar to another dtype by the rules of the `cast` operation of kernel IR."""
     value = wide(value)
     if dtype.names is not None:
         return np.asarray(value, dtype)[()]

@@ -28,7 +28,7 @@ def run_python(
     shared_bytes: int,
     arguments: Iterable[Any],
 ) -> None:
-    """Run a kernel as plain Python, by one call of the function per thread.
+    """Run a kernel as plain Python, by one call to the function per thread.
 
     Parameters
     ----------

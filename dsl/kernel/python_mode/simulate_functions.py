@@ -109,7 +109,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return the stand-in for a number type such as `int`. NumPy accepts it as a dtype."""
+    """Return the stand-in for a number type such as `int`. NumPy accepts the stand-in as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 

@@ -238,7 +238,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run `thread` to its end, then any simulated threads that the scheduler starts on this stack."""
+        """Run `thread` to completion, then any simulated threads that the scheduler starts on this stack."""
         launch = self._launch
         before = running.thread
         try:
@@ -391,7 +391,7 @@ class SimulatedLaunch:
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
     def end(self, thread: RunningThread) -> None:
-        """Record that a thread has ended. Threads that wait only for it are released."""
+        """Record that a thread has ended. Threads that wait only for this thread are released."""
         thread.ended = True
         block = thread.block
         block.live -= 1

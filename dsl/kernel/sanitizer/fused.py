@@ -1,4 +1,4 @@
-"""Sanitizer for fused kernels. It checks GPU schedules on device ``simt::sanitized``.
+"""Sanitizer for fused kernels. It checks GPU schedules on the ``simt::sanitized`` device.
 
 In: a fused kernel compiled with instrumentation, and the events of a launch. Out: a `SanitizerError` if there are
 findings. Its locations are operations of the kernel's IR (line 1 is the first instrumented operation).

@@ -150,7 +150,7 @@ class SanitizerError(WeftError):
 def sanitize() -> AbstractContextManager[None]:
     """Check every memory access of the kernels that are launched in the block ``with weft.sanitize():``.
 
-    If a kernel has errors, its launch raises `SanitizerError`. The setting ``WEFT_SANITIZE=1`` checks all launches of a
+    If a kernel has errors, its launch raises `SanitizerError`. The ``WEFT_SANITIZE=1`` setting checks all launches of a
     program.
 
     Returns

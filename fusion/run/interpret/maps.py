@@ -1,6 +1,6 @@
 """Elementwise operations. They are computed over blocks that fit into the cache.
 
-In: an elementwise value, and the values computed only for it. Out: a `Cluster` of calls of primitives on blocks of
+In: an elementwise value, and the values computed only for it. Out: a `Cluster` of calls to primitives on blocks of
 arrays and registers. Invariant: in every block, a register is written before it is read. A register belongs to one
 thread.
 """
@@ -27,7 +27,7 @@ BLOCK = 1 << 18
 
 
 class PrimitiveCall(NamedTuple):
-    """A call of a primitive on registers and inputs.
+    """A call to a primitive on registers and inputs.
 
     Negative operands are registers (-1 is the first register), and other operands are inputs. The result is a register,
     or 0 for the array of the cluster.
@@ -139,7 +139,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
-        """Append a call of a primitive."""
+        """Append a call to a primitive."""
         result = 0 if last else self._take()
         self._home[node] = result
         self.operations.append(PrimitiveCall(call, tuple(operands), result, node.dtype))

@@ -87,7 +87,7 @@ class ReductionOrders:
 
     @property
     def asked(self) -> bool:
-        """Whether any order depends on the choice of values that a plan would materialize."""
+        """Whether the order of any reduction depends on the choice of values that a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:

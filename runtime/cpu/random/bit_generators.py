@@ -141,7 +141,7 @@ def _state_address(generator: Any) -> int:
 
 
 def _half_of(generator: Any) -> Any:
-    """Return the two words of a generator for the unused half of an output: whether there is one, and its bits."""
+    """Return a generator's two words for the unused half of an output: whether there is such a half, and its bits."""
     address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
     return (ctypes.c_uint32 * 2).from_address(address)
 
@@ -158,7 +158,7 @@ def _has_known_layout(kind: type[Any]) -> bool:
 
 
 class Philox:
-    """The algorithm Philox4x64-10.
+    """The Philox4x64-10 algorithm.
 
     The state is the position of an output: four times the counter, plus the index of the output.
     """
@@ -273,7 +273,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
-    """Return the algorithm of a NumPy generator and its position in `engines`, or None if it is not supported."""
+    """Return the algorithm of a NumPy generator and its position in `engines`, or None for an unsupported generator."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 
 

@@ -107,7 +107,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw that a call of a generator's method requests, or None if NumPy has to execute the call.
+    """Return the draw that a call to a generator's method requests, or None if NumPy has to execute the call.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _dtype_of_integers(dtype: Any) -> np.dtype | None:
 
 
 def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw for a call of ``integers``, or None if NumPy has to execute the call."""
+    """Return the draw for a call to ``integers``, or None if NumPy has to execute the call."""
 
     def read(low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: Any = False) -> Draw | None:
         low, high = (0, low) if high is None else (low, high)
@@ -184,7 +184,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw for a call of ``choice`` with replacement from an integer range, or None for other calls."""
+    """Return the draw for a call to ``choice`` with replacement from an integer range, or None for other calls."""
     given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
     if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
         return None
@@ -225,7 +225,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the numbers that a call of a generator's method requests, or None if NumPy has to execute the call.
+    """Return the numbers that a call to a generator's method requests, or None if NumPy has to execute the call.
 
     The parameters are those of `read_draw`.
     """

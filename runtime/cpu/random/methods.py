@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element uses half of an output or less. An unused half is then consumed first."""
+        """Whether an element uses half of an output or less. If there is an unused half, it is consumed first."""
         return 0 < self.bits < 64
 
 

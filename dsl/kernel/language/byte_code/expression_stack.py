@@ -65,7 +65,7 @@ class LoopIterator(Mark):
 
 
 class LoopItem(Mark):
-    """The stack entry for the item that an iteration of a loop assigns to its target."""
+    """The stack entry for the item that an iteration of a loop assigns to the loop's target."""
 
     target: ast.expr | None = None
 

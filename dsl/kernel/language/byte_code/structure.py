@@ -285,7 +285,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], where: Any) -> list[ast.stmt]:
-    """Return the statements for two branches: an `if` statement, or an `assert` if the second branch raises its error.
+    """Return the statements for two branches: an `if` statement, or an `assert` if the second branch is a failed one.
 
     No `else` is needed after a branch that ends in a jump.
     """
