@@ -52,6 +52,8 @@ def _is_worth_it(loop: Operation, uniform: Uniformity, steps: ThreadSteps) -> bo
     arrays = [root for root, count in steps.counts.items() if count > 1]
     if not steps.have_simple_strides(inside, arrays):
         return False
-    # the loop computes values that differ between threads
+    if "contiguous" in steps.strides(o for o in inside if o.opcode == "store"):
+        return True
+    # otherwise, the loop must compute values that differ between threads
     computed = [v for o in inside if o.opcode not in STRUCTURAL for v in o.results if uniform.differs([v])]
     return any(isinstance(v.type, np.dtype) and v.type.kind == "f" for v in computed)

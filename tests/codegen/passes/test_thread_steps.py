@@ -176,3 +176,28 @@ def test_rows_are_read_by_one_thread_at_a_time(function: Any, axis: int) -> None
     ready = forwarded(kernel)
     assert len(find_common_loops(ready, find_uniform(ready), 0)) == (axis == 0)
     assert np.array_equal(out, a.sum(axis))
+
+
+def copied_columns(a: Any, o: Any) -> None:
+    i = cuda.grid(1)
+    if i < a.shape[1]:
+        for k in range(a.shape[0]):
+            o[k, i] = a[k, i]
+
+
+def copied_rows(a: Any, o: Any) -> None:
+    i = cuda.grid(1)
+    if i < a.shape[0]:
+        for k in range(a.shape[1]):
+            o[i, k] = a[i, k]
+
+
+@pytest.mark.parametrize(("function", "count"), [(copied_columns, 1), (copied_rows, 0)])
+def test_adjacent_threads_copy_adjacent_elements(function: Any, count: int) -> None:
+    a = np.arange(40 * 60).reshape(40, 60)
+    out = np.zeros_like(a)
+    kernel: Any = cuda.jit(function)
+    kernel[4, 32](a, out)
+    ready = forwarded(kernel)
+    assert len(find_common_loops(ready, find_uniform(ready), 0)) == count
+    assert np.array_equal(out, a)
