@@ -1,18 +1,20 @@
 """The schedules for logical kernels on a GPU, in the order in which they are tried.
 
+split_reductions   Long reductions: blocks reduce parts; the last block to finish combines the partial results.
+rows_and_columns   Row-and-column reductions: a warp or a block iterates over rows, with its columns in registers.
+lookback           Scans along long rows: a block per tile, which looks back at the totals of previous tiles.
+temporal_blocking  Temporal blocking: a block per part of the work, whose threads compute the points of a tile.
+scatter            Integers reduced into few elements: each block has its own accumulators.
+columns            Column reductions: up to 32 adjacent vectors of columns per block, and threads that share each column.
+any_rows           Row reductions, with one kernel for rows of any length.
+rows               Row reductions: a warp or the block per row, in registers if the row fits.
+tiles              Pointwise kernels with transposed operands, which pass through tiles in shared memory.
+planes             Pointwise kernels of several loops: aligned vectors, several rows per thread, which share loaded data.
+scans              Scans along rows: a block per row, tile by tile.
 elements           Pointwise kernels of one loop. Each thread computes one or two whole vectors in straight-line code.
                    Without sizes, or for several loops with short rows: tiles of rows by columns, with one division per tile.
-planes             Pointwise kernels of several loops: aligned vectors, several rows per thread, which share the loaded
-data. tiles              Pointwise kernels with transposed operands, which pass through tiles in shared memory. rows
-Row reductions: a warp or the block per row, in registers if the row fits. any_rows           The same for rows of any
-length. reductions         Other reductions, of short rows or nested: one thread, a warp or the block per item.
-split_reductions   Long reductions: blocks reduce parts; the last block to finish combines the partial results. scans
-Scans along rows: a block per row, tile by tile. lookback           Scans along long rows: a block per tile, which looks
-back at the totals of previous tiles. columns            Column reductions: up to 32 adjacent vectors of columns per
-block, and threads that share each column. rows_and_columns   Row-and-column reductions: a warp or a block iterates over
-rows, with its columns in registers. scatter            Integers reduced into few elements: each block has its own
-accumulators. temporal_blocking  Temporal blocking: a block per part of the work, whose threads compute the points of a
-tile. items              All other kernels: one thread per point, with serial loops.
+reductions         Other reductions, of short rows or nested: one thread, a warp or the block per item.
+items              All other kernels: one thread per point, with serial loops.
 
 `split_reductions`, `rows_and_columns`, `lookback` and `temporal_blocking` fit only kernels that were written for them. Each file has
 
