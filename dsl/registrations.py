@@ -210,7 +210,7 @@ def register_dispatcher(module: ModuleType) -> None:
     def disable_compilation(self: Any, value: bool = True) -> None:
         disable(self, value)
         if value and type(self).__call__ is kind.__call__:
-            self.__class__ = _calling_class(type(self))
+            self.__class__ = _calling_class(type(self))  # type: ignore[arg-type]
 
     for name, function in zip(names, (type_of_value, compile_for_arguments, disable_compilation), strict=True):
         setattr(kind, name, function)

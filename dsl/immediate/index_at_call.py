@@ -7,7 +7,7 @@ write was executed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from math import prod
 from typing import Any
 
@@ -69,7 +69,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
             return False
     if (value := _written(array, value, limit)) is MISSED:
         return False
-    if not _casts(getattr(value, "dtype", value), values.dtype):
+    if not _casts(value, values.dtype):
         return False
     if not is_basic(key):
         key = to_host_if_small(key, [(values, array)], limit)
@@ -187,7 +187,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
         return False
     for each in given:
         if type(each) in NUMBERS or type(each) is np.ndarray:
-            if not _casts(getattr(each, "dtype", each), values.dtype):
+            if not _casts(each, values.dtype):
                 return False
     note_call()
     function(values, *others, **dict(zip(options, named, strict=True)))
@@ -212,9 +212,21 @@ def _is_uniform(storage: Storage) -> bool:
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Return whether NumPy casts `value` to `dtype` with the same result as weft.
+    """Return whether NumPy casts a number or an array to `dtype` with the same result as weft.
 
-    Casts from floats to integers differ, since weft saturates.
+    Casts from floats to integers may differ, since weft saturates. Floats within the integers' range are truncated.
     """
-    kind = value.kind if isinstance(value, np.dtype) else np.result_type(value).kind
-    return dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f")
+    kind = np.result_type(value).kind
+    if dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f"):
+        return True
+    if kind != "f" or dtype.kind not in "iu" or type(value) not in NUMBERS:
+        return False
+    least, most = _range_of(dtype)
+    return least - 1 < float(value) < most + 1
+
+
+@cache
+def _range_of(dtype: np.dtype) -> tuple[int, int]:
+    """Return the least and the greatest integer of a dtype, as Python numbers, which compare exactly with floats."""
+    found = np.iinfo(dtype)
+    return int(found.min), int(found.max)

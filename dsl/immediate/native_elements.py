@@ -2,7 +2,8 @@
 
 In: the builtin that shows or sets parts of an array. Out: a builtin that runs before it. If an array in host memory has
 real numbers and the indices are integers, it returns an element as a NumPy scalar, or assigns a scalar. The scalar has
-the array's type or the matching Python type. All other calls are passed to the given builtin.
+the array's type or the matching Python type, or is a float within the range of the array's integers. All other calls
+are passed to the given builtin.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ _OWN = ("allocate", "dtypes", "next", "bound", "looks", "limit")
 _ENTRY = 5
 _KNOWN = [np.dtype(code) for code in "bBhHiIlLqQfd"]
 _MOST = np.dtype("d").num
+# The least int64, and the least number above all of them.
+_LEAST, _END = "-9223372036854775808.0", "9223372036854775808.0"
 
 
 @cache
@@ -210,12 +213,27 @@ class _Element(OperandText):
         alike = t.new(f"getelementptr i8, ptr {thing}, i64 {HEADER}")
         t.do("br label %write")
         t.label("set.other")
+        is_double = t.new(f"icmp eq ptr {kind}, {known['double']}")
+        has_fraction = t.new(f"or i1 {is_float}, {is_double}")
+        integers = t.new(f"icmp sle i64 {self._least}, {self._greatest}")
+        t.branch(f"and i1 {has_fraction}, {integers}", "set.fraction", "set.integer")
+        t.label("set.fraction")
+        number = self._word(thing, HEADER, "double")
+        above, below = (
+            t.new(f"fcmp {test} double {number}, {bound}") for test, bound in (("oge", _LEAST), ("olt", _END))
+        )
+        t.branch(f"and i1 {above}, {below}", "set.truncated", "give.up")
+        t.label("set.truncated")
+        truncated = t.new(f"fptosi double {number} to i64")
+        t.do("br label %set.whole")
+        t.label("set.integer")
         value = self._integer("value", thing)
         t.branch(f"icmp eq i1 {double}, 1", "set.rounded", "set.whole")
         t.label("set.rounded")
         t.do(f"store double {t.new(f'sitofp i64 {value} to double')}, ptr {self._offset}")
         t.do("br label %write")
         t.label("set.whole")
+        value = t.new(f"phi i64 [ {value}, %value.value ], [ {truncated}, %set.truncated ]")
         inside = [t.new(f"icmp sge i64 {value}, {self._least}"), t.new(f"icmp sle i64 {value}, {self._greatest}")]
         t.store(value, self._offset, 0)  # (its lowest bytes come first)
         t.branch(f"and i1 {inside[0]}, {inside[1]}", "write", "give.up")

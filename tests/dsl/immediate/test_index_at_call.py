@@ -10,7 +10,7 @@ import pytest
 
 import weft as wf
 from tests.dsl.special_values import same
-from weft.dsl.arrays import on_host
+from weft.dsl.arrays import indexing, on_host
 from weft.fusion import recording
 
 IMMEDIATE = 16384
@@ -77,6 +77,34 @@ def test_floats_are_cast_to_integers_as_in_recorded_writes() -> None:
     x = wf.zeros(4, "i4")
     wf.copyto(x, values, casting="unsafe")
     assert x.tolist() == [0, 2**31 - 1, -(2**31), 1]
+
+
+@pytest.mark.parametrize("code", ["i1", "u1", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("size", [100, 40_000])
+def test_elements_of_integers_are_set_to_floats(code: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, expected = wf.zeros(size, code), np.zeros(size, code)
+    least, most = np.iinfo(code).min, np.iinfo(code).max
+    x[0] = 1  # (the memory of the array is then filled)
+    whole = [2.5, -0.5, 0.0, float(most // 2), least / 2, np.nextafter(most + 1.0, 0), 100.9]
+    for number in (*whole, *map(np.float64, whole), *map(np.float32, [2.5, 100.75]), np.float16(7.5)):
+        x[3] = number
+        expected[3] = int(number)
+        assert x[3] == expected[3], number
+        x[-1] = number
+        assert x[size - 1] == int(number)
+    for number, saturated in (
+        (np.nan, 0),
+        (np.inf, most),
+        (-np.inf, least),
+        (most + 1.0, most),
+        (2.0 * least - 1, least),
+    ):
+        x[3] = np.float64(number)
+        assert x[3] == saturated, number
+    if x._storage.device.name == "cpu":
+        monkeypatch.setattr(indexing, "assign_recorded", None)
+        x[5] = 7.5
+        assert x[5] == 7
 
 
 def test_invalid_writes_raise_numpys_errors() -> None:

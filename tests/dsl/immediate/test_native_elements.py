@@ -32,7 +32,7 @@ KEYS: list[Any] = [
     (-1, -1), (2, 3), (3, 0), (1, 2, 1), (np.int64(1), 0), (0, True), (1, slice(2)), ..., slice(1, 2), (0, 0, 0, 0),
 ]  # fmt: skip
 VALUES: list[Any] = [
-    3.5, -0.0, float("nan"), 7, -1, 2**53 + 1, 2**63 - 1, 2**63, True, np.float64(0.1), np.float32(0.1), np.int64(9),
+    3.5, -0.0, -0.5, np.float64(100.9), np.float64(-0.75), float("nan"), 7, -1, 2**53 + 1, 2**63 - 1, 2**63, True, np.float64(0.1), np.float32(0.1), np.int64(9),
     np.uint8(3), np.int32(5), np.uint64(2**63 + 1), 100, 200, 40_000, 2**32 + 1, -129, np.float16(2), np.bool_(True), "text", None, 1j,
 ]  # fmt: skip
 
