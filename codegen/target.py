@@ -115,7 +115,7 @@ def cuda_target(name: str) -> Target:
 def newest_architecture(name: str, newest_ptx: int) -> str:
     """Return the newest architecture in the table that the GPU `name` supports.
 
-    Its PTX version is at most `newest_ptx`.
+    The architecture's PTX version is at most `newest_ptx`.
 
     Raises CompileError if the GPU is older than all architectures in the table.
     """

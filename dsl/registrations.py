@@ -1,7 +1,7 @@
 """Functions that register weft arrays with einops, torch, autograd, JAX, Numba, SciPy and array-api-compat.
 
-`dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. It
-then treats weft arrays like any unknown type.
+`dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. The
+package then treats weft arrays like any unknown type.
 """
 
 from __future__ import annotations

@@ -66,5 +66,5 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
 def out_of_memory(
     device: str, requested: int, held: int, total: int | None = None, limit: int | None = None
 ) -> OutOfMemoryError:
-    """Return the error for a failed request for memory. It lists the largest live buffers."""
+    """Return the error for a failed request for memory. The error lists the largest live buffers."""
     return OutOfMemoryError(device, requested, held, total, limit, largest_buffers(device))

@@ -1,8 +1,8 @@
 """A second Python process that answers requests of this process.
 
 In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for the second
-process. It survives Ctrl-C, it ends when this process has ended and its current request is finished, and functions
-that wait for any child, such as ``os.wait``, do not find it.
+process. The second process survives Ctrl-C, it ends when this process has ended and its current request is finished,
+and functions that wait for any child, such as ``os.wait``, do not find it.
 """
 
 from __future__ import annotations

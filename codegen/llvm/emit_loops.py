@@ -137,8 +137,8 @@ class LoopEmitter(StreamEmitter):
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
         """Emit a vectorized loop and its remainder. The remainder runs under a mask or element by element.
 
-        A reduction has one accumulator per lane. They are combined in a fixed tree, after a masked remainder but before
-        a remainder that runs element by element.
+        A reduction has one accumulator per lane. The accumulators are combined in a fixed tree, after a masked
+        remainder but before a remainder that runs element by element.
         """
         kind = scalar_type(self.kernel.index_dtype)
         body = operation.regions[0]

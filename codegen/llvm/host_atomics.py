@@ -69,8 +69,8 @@ _PLAIN = {
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
     """Update an element that no other CPU thread accesses, with a plain load and store. Return the old value.
 
-    This memory is shared memory, since a single CPU thread runs all threads of a block, or a private copy. The accesses
-    have no metadata of independent iterations, since several threads may access the same element.
+    The element is in a private copy, or in shared memory, since a single CPU thread runs all threads of a block. The
+    accesses have no metadata of independent iterations, since several threads may access the same element.
     """
     text, align = scalar_type(dtype), f"align {dtype.itemsize}"
     old = emitter.line(f"load {text}, ptr {address}, {align}")

@@ -265,7 +265,7 @@ def range_loop(
 ) -> Iterator[str]:
     """Context manager that emits a loop over ``range(start, stop)`` and yields the loop index.
 
-    `step` returns the increment. It is called after the body of the loop.
+    `step` returns the increment. `step` is called after the body of the loop.
     """
     number = emitter.fresh_number()
     head, after = f"head{number}", f"after{number}"

@@ -64,7 +64,7 @@ class ArrayEmitter(Emitter):
         return name
 
     def _arena(self) -> str:
-        """Return the code that allocates the arrays. It computes the size of a group if blocks run in step."""
+        """Return the code that allocates the arrays. This code computes the size of a group if blocks run in step."""
         before, self.lines = self.lines, []
         threads = self._group() if self.grid_in_step else self.threads
         if self.arrays or self.shared:

@@ -1,7 +1,7 @@
 """PTX of a device function for callers outside weft. This PTX contains no kernel.
 
 The function has the kernel's name. With the C ABI it returns its value: several values as a struct, a bool as a byte.
-With Numba's ABI (attribute ``abi``: numba) it writes its value through the first parameter, and returns the status 0.
+With Numba's ABI (``abi`` attribute: numba) it writes its value through the first parameter, and returns the status 0.
 """
 
 from __future__ import annotations

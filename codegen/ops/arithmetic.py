@@ -67,7 +67,7 @@ def either(b: KernelBuilder, x: Value, y: Value) -> Value:
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     """Return a divisor that does not trap (`y` or 1), and whether `y` would trap.
 
-    It would trap if it is 0, or if the division overflows.
+    The divisor `y` traps if it is 0, or if the division overflows.
     """
     assert isinstance(y.type, np.dtype)
     bad = test(b, "equal", y, zero(b, y))

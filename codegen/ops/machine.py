@@ -48,7 +48,7 @@ def _exp10(b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
-    """Return the expansion of ``sin(pi * (x + quarter / 2))``. Its argument reduction is exact."""
+    """Return the expansion of ``sin(pi * (x + quarter / 2))``. The argument reduction is exact."""
 
     def expand(b: KernelBuilder, x: Value) -> Value:
         half, quad = b.constant(0.5, x.type), b.constant(4, x.type)

@@ -3,7 +3,7 @@
 In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
 instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of
 the operations only if the elements are floats, and nothing in the kernel reads the array, provided that the arrays do
-not overlap. This can be tested only when the kernel runs.
+not overlap. Overlap can be tested only when the kernel runs.
 """
 
 from __future__ import annotations

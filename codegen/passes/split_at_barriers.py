@@ -49,8 +49,8 @@ class Run:
     def needed(self) -> Iterator[Value]:
         """Yield the values that the run uses.
 
-        At its start, a run reads the contributions of the threads from arrays. It uses no operands of the synchronization
-        point, except the lane of a shuffle.
+        At its start, a run reads the contributions of the threads from arrays. The run uses no operands of the
+        synchronization point, except the lane of a shuffle.
         """
         for o in self.receives:
             yield from o.operands[2:]

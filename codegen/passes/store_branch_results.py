@@ -1,8 +1,8 @@
 """Pass the results of branches that contain synchronization points through memory.
 
-In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. Its regions store
-their results to `local` variables, which are loaded after it. Such an `if` can be executed once for all threads of a
-block, although its results differ between threads.
+In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. The regions of such
+an `if` store their results to `local` variables, which are loaded after the `if`. Such an `if` can be executed once for
+all threads of a block, although its results differ between threads.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def tile_size(itemsizes: Sequence[int]) -> int:
 def tile_transposes(kernel: Kernel) -> Kernel:
     """Tile each pair of nested loops that gains from tiling.
 
-    The kernel's attribute ``grain`` is the granularity of the outermost loop's chunks.
+    The kernel's ``grain`` attribute is the granularity of the outermost loop's chunks.
     """
     places = _nests(kernel.body, [])
     for home, outer in places:

@@ -8,7 +8,7 @@ descriptors). Out: the threaded kernel, one launch that reads and writes each el
 The descriptors are 64-bit words. The first word is a counter. A starting block takes the next number, which is the
 number of its tile. The blocks that it waits for are therefore running or done, regardless of the number of resident
 blocks. The other words hold a tag (the high half) and 32 bits of a value, written and read by a single access. No word
-depends on another word, and none needs a fence. The tag identifies the launch. It comes from the high half of the
+depends on another word, and none needs a fence. The tag identifies the launch. The tag comes from the high half of the
 counter, where the last block counts launches. The descriptors therefore need no reset.
 
 Invariant: the prefix of a tile is combined in one order, independent of timing: the totals of complete groups of 32 x
@@ -57,10 +57,7 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A kernel in which several blocks share a row.
-
-    It includes the number of blocks and the size of the look-back descriptors.
-    """
+    """A kernel in which several blocks share a row, with the number of blocks and the size of the descriptors."""
 
     kernel: Kernel
     blocks: int

@@ -143,7 +143,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 def can_change(node: Expr, which: int, kind: type) -> bool:
     """Return whether operand `which`, a Python scalar, can be a slot.
 
-    Its value must not influence the choice of the loop.
+    The scalar's value must not influence the choice of the loop.
     """
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False

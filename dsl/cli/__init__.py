@@ -58,7 +58,7 @@ def _parse(words: Sequence[str]) -> Any:
 
 
 def _execute(options: Any, program: Sequence[str]) -> int:
-    """Execute a command, and return the exit status. `program` is the script of the commands ``run`` and ``explain``."""
+    """Execute a command and return the exit status. `program` is the script of the ``run`` and ``explain`` commands."""
     if options.command not in ("run", "explain"):
         return _report(options)
     if not program and sys.stdin.isatty():

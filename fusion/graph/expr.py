@@ -330,7 +330,7 @@ def gather(
     `terms` has an entry ``(constant, ((axis, step), ...), which)`` for each dimension of `base`, or a single entry for
     its flat C order. The position along that dimension at result index i is ``constant + sum(i[axis] * step) +
     indices[which][i]``, without the last term if `which` is -1. Each index operand is an integer expression that
-    broadcasts to `shape`. Its values must be in range and not negative. If `shape` has no elements, the result is a
+    broadcasts to `shape`. The indices must be in range and not negative. If `shape` has no elements, the result is a
     constant, because there is no valid index, and a kernel may load an element before the loop that uses it.
     """
     if 0 in shape:
@@ -402,11 +402,11 @@ def opaque(
     """Return the array that ``call(out, *operands)`` writes to `out`. All arrays are NumPy arrays on the host.
 
     `call` has to be the same object each time for a plan to be reused: a module-level
-    function, or one cached by its parameters. It must not keep or write its operands.
+    function, or one cached by its parameters. `call` must not keep or write its operands.
 
-    A `call` with a method ``enqueue(device, out, (operand, byte), shape, dtype)`` starts its own kernels. They read one
-    operand, whose elements are contiguous and begin at that byte of its memory. The method ``describe(shape, dtype)``
-    describes these kernels.
+    A `call` with an ``enqueue(device, out, (operand, byte), shape, dtype)`` method starts its own kernels. These
+    kernels read one operand. Its elements are contiguous and begin at byte `byte` of the operand's memory. The method
+    ``describe(shape, dtype)`` describes these kernels.
     """
     return intern("opaque", name or call.__name__, tuple(operands), (call,), shape, np.dtype(dtype), location)
 

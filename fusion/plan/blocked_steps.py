@@ -55,7 +55,8 @@ class Step:
     origin, extents : tuple of int
         First point and extents of the box that the step computes.
     last : tuple of int
-        Extents of all points of the step, including the points outside of the box that it copies. They start at 0.
+        Extents of all points of the step, including the points outside of the box that the step copies. The points
+        start at 0.
     low, high : list of int
         Number of points along each axis that the step computes below and above the block of the last step.
     lag : int

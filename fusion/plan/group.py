@@ -75,7 +75,7 @@ class Group:
 
 
 def start_group(group: Group, task: Task) -> None:
-    """Add `task` as the first task of `group`. Its parallel loops come first."""
+    """Add `task` as the first task of `group`. The task's parallel loops come first."""
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}

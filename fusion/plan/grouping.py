@@ -49,7 +49,7 @@ class Grouping:
     def add(self, task: Task, waits_for: set[int]) -> None:
         """Place `task` in a group.
 
-        It runs after the groups in `waits_for`, which read the memory that it overwrites.
+        The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
         reads = needed_values(task)
         needs = waits_for | {self.home[node] for node in reads if node in self.home}

@@ -187,7 +187,7 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
     """Return the task of a materialized node. Reductions in `short` may be inlined in the task's body.
 
     Values that have to be computed before this task overwrites their operands are added to `stored` and to `first`.
-    Their tasks must run before this task.
+    The tasks of these values must run before this task.
     """
     match node.kind:
         case "reduce":

@@ -1,10 +1,10 @@
 """Storages and epochs. They connect recorded expressions with data.
 
-A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a
-buffer once evaluated. An `Epoch` is one thread's recording between two evaluations. It binds leaves to numbered
-slots, so that every iteration of a program creates the same expressions and finds its cached plan. Invariant: an
-expression is used only with the epoch whose slots it names. A storage that is pending in another epoch is evaluated
-before the current epoch uses it.
+A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a buffer
+once evaluated. An `Epoch` is one thread's recording between two evaluations. The epoch binds leaves to numbered slots,
+so that every iteration of a program creates the same expressions and finds its cached plan. Invariant: an expression is
+used only with the epoch whose slots it names. A storage that is pending in another epoch is evaluated before the
+current epoch uses it.
 
 Thread switches occur between calls, but not between attribute accesses without a call. The three attributes of a
 storage change together. A thread that changes them first checks that they have not changed since it read them

@@ -53,8 +53,8 @@ _plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while th
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
     """Evaluate the requested versions of the epoch, and the live versions on which they depend.
 
-    `wanted` contains their positions in `versions`. None means all. `settle` is called with the plan and its table
-    of buffers, in which `Plan.handed` gives the index of each version's buffer. It may be called more than once if
+    `wanted` contains their positions in `versions`. None means all. `settle` is called with the plan and its table of
+    buffers, in which `Plan.handed` gives the index of each version's buffer. `settle` may be called more than once if
     an interrupt occurs.
     """
     key = (epoch.device.name, tuple(versions), wanted, tuple(epoch.results.items()) if epoch.results else ())

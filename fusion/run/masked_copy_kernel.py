@@ -27,7 +27,7 @@ def _kernel(kind: np.dtype) -> Kernel:
     """Return a kernel that reads eight elements of the mask at once.
 
     The kernel then copies all eight elements, none, or only the selected ones. It may write elements that are not
-    selected. They are overwritten later, so the kernel stops before the last eight elements.
+    selected. These elements are overwritten later, so the kernel stops before the last eight elements.
     """
     b = KernelBuilder(f"copy_masked_{kind.itemsize}", _WORD)
     mask, words = b.pointer("mask", np.uint8), b.pointer("words", _WORD)

@@ -48,8 +48,8 @@ def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None
     op : str
     loop : tuple of dtype
     dtype : dtype, optional
-        The dtype of the result. It is required for "cast", and if it differs from the dtype of the last operand and
-        NumPy has no such loop.
+        The dtype of the result. `dtype` is required for "cast", and if it differs from the dtype of the last operand
+        and NumPy has no such loop.
     """
     kind = dtype if dtype is not None else loop[-1]
     found = _numpy_function(op, loop, kind)

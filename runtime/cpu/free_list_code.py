@@ -78,7 +78,7 @@ def _field(t: Text, thing: str, store: str, which: int) -> str:
 def take_text() -> str:
     """Return the LLVM text of the builtin ``call(record address, table)``, which takes buffers from free lists.
 
-    It puts a buffer into the table for each request, and returns the number of requests whose free list is
+    The builtin puts a buffer into the table for each request, and returns the number of requests whose free list is
     empty.
     """
     t = Text()

@@ -178,7 +178,7 @@ def _words(launches: list[Launch], threads: int) -> list[int]:
 def runner() -> Builtin | None:
     """Return the native function that runs launch records, or None if it cannot be compiled.
 
-    It is created once per process.
+    The function is created once per process.
     """
     instead = "Python starts kernels one by one, which is slower"
     return try_compiling("native code for launches", instead, lambda: launch_code.native_runner(split_address()))

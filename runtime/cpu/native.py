@@ -409,7 +409,7 @@ class Text:
         At run time, an index out of range or an item without an address branches to ``raise``.
 
         The address of a reusable buffer is loaded directly: the words `KIND` of the builtin are the class of such
-        buffers and the offset of the address. Other items are asked for their attribute ``address``.
+        buffers and the offset of the address. Other items are asked for their ``address`` attribute.
         """
         item = self.item(known, table, place, f"{name}.look")
         kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")

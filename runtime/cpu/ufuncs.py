@@ -57,7 +57,7 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
 
     The last dtype is that of the result, and the others are those of the operands.
 
-    `entry` processes contiguous operands. Its slots are their addresses, and the number of elements.
+    `entry` processes contiguous operands. The slots of `entry` are the operands' addresses and the number of elements.
     Raises CompileError if the loop cannot be compiled.
     """
     shifts = [dtype.itemsize.bit_length() - 1 for dtype in dtypes]

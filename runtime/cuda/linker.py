@@ -74,7 +74,7 @@ def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
 def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
     """Assemble PTX to a cubin for an architecture, and link it with foreign code.
 
-    Its `launch` data contain ``registers``, ``spills``, ``stack`` and ``shared``. Raises CompileError, with the
+    The cubin's `launch` data contain ``registers``, ``spills``, ``stack`` and ``shared``. Raises CompileError, with the
     assembler's log, if the PTX is rejected, or if nvJitLink is missing.
     """
     for text in _with_limits(ptx):

@@ -1,6 +1,6 @@
 """Detection of CUDA on this machine: whether CUDA works, and otherwise how to repair the installation.
 
-The probe runs once, on first use. It initializes the driver only after finding its library.
+The probe runs once, on first use. The driver is initialized only after its library has been found.
 """
 
 from __future__ import annotations

@@ -197,11 +197,10 @@ def declare_device(
 
     Notes
     -----
-    With Numba's calling convention, the function has the signature
-    ``extern "C" __device__ int name(float* result, float x, float y)`` in CUDA C++. It writes the result through the
-    first pointer, and returns 0. With the C calling convention, its signature is
-    ``extern "C" __device__ float name(float x, float y)``. On the CPU, the launch of a kernel that calls the function
-    raises `KernelTypeError`.
+    With Numba's calling convention, the function has the signature ``extern "C" __device__ int name(float* result,
+    float x, float y)`` in CUDA C++. The function writes the result through the first pointer, and returns 0. With the C
+    calling convention, its signature is ``extern "C" __device__ float name(float x, float y)``. On the CPU, the launch
+    of a kernel that calls the function raises `KernelTypeError`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Sanitizer for fused kernels. It checks GPU schedules on the ``simt::sanitized`` device.
 
 In: a fused kernel compiled with instrumentation, and the events of a launch. Out: a `SanitizerError` if there are
-findings. Its locations are operations of the kernel's IR (line 1 is the first instrumented operation).
+findings. The error's locations are operations of the kernel's IR (line 1 is the first instrumented operation).
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class ValueFrame:
         For each value, the number of the value that owns its memory, or -1 for memory that must not be written.
     buffers : dict of int to Buffer
     device : Device
-        The device that allocates memory for values. It is the CPU if the host cannot access the memory of the epoch's
+        The device that allocates memory for values. This is the CPU if the host cannot access the memory of the epoch's
         device. In this case, leaves are copied from the epoch's device, and outputs are copied to it.
     """
 

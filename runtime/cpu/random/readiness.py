@@ -25,8 +25,8 @@ class Readiness(Generic[Code]):
     Parameters
     ----------
     obtain : callable
-        ``obtain(compiling)`` returns the code. It returns None if the code is not cached; with `compiling`, the code
-        will be compiled.
+        ``obtain(compiling)`` returns the code. `obtain` returns None if the code is not cached; with `compiling`, the
+        code will be compiled.
     check : callable
         Returns whether code draws the same sample as NumPy.
 
