@@ -129,13 +129,13 @@ EXPAND = (
     ),
     Pass(
         "expand_complex",
-        "Replace complex values by pairs of floats.",
+        "Replace complex values with pairs of floats.",
         lambda kernel, target: expand_complex(kernel),
         fused=False,
     ),
     Pass(
         "expand_ops",
-        "Replace composite ops by ops that have a lowering.",
+        "Replace composite ops with ops that have a lowering.",
         lambda kernel, target: expand_ops(kernel, target.extremes),
         fused=False,
     ),
@@ -144,7 +144,7 @@ INSTRUCTIONS = (
     # after `expand_ops`, by which float16 is reduced in float32
     Pass(
         "expand_warp_reduce",
-        "Replace warp reductions by shuffles, and expand the ops that combine their values.",
+        "Replace warp reductions with shuffles, and expand the ops that combine their values.",
         _expand_warp_reduce,
         fused=False,
     ),

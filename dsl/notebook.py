@@ -66,7 +66,7 @@ def _options(line: str) -> argparse.Namespace:
 
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
-    """Replace NumPy's modules and functions by weft's, and large arrays by weft arrays, within a ``with`` block."""
+    """Replace NumPy's modules and functions with weft's, and large arrays with weft arrays, within a ``with`` block."""
     lent: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):

@@ -1,4 +1,4 @@
-"""Replace bfloat16 by its 16 bits in memory and float32 in computations.
+"""Replace bfloat16 with 16-bit integers in memory, and with float32 in computations.
 
 Ops are computed in float32 and rounded once, as for float16. Moves, extrema and integers need no rounding. Afterwards
 no pointer, parameter or value of the kernel is bfloat16, except around ops of a user function that are not inlined

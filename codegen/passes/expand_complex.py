@@ -1,4 +1,4 @@
-"""Replace complex values by pairs of real values.
+"""Replace complex values with pairs of real values.
 
 Memory is interleaved: element i of a complex pointer is elements 2i and 2i+1 of a real pointer. Afterwards no value,
 parameter or pointer of the kernel is complex.

@@ -1,4 +1,4 @@
-"""Replace branches by selections, so that a scalar function without loops becomes straight-line code.
+"""Replace branches with selections, so that a scalar function without loops becomes straight-line code.
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or

@@ -248,7 +248,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether the only effect of an `if` is to leave the scope `label` when its condition holds."""
+    """Return whether the only effect of an `if` is to leave the `label` scope when the condition of the `if` holds."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results
@@ -296,7 +296,7 @@ class _Sharer(Rewriter):
         self.copies = False  # whether the operations of the open loop are emitted several times
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Replace loads of the current loop's variable by its index, and remove stores to the variable."""
+        """Replace loads of the current loop's variable with the loop's index, and remove stores to the variable."""
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None
         if index is None:
             return None

@@ -129,7 +129,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run starts its accesses to a variable with an unconditional store, or has no accesses to it."""
+        """Return whether a run starts its accesses to a variable with an unconditional store, or has no accesses."""
         if run not in self._first:
             first = self._first[run] = {}
             for o in run.operations:
@@ -262,7 +262,7 @@ class _Splitter:
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 
     def leaves_together(self, leave: Operation, scope: Operation) -> bool:
-        """Return whether all threads in a scope leave it together at this `leave`."""
+        """Return whether all threads in a scope leave the scope together at this `leave`."""
         apart = self.uniform.apart
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 

@@ -61,7 +61,7 @@ def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Blo
 
 
 def _inner(outer: Operation) -> Operation | None:
-    """Return the loop with lanes that ends the body of `outer`, or None if `outer` has other loops or stores."""
+    """Return the vectorized loop at the end of the body of `outer`, or None if `outer` has other loops or stores."""
     operations = outer.regions[0].operations
     plain = outer.attributes.get("step", 1) == 1 and not outer.attributes.get("lanes")
     if not plain or len(operations) < 2 or operations[-2].opcode != "for" or operations[-2].operands[2:]:

@@ -198,7 +198,10 @@ class KeyText(ObjectText):
         self._t.store(count, self._left, 0)
 
     def _describe_all(self) -> None:
-        """Emit code that appends all arguments to the memo key, as `memoized.describe` does. It ends at ``described``."""
+        """Emit code that appends all arguments to the memo key, as `memoized.describe` does.
+
+        The code ends at ``described``.
+        """
         t = self._t
         t.label("next")
         left = t.load(self._left, 0)

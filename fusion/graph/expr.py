@@ -131,7 +131,7 @@ def scalar(slot: int, dtype: np.dtype) -> Expr:
     return intern("scalar", "", (), (slot,), (), dtype)
 
 
-# Calls a function that may call user functions. Recording replaces this lambda by a function that prevents user
+# Calls a function that may call user functions. Recording replaces this lambda with a function that prevents user
 # functions from evaluating pending work.
 _call_user: Callable[..., Any] = lambda function, *arguments: function(*arguments)  # noqa: E731
 

@@ -165,7 +165,7 @@ def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Replace the kernel of a long scan by a kernel in which several blocks share a row."""
+    """Replace the kernel of a long scan with a kernel in which several blocks share a row."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel

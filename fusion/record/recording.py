@@ -96,7 +96,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 
 
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Replace the current version of a storage by the result of `make`. Return the old and the new version."""
+    """Replace the current version of a storage with the result of `make`. Return the old and the new version."""
     while True:
         if storage.host is not None:
             if (owner := find_shared(storage)) is not None:

@@ -176,7 +176,7 @@ words_with_code: list[tuple[int, int]] = []
 
 
 def _exchange_code(entry: str, text: str, _: None) -> None:
-    """Replace the code of a native function in this process by its optimized code from the disk cache."""
+    """Replace the code of a native function in this process with optimized code from the disk cache."""
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None
     if better is None:
@@ -330,7 +330,7 @@ class Text:
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
 
-        LLVM does not replace its loops by calls to external functions.
+        LLVM does not replace its loops with calls to external functions.
         """
         self.lines.append(
             f'define ptr @{entry}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {{'

@@ -57,7 +57,7 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_operators(kind: type, methods: Mapping[str, Builtin], delete: Callable[..., Any]) -> None:
-    """Replace the operator methods of a class by native functions.
+    """Replace the operator methods of a class with native functions.
 
     Parameters
     ----------

@@ -216,7 +216,7 @@ def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
 
 
 def _fresh_memory() -> int:
-    """Allocate the memory of a pool without threads, and return its address."""
+    """Allocate the memory of a pool that has no threads yet, and return the address of this memory."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
     _make_immortal(raw)

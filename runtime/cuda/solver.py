@@ -54,13 +54,13 @@ class Solver(DeviceLibrary):
         self._options: int | None = None
 
     def cholesky(self, a: int, n: int, dtype: np.dtype, upper: bool) -> int:
-        """Replace the upper or lower triangle of a Hermitian matrix by its Cholesky factor."""
+        """Replace the upper or lower triangle of a Hermitian matrix with the matrix's Cholesky factor."""
         kind, _ = KINDS[dtype.char]
         given = (UPPER if upper else LOWER, n, kind, a, n, kind)
         return self._factor("xpotrf", given, given)
 
     def factor(self, a: int, n: int, dtype: np.dtype, pivots: Buffer) -> int:
-        """Replace a square matrix by its LU factors. Write the pivots as 64-bit integers that count from 1."""
+        """Replace a square matrix with its LU factors. Write the pivots as 64-bit integers that count from 1."""
         kind, _ = KINDS[dtype.char]
         return self._factor("xgetrf", (n, n, kind, a, n, kind), (n, n, kind, a, n, pivots.address, kind))
 
@@ -77,7 +77,7 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def eigenvalues(self, a: int, n: int, dtype: np.dtype, values: int, upper: bool, vectors: bool) -> int:
-        """Compute the eigenvalues of a Hermitian matrix. With `vectors`, replace the matrix by its eigenvectors."""
+        """Compute the eigenvalues of a Hermitian matrix. With `vectors`, replace the matrix with its eigenvectors."""
         kind, _ = KINDS[dtype.char]
         real = KINDS[dtype.char.lower()][0]
         mode = VECTORS if vectors else NO_VECTORS
@@ -100,13 +100,13 @@ class Solver(DeviceLibrary):
         return self._factor("xgesvd", given, given)
 
     def triangular_factor(self, a: int, rows: int, columns: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Replace a matrix by its QR factorization: R in the upper triangle, and the reflectors of Q below it."""
+        """Replace a matrix with its QR factorization: R in the upper triangle, and the reflectors of Q below R."""
         kind, _ = KINDS[dtype.char]
         given = (rows, columns, kind, a, rows, kind, scales.address, kind)
         return self._factor("xgeqrf", given, given)
 
     def orthogonal_factor(self, a: int, rows: int, columns: int, count: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Replace the first `count` reflectors of a QR factorization by the leading columns of Q."""
+        """Replace the first `count` reflectors of a QR factorization with the leading columns of Q."""
         prefix = KINDS[dtype.char][1]
         name = f"{prefix}{'un' if dtype.kind == 'c' else 'or'}gqr"
         given = (rows, columns, count, a, rows, scales.address)

@@ -239,7 +239,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of a reshape that is -1 at run time by the length that preserves the size."""
+    """Replace a length of -1 in a reshape, at run time, with the length that preserves the size."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
     if not unknown:

@@ -148,7 +148,7 @@ class Variables:
         self._store(variable, value)
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Replace a variable by a new one of another kind, and assign the value to the new one.
+        """Replace a variable with a new variable of another kind, and assign the value to the new variable.
 
         The caller ensures that the old value is never read again.
         """

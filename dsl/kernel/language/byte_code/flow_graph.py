@@ -1,8 +1,8 @@
 """Control-flow graphs of byte code. Code that CPython's compiler duplicated is merged.
 
-CPython copies the test of a `while` loop to the loop's end. It also replaces a jump to a short end of a function by a
-copy of that end. Two instructions are equivalent if they are the same and their successors are equivalent.
-Invariant: an edge is moved between equivalent instructions only, so every path keeps its instructions.
+CPython copies the test of a `while` loop to the loop's end. It also replaces a jump to a short end of a function with a
+copy of that end. Two instructions are equivalent if they are the same and their successors are equivalent. Invariant:
+an edge is moved between equivalent instructions only, so every path keeps its instructions.
 """
 
 from __future__ import annotations

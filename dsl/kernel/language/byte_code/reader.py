@@ -149,7 +149,7 @@ def _expression(body: list[ast.stmt], line: int) -> ast.expr:
 
 
 class _Lambdas(ast.NodeTransformer):
-    """Transformer that replaces function definitions inside expressions by lambdas."""
+    """Transformer that replaces function definitions inside expressions with lambdas."""
 
     def visit_Definition(self, node: Definition) -> ast.AST:
         tree = _inner(node)
