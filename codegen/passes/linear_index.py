@@ -172,6 +172,11 @@ def _is_signed(value: Value) -> bool:
     return isinstance(value.type, np.dtype) and value.type.kind == "i"
 
 
+def is_integer(value: Value) -> bool:
+    """Return whether a value is a signed or unsigned integer."""
+    return isinstance(value.type, np.dtype) and value.type.kind in "iu"
+
+
 def limit(value: Value) -> int:
     """Return the largest integer of a value's type."""
     assert isinstance(value.type, np.dtype)

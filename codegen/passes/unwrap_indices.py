@@ -14,7 +14,7 @@ from typing import Any
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Value
 from weft.codegen.passes.conditions import DEEPEST, NOTHING, Fact, Facts, FactWalk, Implications, is_signed
-from weft.codegen.passes.linear_index import LinearIndex, limit
+from weft.codegen.passes.linear_index import LinearIndex, is_integer, limit
 from weft.codegen.passes.rewrite import Rewriter
 
 # A sum of multiples of values (by their numbers) and a constant.
@@ -57,7 +57,7 @@ class _Signs(FactWalk):
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)
-            if wide and maker is not None and maker.opcode == "cast":
+            if wide and maker is not None and maker.opcode == "cast" and is_integer(maker.operands[0]):
                 (value,) = maker.operands
             if self.is_natural(value, facts, wide):
                 self.natural.add(o)

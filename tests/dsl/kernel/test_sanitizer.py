@@ -101,3 +101,18 @@ def test_device_memory_once_written_is_initialized() -> None:
         fill[1, 8](x)
         double[1, 8](x)
     np.testing.assert_array_equal(x.copy_to_host(), 2.0)
+
+
+def test_an_index_computed_from_a_float_is_checked() -> None:
+    @wf.kernel
+    def count(x: Any, out: Any) -> None:
+        first = int(x[0])
+        out[first] += 1
+        out[np.int64(x[1]) + 1] += 1
+
+    out = np.zeros(4)
+    with wf.sanitize():
+        count[1, 1](np.array([1.5, 2.5]), out)
+        with pytest.raises(weft.SanitizerError):
+            count[1, 1](np.array([1.5, 3.5]), out)
+    assert out.tolist()[1] >= 1 and out[3] == 1
