@@ -230,3 +230,12 @@ def test_errors_of_the_decision_reach_the_caller() -> None:
             function(LIBRARY, expression)(x, x)
     callers.set_program_test(None)
     assert isinstance(copy.copy(x), Array)
+
+
+def test_a_library_iterates_over_numpys_arrays() -> None:
+    x = wf.ones((200, 300))
+    for row in function(LIBRARY, "iter(x)")(x, None):
+        assert type(row) is np.ndarray
+        row += 1
+    assert float(x.sum()) == 2 * x.size
+    assert all(type(row) is Array for row in function(PROGRAM, "iter(x)")(x, None))
