@@ -222,7 +222,7 @@ def assembly_fault(operation: Operation) -> str:
             return f"no register of inline assembly holds a {value.type}"
         if text not in [prefix + letter for letter in letters]:
             return f"the constraint of operand {k} is {prefix}{letters[0]}, not {text}"
-    for place in re.findall(r"\$(\$|\d+|)", template):
-        if place != "$" and (not place or int(place) >= len(values)):
-            return f"${place} in its template is none of the operands ($$ is a dollar)"
+    for number in re.findall(r"\$(\$|\d+|)", template):
+        if number != "$" and (not number or int(number) >= len(values)):
+            return f"${number} in its template is none of the operands ($$ is a dollar)"
     return ""

@@ -300,7 +300,7 @@ def _origins() -> dict[Any, tuple[OwnNames, str]]:
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)
         functions = {getattr(numpys, name, None): (own, name) for name in own if name != "ndarray"}
-        found |= {function: place for function, place in functions.items() if callable(function)}
+        found |= {function: origin for function, origin in functions.items() if callable(function)}
     return found
 
 

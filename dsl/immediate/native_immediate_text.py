@@ -290,11 +290,11 @@ class _Immediate(ResultText):
         t.branch(f"or i1 {in_place}, {self._has_out}", "written", "result")
         t.label("written")
         self._decrement_reference(result)
-        place = t.new(f"select i1 {in_place}, i64 0, i64 {self._last}")
-        itself = t.load("%given", place, "ptr")
+        index = t.new(f"select i1 {in_place}, i64 0, i64 {self._last}")
+        itself = t.load("%given", index, "ptr")
         # (If it is in a tuple, it is a NumPy array, which is used unchanged.)
         opened = t.load(
-            self._taken, t.new(f"select i1 {in_place}, i64 0, i64 {t.new(f'sub i64 {place}, {self._skipped}')}"), "ptr"
+            self._taken, t.new(f"select i1 {in_place}, i64 0, i64 {t.new(f'sub i64 {index}, {self._skipped}')}"), "ptr"
         )
         packed = t.new(f"icmp eq ptr {self._type(itself)}, {known['tuple']}")
         itself = t.new(f"select i1 {packed}, ptr {opened}, ptr {itself}")

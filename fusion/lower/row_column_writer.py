@@ -89,7 +89,7 @@ class FinishWriter(SplitWriter):
         columns = self.integer(split.rows[-1], "columns")
         first = b.op("multiply", b.op("multiply", self.indices[-1], b.constant(self.apart)), columns)
         first = b.op("add", first, self.indices[0])
-        places = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
+        indices = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
         names = [name for p in reductions for name in self.combining_ops(p)]
 
         def together(one: list[Value], other: list[Value]) -> list[Value]:
@@ -100,7 +100,7 @@ class FinishWriter(SplitWriter):
             return found
 
         found: list[Value] = halve_columns(
-            [super(FinishWriter, self).partial_reductions(reductions, split, at, like, p) for p in places], together
+            [super(FinishWriter, self).partial_reductions(reductions, split, at, like, p) for p in indices], together
         )
         return found
 

@@ -18,7 +18,7 @@ from weft.fusion.plan.task import Task
 
 MOST_AXES = 3
 
-Place = tuple[int, ...]
+IntVector = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Statement:
     """A task that writes a box of an array. The box is given by its first element and its extents."""
 
     placed: Placed
-    start: Place
-    extents: Place
+    start: IntVector
+    extents: IntVector
 
     @property
     def task(self) -> Task:
@@ -63,9 +63,9 @@ class Step:
     """
 
     statements: list[Statement]
-    origin: Place
-    extents: Place
-    last: Place
+    origin: IntVector
+    extents: IntVector
+    last: IntVector
     low: list[int] = field(default_factory=list)
     high: list[int] = field(default_factory=list)
     lag: int = 0
@@ -83,8 +83,8 @@ class Rolled:
     first: int
     period: int
     iterations: int
-    low: Place
-    high: Place
+    low: IntVector
+    high: IntVector
     lag: int
 
 
@@ -115,14 +115,14 @@ class BlockedSteps(Group):
 
     members: int = 0
     steps: list[Step] = field(default_factory=list)
-    homes: dict[Expr, tuple[int, Place]] = field(default_factory=dict)
-    readers: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
-    rings: dict[Expr, Place] = field(default_factory=dict)
-    width: Place = ()
-    outside: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
+    homes: dict[Expr, tuple[int, IntVector]] = field(default_factory=dict)
+    readers: dict[Expr, list[tuple[int, IntVector]]] = field(default_factory=dict)
+    rings: dict[Expr, IntVector] = field(default_factory=dict)
+    width: IntVector = ()
+    outside: dict[Expr, list[tuple[int, IntVector]]] = field(default_factory=dict)
     owner: dict[Expr, Expr] = field(default_factory=dict)
-    tile: Place = ()
-    margin: Place = ()
+    tile: IntVector = ()
+    margin: IntVector = ()
     rolled: Rolled | None = None
 
     @property
@@ -136,7 +136,7 @@ class BlockedSteps(Group):
         return int(self.axes > 1)
 
     @property
-    def counts(self) -> Place:
+    def counts(self) -> IntVector:
         """Number of blocks along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
@@ -153,7 +153,7 @@ class BlockedSteps(Group):
         )
 
 
-def unflatten(flat: int, shape: Place) -> Place:
+def unflatten(flat: int, shape: IntVector) -> IntVector:
     """Return the coordinates of the element with this flat index."""
     found = []
     for step in contiguous_strides(shape):
@@ -186,7 +186,7 @@ def read_statement(placed: Placed) -> Statement | None:
     return Statement(Placed(task, axes, 0), start, tuple(extents))
 
 
-def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place | None:
+def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
     """Return the coordinates of the element of `node` that a statement reads at its first point.
 
     Return None unless the statement reads the value along all axes.
@@ -226,8 +226,8 @@ def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
         if len(step.statements) > 1 or previous not in blocked.homes or node not in blocked.readers:
             continue
         home, start = blocked.homes[previous]
-        places = zip(statement.start, start, blocked.steps[home].origin, step.origin, strict=True)
-        if any(o - s + a - b for o, s, a, b in places):
+        origins = zip(statement.start, start, blocked.steps[home].origin, step.origin, strict=True)
+        if any(o - s + a - b for o, s, a, b in origins):
             continue
         if not blocked.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
             continue

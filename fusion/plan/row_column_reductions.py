@@ -282,13 +282,13 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     masks = [group.members if isinstance(group, BlockedSteps) else 1 << group.number for group in schedule.groups]
     merged = False
     waiting: list[int] = []  # positions of groups that others may join
-    for place, group in enumerate(schedule.groups):
+    for after, group in enumerate(schedule.groups):
         if not is_plain(group):
             continue
         for before in reversed(waiting[-LOOK_BACK:]):
             first = groups[before]
             assert first is not None
-            where = _launch_position(groups, masks, before, place)
+            where = _launch_position(groups, masks, before, after)
             made = (
                 None
                 if where is None or not _shares_enough_reads(first, group, machine)
@@ -296,16 +296,16 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
             )
             if made is None or where is None:
                 continue
-            masks[where] = masks[before] | masks[place]
+            masks[where] = masks[before] | masks[after]
             made.before = (first.before | group.before) & ~masks[where]
             made.reason = first.reason
-            groups[before] = groups[place] = None
+            groups[before] = groups[after] = None
             groups[where] = made
             waiting.remove(before)
             merged = True
             break
         else:
-            waiting.append(place)
+            waiting.append(after)
     if not merged:
         return schedule
     found = [group for group in groups if group is not None]
@@ -327,14 +327,14 @@ def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
     return common + sum(node.nbytes for node in other.read if node in one.made) >= machine.pair_bytes
 
 
-def _launch_position(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
+def _launch_position(groups: list[Group | None], masks: list[int], before: int, after: int) -> int | None:
     """Return the launch position at which the merged kernel of two groups may run, or None."""
-    first, second = groups[before], groups[place]
+    first, second = groups[before], groups[after]
     assert first is not None
     assert second is not None
-    between = [(group, masks[k]) for k, group in enumerate(groups[before + 1 : place], before + 1) if group is not None]
+    between = [(group, masks[k]) for k, group in enumerate(groups[before + 1 : after], before + 1) if group is not None]
     if not any(group.before & masks[before] for group, _ in between):
-        return place
+        return after
     return None if any(second.before & mask for _, mask in between) else before
 
 

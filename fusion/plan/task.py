@@ -100,7 +100,11 @@ class Task:
         """Return a key of the task's computation. Tasks with equal keys have equal results."""
         node = self.node
         steps = tuple(
-            (i.kind, i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype), *_places(i))
+            (
+                i.kind,
+                i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype),
+                *_index_and_operands(i),
+            )
             for i in all_instructions(self.body)
         )
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
@@ -159,7 +163,7 @@ def _renamed(body: Iterable[Instruction], alias: Mapping[Expr, Expr]) -> list[In
     ]
 
 
-def _places(i: Instruction) -> tuple[object, ...]:
+def _index_and_operands(i: Instruction) -> tuple[object, ...]:
     return i.index, i.operands, i.factors, tuple((len(branch.instructions), branch.result) for branch in i.branches)
 
 

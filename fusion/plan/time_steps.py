@@ -20,7 +20,7 @@ from weft.fusion.graph.expr import Expr
 from weft.fusion.plan import step_blocks
 from weft.fusion.plan.blocked_steps import (
     BlockedSteps,
-    Place,
+    IntVector,
     Rolled,
     Statement,
     Step,
@@ -64,9 +64,9 @@ class Chain:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
-        self.homes: dict[Expr, tuple[int, Place]] = {}
+        self.homes: dict[Expr, tuple[int, IntVector]] = {}
         # value -> the steps that read it, and the offsets of the reads
-        self.read: dict[Expr, list[tuple[int, Place]]] = {}
+        self.read: dict[Expr, list[tuple[int, IntVector]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
         """Add the statements of a group. Return False if the chain is no longer valid."""
@@ -75,7 +75,7 @@ class Chain:
     def _add(self, statement: Statement) -> bool:
         if self.steps and len(self.steps[0].extents) != len(statement.extents):
             return False
-        offsets: list[tuple[Expr, Place]] = []
+        offsets: list[tuple[Expr, IntVector]] = []
         for node, form, inside in reads_of(statement):
             if node in self.homes:
                 offset = read_offset(statement, node, form)
@@ -102,7 +102,7 @@ class Chain:
                 self.read.setdefault(node, []).append((number, distance))
         return True
 
-    def _distance(self, step: Step, node: Expr, offset: Place) -> Place:
+    def _distance(self, step: Step, node: Expr, offset: IntVector) -> IntVector:
         """Return the offset at which a step reads a value, relative to the step's points.
 
         `offset` is the element that the first point reads.
@@ -111,7 +111,9 @@ class Chain:
         there = self.steps[home].origin
         return tuple(o - s + a - b for o, s, a, b in zip(offset, start, there, step.origin, strict=True))
 
-    def _step_for(self, statement: Statement, reads: list[tuple[Expr, Place]], beside: Expr | None) -> tuple[int, Step]:
+    def _step_for(
+        self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
+    ) -> tuple[int, Step]:
         """Return the step for a statement, and its number. It is the last step if possible, otherwise a new step."""
         here = len(self.steps) - 1
         updating = statement.updates
@@ -145,7 +147,7 @@ class Chain:
                 blocked.place(statement.placed)
         steps[-1].low, steps[-1].high = [0] * axes, [0] * axes
         # step -> the values that it reads, with their offsets
-        links: list[list[tuple[int, Place]]] = [[] for _ in steps]
+        links: list[list[tuple[int, IntVector]]] = [[] for _ in steps]
         for node, readers in self.read.items():
             for reader, distance in readers:
                 links[reader].append((self.homes[node][0], distance))
@@ -179,7 +181,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
         home = steps[blocked.homes[ring][0]]
         rows = max(steps[k].lag - home.lag - d[0] for k, d in readers) + 1 if blocked.rows else 1
         behind[ring] = max(rows, behind.get(ring, 0))
-    found: list[tuple[float, Place, list[int]]] = []
+    found: list[tuple[float, IntVector, list[int]]] = []
     for width in _candidates(axes - blocked.rows):
         sizes = [w + h for w, h in zip(width, halo[blocked.rows :], strict=True)]
         sizes[-1] = -(-sizes[-1] // VECTOR) * VECTOR
@@ -203,7 +205,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
     return True
 
 
-def _candidates(axes: int) -> list[Place]:
+def _candidates(axes: int) -> list[IntVector]:
     """Return the possible widths of blocks along the axes after the rows."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 

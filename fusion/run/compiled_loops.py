@@ -51,11 +51,15 @@ def compile_reduction(op: str, kind: np.dtype) -> Any:
     start_group(group, make_task(node, {base, node}, []))
     (lowered,) = lower_for(device.target, group, special=False)
     slots = [0] * len(lowered.bindings)
-    places = {}
+    slot_indices = {}
     for k, (what, value, _) in enumerate(lowered.bindings):
-        places[value if what == "buffer" else what] = k
+        slot_indices[value if what == "buffer" else what] = k
     return make_reduction_ufunc(
-        op, obtain_function(device, lowered.kernel), slots, (places[base], places[node], places["int"]), (kind, kind)
+        op,
+        obtain_function(device, lowered.kernel),
+        slots,
+        (slot_indices[base], slot_indices[node], slot_indices["int"]),
+        (kind, kind),
     )
 
 

@@ -47,10 +47,10 @@ def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int)
     code = native_object(_NAME, _text(slots), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     immortal((memory, kind, home))
-    place = ctypes.c_void_p.from_address(ctypes.c_int64.from_address(id(kind) + _AS_BUFFER).value)
+    slot = ctypes.c_void_p.from_address(ctypes.c_int64.from_address(id(kind) + _AS_BUFFER).value)
     functions = map(python_function, _FUNCTIONS)
-    _TABLE[:] = [id(kind), id(home), id(True), counter, *functions, place.value or 0]  # type: ignore[assignment]
-    place.value = address
+    _TABLE[:] = [id(kind), id(home), id(True), counter, *functions, slot.value or 0]  # type: ignore[assignment]
+    slot.value = address
 
 
 def _text(slots: Mapping[str, int]) -> str:

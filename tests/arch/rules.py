@@ -119,7 +119,7 @@ def walls(tree: Tree) -> list[str]:
     return [
         str(found)
         for found in tree.imports
-        if (places := WALLS.get(found.module.split(".")[0])) and not found.file.startswith(places)
+        if (files := WALLS.get(found.module.split(".")[0])) and not found.file.startswith(files)
     ]
 
 
@@ -215,7 +215,7 @@ def shared_class_names(tree: Tree) -> list[str]:
         for node in parsed.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)
-    return [f"{name}: {', '.join(places)}" for name, places in found.items() if len(places) > 1]
+    return [f"{name}: {', '.join(files)}" for name, files in found.items() if len(files) > 1]
 
 
 def shared_file_names(tree: Tree) -> list[str]:
@@ -224,7 +224,7 @@ def shared_file_names(tree: Tree) -> list[str]:
     for name, path in tree.files.items():
         if path.name != "__init__.py":
             found[name.split("/")[0], path.name].append(name)
-    return [", ".join(places) for places in found.values() if len(places) > 1]
+    return [", ".join(files) for files in found.values() if len(files) > 1]
 
 
 def nameless_files(tree: Tree) -> list[str]:

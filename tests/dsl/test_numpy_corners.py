@@ -218,7 +218,7 @@ def masks_without_axes(m: Any) -> list[Any]:
     return found
 
 
-def outputs_of_places(m: Any) -> list[Any]:
+def outputs_of_positions(m: Any) -> list[Any]:
     x, holds = m.array([[3, 1], [2, 7]], dtype="f4"), m.zeros(2, dtype=bool)
     return [m.argmax(x, axis=1, out=holds) is holds, holds.tolist(), m.argmin(x, out=m.zeros((), dtype="i1")).item()]
 
@@ -235,7 +235,7 @@ def of_themselves(m: Any) -> list[Any]:
 
 
 PROGRAMS = (
-    beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_places, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
+    beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_positions, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
 )  # fmt: skip

@@ -128,14 +128,14 @@ class _Builder:
         """Return the register or input that holds a value in this dtype."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
-            place = self.inputs.setdefault((node, own), len(self.inputs))
+            slot = self.inputs.setdefault((node, own), len(self.inputs))
         else:
-            own, place = node.dtype, self._home[node]
+            own, slot = node.dtype, self._home[node]
         if own == kind:
-            return place
+            return slot
         register = self._take()
         self._casts.append(register)
-        self.operations.append(PrimitiveCall(self.find("cast", (node.dtype,), kind), (place,), register, kind))
+        self.operations.append(PrimitiveCall(self.find("cast", (node.dtype,), kind), (slot,), register, kind))
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
@@ -167,8 +167,8 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     if not out.size:
         return out
     arrays = [values[k] for k in step.operands]
-    for place, cast in cluster.casts:
-        arrays[place] = np.asarray(cast(arrays[place].reshape(())))
+    for slot, cast in cluster.casts:
+        arrays[slot] = np.asarray(cast(arrays[slot].reshape(())))
     shape = cluster.shape
     if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
         arrays = [a.reshape(-1) if a.size > 1 else a.reshape(()) for a in arrays]

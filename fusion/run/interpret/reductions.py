@@ -74,8 +74,8 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
         if held:
             attrs = ()
         elif one.kind == "view" and one.operands[0] in stored:
-            place = decode_view(one.operands[0].shape, one.shape, *attrs)
-            attrs = attrs[0], None if place is None else tuple([terms for _, terms in place])
+            coordinates = decode_view(one.operands[0].shape, one.shape, *attrs)
+            attrs = attrs[0], None if coordinates is None else tuple([terms for _, terms in coordinates])
         operands = () if held else tuple([numbers[child] for child in one.operands])
         numbers[one] = len(parts)
         parts.append((held, one in short, one.kind, one.op, operands, attrs, one.shape, one.dtype))

@@ -57,7 +57,7 @@ def test_blocks_meet() -> None:
     """Test that after a grid barrier, each block sees what all blocks wrote before the barrier."""
     b = Builder("meets")
     x, out = b.pointer("x", "i4", writable=True), b.pointer("out", "i4", writable=True)
-    i = b.place()
+    i = b.grid_index()
     with b.loop(b.constant(2), "serial"):
         b.emit("atomic", (x, b.constant(0), b.constant(1)), (I4,), kind="add")
         b.emit("grid_barrier")
@@ -105,7 +105,7 @@ def test_threads_that_ended_keep_nobody_waiting() -> None:
     b = Builder("early")
     out, n = b.pointer("out", "i4", writable=True), b.scalar("n")
     with b.scope("kernel"):
-        i = b.place()
+        i = b.grid_index()
         with b.if_(b.test("greater_equal", i, n)):
             b.leave("kernel")
         b.emit("barrier")
@@ -191,7 +191,7 @@ def test_scopes_and_functions_that_break_rules() -> None:
 def test_pointers_are_no_results_of_control_flow() -> None:
     b = Builder("bad")
     x = b.pointer("x", I4)
-    with b.if_(b.test("less", b.place(), b.constant(1)), [x.type]) as branch:
+    with b.if_(b.test("less", b.grid_index(), b.constant(1)), [x.type]) as branch:
         branch.yield_(x)
     with b.else_() as branch:
         branch.yield_(x)

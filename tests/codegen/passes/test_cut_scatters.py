@@ -28,11 +28,11 @@ def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
             value = first
             for _ in range(work):
                 value = b.op("add", value, first)
-            place = b.op("remainder", b.op("absolute", value), b.constant(7))
-            place = b.op("add", b.op("multiply", c.index, b.constant(7)), place)
+            index = b.op("remainder", b.op("absolute", value), b.constant(7))
+            index = b.op("add", b.op("multiply", c.index, b.constant(7)), index)
             if fold:
-                value = b.op(fold, b.load(out, place), value)
-            b.store(out, place, value)
+                value = b.op(fold, b.load(out, index), value)
+            b.store(out, index, value)
     return b.finish()
 
 

@@ -84,7 +84,7 @@ def test_different_values_by_the_standards_names(at_home: str) -> None:
 
 
 @pytest.mark.parametrize("at_home", DEVICES, indirect=True)
-def test_places_among_values_in_order(at_home: str) -> None:
+def test_positions_among_values_in_order(at_home: str) -> None:
     marks, values = np.sort(RNG.standard_normal(70)), RNG.standard_normal((5, 9))
     order = RNG.permutation(70)
     mixed = np.empty(70)

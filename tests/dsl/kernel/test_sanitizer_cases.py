@@ -267,7 +267,7 @@ def of_a_function(x, out):
 
 
 def of_a_field(p):
-    p[cuda.threadIdx.x].place[cuda.threadIdx.x + 1] = 1
+    p[cuda.threadIdx.x].position[cuda.threadIdx.x + 1] = 1
 
 
 def of_a_record(p):

@@ -47,9 +47,9 @@ def planted(fault: str) -> Kernel:
     value = b.load(held, other)
     if fault == "misaligned":
         first = b.op("add", b.op("multiply", thread, b.constant(4)), b.constant(1))
-        place = b.offset(out, first)
+        address = b.offset(out, first)
         for lane in range(4):
-            b.store(place, b.constant(lane), value, **({} if lane else {"align": 16}))
+            b.store(address, b.constant(lane), value, **({} if lane else {"align": 16}))
     elif fault == "same place":
         b.store(out, b.constant(0), value)
     else:
