@@ -261,17 +261,17 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, chunks)`` that counts digits in ``counts[row, number * DIGITS + digit]``.
+    """Return a kernel ``(source, counts, blocks)`` that counts digits in ``counts[row, number * DIGITS + digit]``.
 
-    A row has `chunks` blocks, each of which counts `SPAN` elements.
+    A row has `blocks` blocks, each of which counts `SPAN` elements.
     """
     digit, passes = digit_of(order), order.passes
 
-    def count(source: Any, counts: Any, chunks: Any) -> None:
+    def count(source: Any, counts: Any, blocks: Any) -> None:
         found = shared.array(passes * DIGITS, np.uint32)
         t = np.uint32(threadIdx.x)
-        row = np.uint32(blockIdx.x) // np.uint32(chunks)
-        begin = (np.uint32(blockIdx.x) - row * np.uint32(chunks)) * np.uint32(SPAN)
+        row = np.uint32(blockIdx.x) // np.uint32(blocks)
+        begin = (np.uint32(blockIdx.x) - row * np.uint32(blocks)) * np.uint32(SPAN)
         end = np.uint32(min(source.shape[1] - begin, SPAN))
         for k in range(passes):
             found[k * DIGITS + t] = np.uint32(0)

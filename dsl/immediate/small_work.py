@@ -16,8 +16,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import REDUCTION_BLOCK as CHUNK
-from weft.fusion import NeedsKernelError, reduce_values, was_evaluated_alone
+from weft.fusion import REDUCTION_BLOCK, NeedsKernelError, reduce_values, was_evaluated_alone
 from weft.runtime import IMMEDIATE, default_device
 
 
@@ -210,7 +209,7 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 # -- reductions of whole arrays in memory: nothing fuses with them, and the result is a scalar ---------
 
 # Maximum number of elements for which plans also compute a variance from two sums.
-_TWO_SUMS = 2 * CHUNK
+_TWO_SUMS = 2 * REDUCTION_BLOCK
 _ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it

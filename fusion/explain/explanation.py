@@ -31,7 +31,7 @@ from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.nest import make_nest
 from weft.fusion.plan.numpy_loops import find_numpy_loop
-from weft.fusion.plan.reduction_splits import chunk_length
+from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
@@ -383,7 +383,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += f", {group.passes()} passes over each row"
     if isinstance(group, RowsAndColumns):
         title += " of rows and of columns in one pass, split into blocks that are combined at the end"
-    elif chunk_length(group, make_nest(group), CPU):
+    elif block_length(group, make_nest(group), CPU):
         title += ", split into blocks that are combined at the end"
     elif shares_rows(group, make_nest(group)):
         title += ", split into blocks, which the threads of a CPU read twice"

@@ -18,7 +18,7 @@ from weft.fusion.plan.body import Loop, Role
 from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.nest import goes_across, make_nest
-from weft.fusion.plan.reduction_splits import chunk_length, order_alone, reduction_loops, reread_rejection
+from weft.fusion.plan.reduction_splits import block_length, order_alone, reduction_loops, reread_rejection
 from weft.fusion.plan.shifted_moments import with_own_shift
 from weft.fusion.plan.task import Task
 
@@ -270,7 +270,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
     Such a task shares a kernel with the reduction that computes its shift.
     """
-    return task.shifted is not None and order_alone(task, machine).chunk > 0
+    return task.shifted is not None and order_alone(task, machine).block_length > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
@@ -325,8 +325,8 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
             return "its sums would be divided among other threads"
     elif len({way for _, way in ways}) > 1:
         return "one sum is along rows, and another along columns"
-    chunk = chunk_length(trial, nest, machine)
-    if any(order_alone(p.task, machine).chunk != chunk for p in sums if p.task.kind == "reduce"):
+    length = block_length(trial, nest, machine)
+    if any(order_alone(p.task, machine).block_length != length for p in sums if p.task.kind == "reduce"):
         return (
             "it needs the complete reduction of rows that are split into blocks"
             if needs

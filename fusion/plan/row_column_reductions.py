@@ -19,7 +19,7 @@ from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, al
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
-from weft.fusion.plan.reduction_splits import chunk_length, order_alone
+from weft.fusion.plan.reduction_splits import block_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.traffic import bytes_read
 
@@ -202,11 +202,11 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
     ):
         return False
     found.length, found.row_block = (
-        chunk_length(group, nest, machine) for group, nest in zip((found.rows, found.columns), nests, strict=True)
+        block_length(group, nest, machine) for group, nest in zip((found.rows, found.columns), nests, strict=True)
     )
-    chunks = -(-found.along.extent // found.length) if found.length else 1
+    blocks = -(-found.along.extent // found.length) if found.length else 1
     row_blocks = -(-found.down.extent // found.row_block) if found.row_block else 1
-    parts = chunks * row_blocks * prod(loop.extent for loop in found.batch)
+    parts = blocks * row_blocks * prod(loop.extent for loop in found.batch)
     kept = (found.length or found.along.extent) * sum(_itemsizes(found.columns))
     return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
 
@@ -220,9 +220,9 @@ def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
     if nests is None or found.batch:
         return False
     rows, columns = nests
-    if chunk_length(found.rows, rows, machine) or any(p.task.node.dtype.kind == "c" for p in found.placed):
+    if block_length(found.rows, rows, machine) or any(p.task.node.dtype.kind == "c" for p in found.placed):
         return False
-    found.row_block = chunk_length(found.columns, columns, machine)
+    found.row_block = block_length(found.columns, columns, machine)
     length = found.along.extent
     if not found.row_block or length < GPU_ROW or len(columns.outer) != 1:
         return False

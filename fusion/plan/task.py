@@ -130,7 +130,7 @@ class ReductionOrder:
     """
 
     loops: tuple[object, ...]
-    chunk: int
+    block_length: int
     across: bool
 
 
