@@ -52,7 +52,7 @@ from weft.fusion.record.recording import (
     write_anew,
     write_view,
 )
-from weft.fusion.record.shared_memory import find_shared, keep_shared, lend, lend_owner, lender_of, share
+from weft.fusion.record.shared_memory import export_memory, export_owner, exporter_of, find_shared, keep_shared, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -137,9 +137,9 @@ __all__ = [
     "is_ready",
     "keep_shared",
     "kernels_of",
-    "lend",
-    "lend_owner",
-    "lender_of",
+    "export_memory",
+    "export_owner",
+    "exporter_of",
     "limits",
     "map_",
     "opaque",

@@ -90,15 +90,15 @@ class Array(ArrayMembers):
 
     __module__ = "weft"  # the public name, shown by `repr(type(x))` and stored in pickles
     # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
-    # from them when they are first needed; from then on, `_home` is None. `_lent` is set if other code may have
+    # from them when they are first needed; from then on, `_home` is None. `_exported` is set if other code may have
     # obtained the memory of `_values`.
-    __slots__ = ("__weakref__", "_home", "_lent", "_storage", "_values", "_view")
+    __slots__ = ("__weakref__", "_exported", "_home", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
     # pandas recognizes arrays by this name, and converts them with `to_numpy` before storing them.
     _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
     _home: Device | None
-    _lent: bool | None
+    _exported: bool | None
     _storage: Storage
     _values: np.ndarray | None
     _view: View | None
@@ -113,7 +113,7 @@ class Array(ArrayMembers):
 
     def __getattr__(self, name: str) -> Any:
         # called only for attributes that are not set
-        if name in ("_home", "_values", "_lent"):
+        if name in ("_home", "_values", "_exported"):
             return None
         if name == "_storage" and self._home is not None:
             self._storage = storage = make_storage(self)

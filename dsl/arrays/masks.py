@@ -219,7 +219,7 @@ def _collect(
     # (Memory that the device has used before is already mapped.)
     memory = device.allocate(count * width)
     storage = Storage((count, *rest), dtype, device, memory)
-    out = device.lend(memory, dtype, storage.shape)
+    out = device.view_memory(memory, dtype, storage.shape)
     ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]
     calls = [partial(fill, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
     runtime.run_calls(calls, len(blocks))

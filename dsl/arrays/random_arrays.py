@@ -78,7 +78,7 @@ def draw_array(
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
     memory = device.allocate(count * draw.dtype.itemsize)
     memory.origin = user_location()
-    if not runtime.draw_into(device.lend(memory, draw.dtype, draw.shape), generator, name, draw):
+    if not runtime.draw_into(device.view_memory(memory, draw.dtype, draw.shape), generator, name, draw):
         return None
     return wrap(Storage(draw.shape, draw.dtype, device, memory))
 

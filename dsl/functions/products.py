@@ -67,7 +67,7 @@ def multiply(a: Any, b: Any) -> Array | None:
     if few:
         return adopt_new(np.matmul(*given), home)
     memory = home.allocate(prod(shape) * a.itemsize)
-    multiply_into(home.lend(memory, a.dtype, shape), *given)
+    multiply_into(home.view_memory(memory, a.dtype, shape), *given)
     return wrap(Storage(shape, a.dtype, home, memory))
 
 

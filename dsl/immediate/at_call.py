@@ -480,7 +480,7 @@ def seen(array: Array, result: object) -> Any:
     if result.flags.num < 0:  # (a result of `broadcast_arrays`: NumPy warns if the flag is read)
         result.flags.writeable = not overlaps(result.shape, result.strides)
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
-    if array._home is not None and array._lent:
+    if array._home is not None and array._exported:
         result = view_of_storage(array, result)
     view = object.__new__(Array if alone else ReadOnly)
     view._storage, view._values, view._home = array._storage, result, None

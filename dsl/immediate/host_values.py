@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion import Storage, contiguous_strides, end_small_run, lend_owner, release_memory
+from weft.fusion import Storage, contiguous_strides, end_small_run, export_owner, release_memory
 from weft.runtime import IMMEDIATE, Buffer, Device
 
 DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its ABI
@@ -112,10 +112,10 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 def make_storage(array: Any) -> Storage:
     """Return a storage for an array that immediate execution has created without a storage."""
     values, device = array._values, array._home
-    if not array._lent:
+    if not array._exported:
         return adopt(values, device)
     storage = Storage(values.shape, values.dtype, device)
-    array._values = lend_owner(storage, values)
+    array._values = export_owner(storage, values)
     return storage
 
 

@@ -450,7 +450,7 @@ class _Immediate(ResultText):
         home, values = self._field(first, "Array._home"), self._field(first, "Array._values")
         t.branch(f"icmp eq ptr {home}, {known['cpu']}", "adopt.own", "show.slow")
         t.label("adopt.own")
-        t.branch(f"icmp eq ptr {self._field(first, 'Array._lent')}, null", "adopt.here", "show.slow")
+        t.branch(f"icmp eq ptr {self._field(first, 'Array._exported')}, null", "adopt.here", "show.slow")
         t.label("adopt.here")
         storage = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Storage']}, i64 0)")
         self._check(storage, "adopt.storage", "leave")

@@ -31,7 +31,7 @@ def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int)
     kind : type
         The class. Instances of subclasses are not changed.
     slots : mapping of str to int
-        The offsets of the slots `_values`, `_home` and `_lent`. The last is set to True.
+        The offsets of the slots `_values`, `_home` and `_exported`. The last is set to True.
     home : object
         Instances whose slot `_home` is not this object are not changed.
     counter : int
@@ -62,7 +62,7 @@ def _text(slots: Mapping[str, int]) -> str:
         WORDS=len(_WORDS),
         TYPE=TYPE,
         OWN=slots["_home"],
-        LENT=slots["_lent"],
+        EXPORTED=slots["_exported"],
         VALUES=slots["_values"],
         **{name: k for k, name in enumerate(_WORDS)},
     )

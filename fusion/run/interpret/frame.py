@@ -109,7 +109,7 @@ class ValueFrame:
         buffer = self.device.allocate(node.nbytes)
         self.buffers[number] = buffer
         self.home[number] = number
-        return self.device.lend(buffer, node.dtype, node.shape)
+        return self.device.view_memory(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
         """Return the array in the slot of a leaf. The array must not be written."""
@@ -166,7 +166,7 @@ class ValueFrame:
         self.donated.add(slot)
         self.buffers[step.number] = buffer
         self.home[step.number] = step.number
-        return self.device.lend(buffer, step.node.dtype, step.node.shape)
+        return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
         """Find the leaves whose memory final updates may overwrite, because nothing else refers to this memory."""
@@ -234,6 +234,6 @@ class ValueFrame:
                 taken.add(home)
             else:
                 buffer = self.device.allocate(node.nbytes)
-                self.device.lend(buffer, node.dtype, node.shape)[...] = array
+                self.device.view_memory(buffer, node.dtype, node.shape)[...] = array
             found[number] = buffer
         return found

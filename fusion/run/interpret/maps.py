@@ -216,7 +216,9 @@ def _run_blocks(
     # (device memory stays mapped, but memory of new arrays would be mapped again each time)
     size = min(out.size, length) * max(operation.dtype.itemsize for operation in cluster.operations)
     buffer = device.allocate(size * cluster.registers) if cluster.registers else None
-    memory: Any = device.lend(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
+    memory: Any = (
+        device.view_memory(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
+    )
     with np.errstate(all="ignore"):
         for piece in pieces:
             target = out[piece]
