@@ -411,10 +411,10 @@ class _Flow:
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made
         self.roots = made.uniform.roots
-        self.home: dict[Value, Run] = {}
+        self.run_of: dict[Value, Run] = {}
         for run in made.runs():
             for o in (*run.receives, *run.operations):
-                self.home.update(dict.fromkeys(o.results, run))
+                self.run_of.update(dict.fromkeys(o.results, run))
                 made.maker.update(dict.fromkeys(o.results, o))
         self.costs: dict[Value, int | None] = {}
 
@@ -422,14 +422,14 @@ class _Flow:
         """Find the values and the memory that pass from run to run."""
         for run in self.made.runs():
             for value in run.needed():
-                home = self.home.get(value)
-                if home is not None and home is not run and self.cost(value) is None:
+                maker_run = self.run_of.get(value)
+                if maker_run is not None and maker_run is not run and self.cost(value) is None:
                     self.made.crossing.add(value)
         self.memory()
 
     def cost(self, value: Value) -> int | None:
         """Return the cost of recomputing a value, or None if it is too high."""
-        if value not in self.home or value in self.made.local_operations:
+        if value not in self.run_of or value in self.made.local_operations:
             return 0
         if value not in self.costs:
             maker = self.made.maker[value]

@@ -349,11 +349,11 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
     return array
 
 
-def adopt_new(values: np.ndarray, home: Device) -> Array:
+def adopt_new(values: np.ndarray, device: Device) -> Array:
     """Return a weft array that owns the memory of a C-contiguous NumPy array. The caller must drop its reference."""
     array = _new(Array)
     array._values = values
-    array._home = home
+    array._home = device
     array._view = None
     return array
 

@@ -93,12 +93,12 @@ def asarray(
 
 def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
     """Return an array over the memory of `values`, an array or a buffer. Raises ValueError if that needs a copy."""
-    home = default_device() if device is None else get_device(device)
+    target = default_device() if device is None else get_device(device)
     shared: Array | None = None
     if isinstance(values, Array):
         fits = dtype in (None, values.dtype) and in_order(values, order, values) is values
-        shared = values if fits and (device is None or home is values.device) else None
-    elif home.name == "cpu":
+        shared = values if fits and (device is None or target is values.device) else None
+    elif target.name == "cpu":
         shared = import_memory(np.asarray(values, dtype, order, copy=False))  # type: ignore[call-overload]
     if shared is None:
         raise ValueError("Unable to avoid copy while creating an array as requested.")

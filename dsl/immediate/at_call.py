@@ -116,14 +116,14 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
     return attempt(way, operands, limit=MEDIUM * limit) if is_cheap(where) else MISSED
 
 
-def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = None, limit: int | None = None) -> Any:
+def attempt(way: Implementation, operands: Iterable[Any], default: Device | None = None, limit: int | None = None) -> Any:
     """Execute an op immediately, without recording it. Return `MISSED` if the operands do not allow this.
 
     Parameters
     ----------
     way : Way
     operands : iterable
-    home : Device, optional
+    default : Device, optional
         The device of the result if no operand is a weft array, by default the default device.
     limit : int, optional
         The maximum number of elements of an operand, by default `IMMEDIATE`.
@@ -156,7 +156,7 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
             given.append(value)
         else:
             return MISSED
-    if device is None and (device := home) is None:
+    if device is None and (device := default) is None:
         device = default_device()
         if not device.small_on_host:
             return MISSED
@@ -171,7 +171,7 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     return MISSED if way.op is None or not device.host_math else _by_loops(way.op, given, device)
 
 
-def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
+def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
     """Apply an op's compiled loop to NumPy arrays and scalars. Return `MISSED` if there is no loop for their dtypes."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
@@ -183,7 +183,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
         return MISSED
     function, casts = found
     typed = [value if cast is None else cast(value) for value, cast in zip(given, casts, strict=True)]
-    return from_numpy_result(function(*typed), home)
+    return from_numpy_result(function(*typed), device)
 
 
 @lru_cache(maxsize=1024)
@@ -270,7 +270,7 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
 _COPIED = 4096
 
 
-def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
+def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
     """Convert a NumPy result to weft arrays. A view of an array in `given` becomes a view of its weft array's storage."""
     kind = type(result)
     if kind is np.ndarray:
@@ -285,16 +285,16 @@ def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarra
                 if base is values or base is values.base:
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
         if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
-            return adopt_new(result if base is None else result.copy(), home)
-        return adopt_result(result, home)
+            return adopt_new(result if base is None else result.copy(), device)
+        return adopt_result(result, device)
     if kind is tuple or kind is list:
-        return kind([from_numpy_result(each, home, given) for each in result])
+        return kind([from_numpy_result(each, device, given) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*[from_numpy_result(each, home, given) for each in result])
+        return type(result)(*[from_numpy_result(each, device, given) for each in result])
     return result
 
 
-def finish(result: object, home: Device, *operands: Any) -> Any:
+def finish(result: object, device: Device, *operands: Any) -> Any:
     """Convert a NumPy function's result as `from_numpy_result` does.
 
     Views of `operands` become views of their storages.
@@ -304,7 +304,7 @@ def finish(result: object, home: Device, *operands: Any) -> Any:
         for each in value if isinstance(value, (list, tuple)) else (value,):
             if type(each) is Array and each._values is not None:
                 found.append((each._values, each))
-    return from_numpy_result(result, home, found)
+    return from_numpy_result(result, device, found)
 
 
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:

@@ -295,7 +295,7 @@ class BlockWriter(BlockedStepsWriter):
         # (branches read memory: the values that they need must be computed before the branches)
         distance = self._read_offset(node, form) if self.branching is None or self.writing_over else None
         if distance is None or (node, self.number, distance) not in self.served:
-            assert node not in self.blocked.homes
+            assert node not in self.blocked.boxes
             return super(BlockedStepsWriter, self)._load(node, form)
         source, index = self._in_ring(node, distance)
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
@@ -317,9 +317,9 @@ class BlockWriter(BlockedStepsWriter):
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
         """Return the offset of a read whose first element is `first`. Return None if it is too large for a ring."""
         here = self.blocked.steps[self.number].origin
-        if node in self.blocked.homes:
-            home, start = self.blocked.homes[node]
-            there = self.blocked.steps[home].origin
+        if node in self.blocked.boxes:
+            writer, start = self.blocked.boxes[node]
+            there = self.blocked.steps[writer].origin
             first = tuple(o - s + a for o, s, a in zip(first, start, there, strict=True))
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 

@@ -67,7 +67,7 @@ class BlockedStepsWriter(KernelWriter):
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
         for node in blocked.rings:
-            number, _ = blocked.homes[node]
+            number, _ = blocked.boxes[node]
             if rolled is not None and number < rolled.first + rolled.iterations * rolled.period:
                 here = [s.task.node for s in blocked.steps[number].statements]
                 key: object = (number % rolled.period, here.index(node), node.dtype, blocked.rings[node])
@@ -293,13 +293,13 @@ class BlockedStepsWriter(KernelWriter):
         `first` is the flat index of the element that is read at the first point of the step's box.
         """
         b, blocked, position = self.builder, self.blocked, self.nest.position
-        home, start = blocked.homes[node]
+        writer, start = blocked.boxes[node]
         owner = blocked.owner.get(node, node)
-        whose = blocked.homes[owner][0]
+        whose = blocked.boxes[owner][0]
         rows, *sizes = blocked.rings[owner]
         # convert an index of the step to the coordinate in the step that computed the value
         offset = [
-            o - s + a for o, s, a in zip(unflatten(first, node.shape), start, blocked.steps[home].origin, strict=True)
+            o - s + a for o, s, a in zip(unflatten(first, node.shape), start, blocked.steps[writer].origin, strict=True)
         ]
         here = blocked.steps[self.number].origin
         pitches = [prod(sizes[k + 1 :]) for k in range(len(sizes))]

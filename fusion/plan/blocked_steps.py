@@ -96,7 +96,7 @@ class BlockedSteps(Group):
     ----------
     members : int
         Bit set of the numbers of the original groups.
-    homes : dict
+    boxes : dict
         Value that a step computes -> the step's number, and the coordinates of the box's first point in the value.
     readers : dict
         Value that later steps read -> the number of each such step, and the offset of its read.
@@ -115,7 +115,7 @@ class BlockedSteps(Group):
 
     members: int = 0
     steps: list[Step] = field(default_factory=list)
-    homes: dict[Expr, tuple[int, IntVector]] = field(default_factory=dict)
+    boxes: dict[Expr, tuple[int, IntVector]] = field(default_factory=dict)
     readers: dict[Expr, list[tuple[int, IntVector]]] = field(default_factory=dict)
     rings: dict[Expr, IntVector] = field(default_factory=dict)
     width: IntVector = ()
@@ -223,10 +223,10 @@ def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
     for number, step in enumerate(blocked.steps):
         statement = step.statements[0]
         node, previous = statement.task.node, statement.previous
-        if len(step.statements) > 1 or previous not in blocked.homes or node not in blocked.readers:
+        if len(step.statements) > 1 or previous not in blocked.boxes or node not in blocked.readers:
             continue
-        home, start = blocked.homes[previous]
-        origins = zip(statement.start, start, blocked.steps[home].origin, step.origin, strict=True)
+        writer, start = blocked.boxes[previous]
+        origins = zip(statement.start, start, blocked.steps[writer].origin, step.origin, strict=True)
         if any(o - s + a - b for o, s, a, b in origins):
             continue
         if not blocked.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):

@@ -128,12 +128,12 @@ def _reads_where_computed(first: Group, second: Group) -> bool:
     """Return whether the second group reads values of the first group only at the points that compute them."""
     for p in second.placed:
         for node, index in p.task.reads():
-            home = first.made.get(node)
-            if home is None:
+            producer = first.made.get(node)
+            if producer is None:
                 continue
-            if index is None or home.stage != 1 or home.task.kind != "map" or p.stage != 1:
+            if index is None or producer.stage != 1 or producer.task.kind != "map" or p.stage != 1:
                 return False
-            if p.flat(index) != home.flat(home.task.target):
+            if p.flat(index) != producer.flat(producer.task.target):
                 return False
     return True
 

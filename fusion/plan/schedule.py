@@ -235,7 +235,7 @@ def _group(
         if task is None:
             grouping.add_opaque(node)
         else:
-            grouping.add(task, {grouping.home[w] for w in waits})
+            grouping.add(task, {grouping.group_of[w] for w in waits})
     for group in grouping.groups:
         if group.opaque is None:
             group.private = _register_values(group, grouping, outputs)
@@ -252,11 +252,11 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
     for p in group.placed:
         private.discard(p.task.previous)
         for node, index in p.task.reads():
-            home = made.get(node)
-            if home is None:
+            producer = made.get(node)
+            if producer is None:
                 continue
-            kept = not home.inner or home.task.kind == "reduce" or p.stage == home.stage
-            if index is None or not kept or p.flat(index) != home.flat(home.task.target):
+            kept = not producer.inner or producer.task.kind == "reduce" or p.stage == producer.stage
+            if index is None or not kept or p.flat(index) != producer.flat(producer.task.target):
                 private.discard(node)
     return private
 

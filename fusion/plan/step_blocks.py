@@ -60,7 +60,7 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
     Outside values have lag 0.
     """
-    return blocked.steps[blocked.homes[node][0]].lag if node in blocked.homes else 0
+    return blocked.steps[blocked.boxes[node][0]].lag if node in blocked.boxes else 0
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
@@ -146,7 +146,7 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntV
         for statement in step.statements:
             for node, offset in _offsets(statement):
                 distance = ring_offset(o - b for o, b in zip(offset, step.origin, strict=True))
-                if node not in blocked.homes and distance is not None:
+                if node not in blocked.boxes and distance is not None:
                     found.setdefault(node, {})[number, distance] = None
     return {node: list(readers) for node, readers in found.items() if len(readers) > 1}
 
@@ -180,7 +180,7 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
         behind = [lag_of(blocked, node) + d + apart for node, d in found]
         for s in step.statements:
             if s.task.node in blocked.owner and s.previous in blocked.owner:
-                before = blocked.homes[s.previous][0]
+                before = blocked.boxes[s.previous][0]
                 behind += [blocked.steps[before].lag - d + apart for _, d in reads[before]]
         step.lag = max(behind, default=0) if blocked.rows else 0
 

@@ -265,14 +265,14 @@ def _cut(
 
     With these cuts, quotients are exact, or dividends are less than the divisor.
     """
-    home = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
+    axis_of = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
         for loop, c in form[1]:
             length = divisor // common_divisor(divisor, c)
             if loop < 0 or not 1 < length < loops[loop].extent or loops[loop].extent % length:
                 continue
-            axis, step = home[loop]
+            axis, step = axis_of[loop]
             innermost = prod(shape[axis + 1 :]) == 1
             if loops[loop].role != "scan" and not (innermost and length * step < SHORTEST):
                 wanted.setdefault(axis, set()).add(length * step)

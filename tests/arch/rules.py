@@ -245,13 +245,13 @@ def misplaced_tests(tree: Tree) -> list[str]:
         for p in sorted((tree.root / "tests").iterdir())
         if p.name not in beside and any(p.glob("*.py"))
     ]
-    homes = defaultdict(set)
+    folders = defaultdict(set)
     for name, path in tree.files.items():
-        homes[name.split("/")[0], path.stem].add(name.rpartition("/")[0])
+        folders[name.split("/")[0], path.stem].add(name.rpartition("/")[0])
     for layer in tree.layers:
         for path in sorted((tree.root / "tests" / layer).rglob("test_*.py")):
             folder = str(path.parent.relative_to(tree.root / "tests"))
-            named = homes[layer, path.stem.removeprefix("test_")]
+            named = folders[layer, path.stem.removeprefix("test_")]
             if not (tree.root / folder).is_dir() or (named and folder not in named):
                 wrong.append(f"tests/{folder}/{path.name}")
     return wrong

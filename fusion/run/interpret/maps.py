@@ -69,9 +69,9 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
             continue
         root[node] = node
         if node not in outputs and users[node] and all(u.kind == "map" and u.shape == node.shape for u in users[node]):
-            homes = {root[u] for u in users[node]}
-            if len(homes) == 1:
-                root[node] = homes.pop()
+            clusters = {root[u] for u in users[node]}
+            if len(clusters) == 1:
+                root[node] = clusters.pop()
                 found.add(node)
     return found
 
@@ -112,7 +112,7 @@ class _Builder:
         self.operations: list[PrimitiveCall] = []
         self.registers = 0
         self._free: list[int] = []
-        self._home: dict[Expr, int] = {}
+        self._register_of: dict[Expr, int] = {}
         self._casts: list[int] = []  # registers of operands that only the next operation uses
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
@@ -130,7 +130,7 @@ class _Builder:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))
         else:
-            own, slot = node.dtype, self._home[node]
+            own, slot = node.dtype, self._register_of[node]
         if own == kind:
             return slot
         register = self._take()
@@ -141,14 +141,14 @@ class _Builder:
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
         """Append a call of a primitive."""
         result = 0 if last else self._take()
-        self._home[node] = result
+        self._register_of[node] = result
         self.operations.append(PrimitiveCall(call, tuple(operands), result, node.dtype))
         self._free += self._casts
         self._casts.clear()
 
     def release(self, node: Expr) -> None:
         """Release the register of a value that has no further uses."""
-        self._free.append(self._home[node])
+        self._free.append(self._register_of[node])
 
     def _take(self) -> int:
         if self._free:

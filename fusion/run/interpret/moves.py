@@ -56,7 +56,7 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     base = values[step.operands[0]]
     if not base.flags.c_contiguous:
         base = frame.packed(step.node.operands[0], base)
-    elif frame.home[step.operands[0]] >= 0:
+    elif frame.owner[step.operands[0]] >= 0:
         frame.share(step.number, step.operands[0])
     return _strided(base, step.node.shape, strides, offset)
 
