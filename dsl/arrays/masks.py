@@ -139,7 +139,9 @@ def select(array: Array, mask: Array) -> Array | None:
         return None
     if prod(own) > IMMEDIATE[0] and (later := select_later(array, mask)) is not None:
         return later
-    if (mask._home is None and mask._storage.buffer is None) or (array._home is None and array._storage.buffer is None):
+    if (mask._device is None and mask._storage.buffer is None) or (
+        array._device is None and array._storage.buffer is None
+    ):
         evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = elements_of(array), elements_of(mask)
     rest = values.shape[len(own) :]

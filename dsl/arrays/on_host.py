@@ -228,7 +228,7 @@ def _memory_for_write(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory, to which a function may write, or None if only a copy is possible."""
     if recording.held:
         return None
-    if array._home is None and array._storage.device.name == "cpu":
+    if array._device is None and array._storage.device.name == "cpu":
         realise(array._storage)
     return writable_values(array)
 

@@ -39,7 +39,7 @@ _NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 def shared_array(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
-    if type(array) is Array and (device := array._home) is not None and device.name == "cpu":
+    if type(array) is Array and (device := array._device) is not None and device.name == "cpu":
         VALUE_READS[0] += 1
         array._exported = True
         return array._values[...]  # type: ignore[index]

@@ -92,7 +92,7 @@ def concatenate(
 def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
     """Concatenate very many arrays: by NumPy on the CPU, and group by group on a GPU, so that plans stay small."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
-    evaluate([a._storage for a in found if a._home is None])
+    evaluate([a._storage for a in found if a._device is None])
     device = found[0].device
     if device.name == "cpu":
         values = [a.numpy() if (seen := values_of(a)) is None else seen for a in found]

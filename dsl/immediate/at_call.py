@@ -116,7 +116,9 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
     return attempt(way, operands, limit=MEDIUM * limit) if is_cheap(where) else MISSED
 
 
-def attempt(way: Implementation, operands: Iterable[Any], default: Device | None = None, limit: int | None = None) -> Any:
+def attempt(
+    way: Implementation, operands: Iterable[Any], default: Device | None = None, limit: int | None = None
+) -> Any:
     """Execute an op immediately, without recording it. Return `MISSED` if the operands do not allow this.
 
     Parameters
@@ -141,7 +143,7 @@ def attempt(way: Implementation, operands: Iterable[Any], default: Device | None
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
-                own = value._home or value._storage.device
+                own = value._device or value._storage.device
                 if device is not None and own is not device:
                     return MISSED
                 device = own
@@ -319,7 +321,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
     if kind is Array or kind is Scalar:
         if value.size > left or not (COMMON >> value.dtype.num) & 1:
             return MISSED
-        if value._home is None and value._storage.device.name == "cpu":
+        if value._device is None and value._storage.device.name == "cpu":
             if recording.held and value._storage.buffer is None:
                 return MISSED  # (work recorded inside a recorded function stays recorded)
             realise(value._storage)
@@ -480,8 +482,8 @@ def seen(array: Array, result: object) -> Any:
     if result.flags.num < 0:  # (a result of `broadcast_arrays`: NumPy warns if the flag is read)
         result.flags.writeable = not overlaps(result.shape, result.strides)
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
-    if array._home is not None and array._exported:
+    if array._device is not None and array._exported:
         result = view_of_storage(array, result)
     view = object.__new__(Array if alone else ReadOnly)
-    view._storage, view._values, view._home = array._storage, result, None
+    view._storage, view._values, view._device = array._storage, result, None
     return view

@@ -97,8 +97,8 @@ class _Element(OperandText):
         self._at = at
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
-        self._home, self._overflow, self._offset = (t.new(f"alloca {kind}") for kind in ("ptr", "i32", "i64"))
-        t.do(f"store ptr null, ptr {self._home}")
+        self._device, self._overflow, self._offset = (t.new(f"alloca {kind}") for kind in ("ptr", "i32", "i64"))
+        t.do(f"store ptr null, ptr {self._device}")
         t.store("0", self._offset, 0)
 
     def text(self) -> str:

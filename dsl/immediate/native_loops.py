@@ -145,14 +145,14 @@ class _Loop(OperandText):
         self._at, self._raised = at, raised
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
-        self._home, self._lead = (t.new("alloca ptr") for _ in range(2))
+        self._device, self._lead = (t.new("alloca ptr") for _ in range(2))
         self._product, self._in_order, self._overflow, self._lead_number = (t.new("alloca i64") for _ in range(4))
         self._things, self._arrays, self._starts, self._args, self._pair = (
             t.new("alloca ptr, i64 3") for _ in range(5)
         )
         self._numbers, self._steps, self._outer, self._dims = (t.new("alloca i64, i64 9") for _ in range(4))
         self._scratch = t.new(f"alloca i64, i64 {SCRATCH}")
-        for word in (self._home, self._lead):
+        for word in (self._device, self._lead):
             t.do(f"store ptr null, ptr {word}")
         t.store(str(C_ORDER), self._in_order, 0)
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
@@ -267,8 +267,8 @@ class _Loop(OperandText):
         self._check(t.load(self._entry, OPERAND, "ptr"), "lead.listed", "give.up")
         t.branch(f"icmp eq i64 {t.load(self._entry, COMPILED)}, 0", "lead.usable", "lead.compiled")
         t.label("lead.compiled")
-        home = t.load(self._home, 0, "ptr")
-        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
+        device = t.load(self._device, 0, "ptr")
+        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {device}, ptr {known['host_math']})")
         self._decrement_reference(here)  # (True and False are immortal)
         t.branch(f"icmp eq ptr {here}, {known['True']}", "lead.usable", "give.up")
         t.label("lead.usable")

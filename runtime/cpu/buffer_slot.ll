@@ -1,10 +1,10 @@
 ; The slot function for buffers. It passes requests for buffers on to the NumPy array in a slot, for instances of one
-; class whose home is the given object. It counts these requests, and marks the instances as exported.
+; class whose device is the given object. It counts these requests, and marks the instances as exported.
 @${TABLE} = external global [${WORDS} x ptr]
 
 define i32 @${NAME}(ptr %array, ptr %view, i32 %flags) nounwind {
   %kind = load ptr, ptr getelementptr inbounds (ptr, ptr @${TABLE}, i64 ${KIND})
-  %home = load ptr, ptr getelementptr inbounds (ptr, ptr @${TABLE}, i64 ${HOME})
+  %device = load ptr, ptr getelementptr inbounds (ptr, ptr @${TABLE}, i64 ${DEVICE})
   %type.at = getelementptr i8, ptr %array, i64 ${TYPE}
   %type = load ptr, ptr %type.at
   %own.at = getelementptr i8, ptr %array, i64 ${OWN}
@@ -14,7 +14,7 @@ define i32 @${NAME}(ptr %array, ptr %view, i32 %flags) nounwind {
   %values.at = getelementptr i8, ptr %array, i64 ${VALUES}
   %values = load ptr, ptr %values.at
   %same = icmp eq ptr %type, %kind
-  %here = icmp eq ptr %own, %home
+  %here = icmp eq ptr %own, %device
   %some = icmp ne ptr %values, null
   %both = and i1 %same, %here
   %all = and i1 %both, %some

@@ -39,7 +39,7 @@ def counted(work: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
 
 
 def is_on_host(array: Any) -> bool:
-    return array._home is not None or array._storage.host is not None
+    return array._device is not None or array._storage.host is not None
 
 
 def steps(x: Any, small: Any, count: int) -> Any:

@@ -264,7 +264,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "weights of another length": lambda m: m.average(m.ones((2, 3)), axis=1, weights=[1, 2]),
     "indices of floats": lambda m: m.take(m.arange(3), m.ones(2)),
     "axes twice": lambda m: m.tensordot(m.ones((2, 3, 3)), m.ones((3, 3, 4)), axes=([1, 1], [0, 0])),
-    "places in halves": lambda m: m.argmax(m.arange(3), out=m.zeros((), dtype="f8")),
+    "positions in halves": lambda m: m.argmax(m.arange(3), out=m.zeros((), dtype="f8")),
     "deviation in an output of integers": lambda m: m.std(m.ones((2, 3)), 0, out=m.zeros(3, dtype="i4")),
     "more axes than there are": lambda m: m.tensordot(m.ones(2), m.ones((2, 3))),
     "take of nothing": lambda m: m.take(m.arange(0), [0], mode="wrap"),

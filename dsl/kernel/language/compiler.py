@@ -350,7 +350,7 @@ class Compiler(Variables):
             return
         if self.reporting:
             pointer = self.error_record()
-            self.sites.append((error, message, tuple(str(v.type) for v in values), self.number))
+            self.sites.append((error, message, tuple(str(v.type) for v in values), self.location))
             index = b.constant
             zero, one = b.constant(0, np.int64), b.constant(1, np.int64)
             (old,) = b.emit("atomic_cas", (pointer, index(0), zero, one), (INT,))
