@@ -81,5 +81,5 @@ def test_the_verifier() -> None:
     kernel = sanitized(1)
     assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
     kernel.attributes["trace"] = 3
-    with pytest.raises(InvalidKernelError, match="how wide"):
+    with pytest.raises(InvalidKernelError, match="must be the width of its events"):
         verify_kernel(kernel)
