@@ -71,11 +71,11 @@ def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
     pointers = (ctypes.c_void_p * 3)(base, base + 8, base + 16)
     kinds = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
     native = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)(driver.native.addresses["cuLaunchKernel"])
-    place = ctypes.addressof(pointers)
+    address = ctypes.addressof(pointers)
     values = ((1, 2, 3), (ctypes.c_void_p,) * 3)
     return {
-        "cuLaunchKernel by ctypes": lambda: native(16, 4, 1, 1, 256, 1, 1, 0, 32, place, None),
-        "cuLaunchKernel by cuda.bindings": lambda: table.cuLaunchKernel(16, 4, 1, 1, 256, 1, 1, 0, 32, place, 0),
+        "cuLaunchKernel by ctypes": lambda: native(16, 4, 1, 1, 256, 1, 1, 0, 32, address, None),
+        "cuLaunchKernel by cuda.bindings": lambda: table.cuLaunchKernel(16, 4, 1, 1, 256, 1, 1, 0, 32, address, 0),
         "cuLaunchKernel by cuda.bindings, with its arguments packed": (
             lambda: table.cuLaunchKernel(16, 4, 1, 1, 256, 1, 1, 0, 32, values, 0)
         ),

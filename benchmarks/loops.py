@@ -55,11 +55,11 @@ def black_scholes(price, strike, years):
 @compiled
 def squared_differences(x, y):
     # In blocks, because a single float32 sum of 16 M values would be inaccurate.
-    chunk = 4096
-    parts = np.zeros((x.size + chunk - 1) // chunk, np.float32)
+    block = 4096
+    parts = np.zeros((x.size + block - 1) // block, np.float32)
     for k in prange(parts.size):
         total = F(0)
-        for i in range(k * chunk, min((k + 1) * chunk, x.size)):
+        for i in range(k * block, min((k + 1) * block, x.size)):
             d = x[i] - y[i]
             total += d * d
         parts[k] = total

@@ -28,18 +28,18 @@ def _torch_cumulative_sum(xp: Any, x: Any) -> Any:
 
 def histogram(xp: Any, x: Any) -> Any:
     """Return the number of values in each of 64 bins."""
-    place = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
-    return xp.bincount(place.astype(xp.int32), minlength=BINS)
+    index = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
+    return xp.bincount(index.astype(xp.int32), minlength=BINS)
 
 
 def _torch_histogram(xp: Any, x: Any) -> Any:
-    place = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
-    return xp.bincount(place.to(xp.int32), minlength=BINS)
+    index = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
+    return xp.bincount(index.to(xp.int32), minlength=BINS)
 
 
 def _jax_histogram(xp: Any, x: Any) -> Any:
-    place = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
-    return xp.bincount(place.astype(xp.int32), length=BINS)
+    index = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
+    return xp.bincount(index.astype(xp.int32), length=BINS)
 
 
 def k_means_step(xp: Any, points: Any, centres: Any) -> Any:

@@ -44,7 +44,7 @@ def description(folder: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def place(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
+def program_path(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
     """Return the path of a program's version with this file name ending. Without an ending, return the file that
     creates its inputs."""
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
@@ -56,7 +56,7 @@ def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
     values: dict[str, Any] = dict(info["parameters"][preset])
     if info.get("init"):
         np.random.seed(0)
-        made = getattr(load_module(place(folder, info)), info["init"]["func_name"])
+        made = getattr(load_module(program_path(folder, info)), info["init"]["func_name"])
         outputs = info["init"]["output_args"]
         arrays = made(*(values[name] for name in info["init"]["input_args"]))
         values.update(zip(outputs, arrays if len(outputs) > 1 else [arrays], strict=True))
@@ -80,8 +80,8 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
     function = info["func_name"]
     if side == WEFT:
-        return weft_subject(place(folder, info, "numpy"), function, values, results)
-    program = getattr(load_module(place(folder, info, PORTS[side][0] if side in PORTS else "numpy")), function)
+        return weft_subject(program_path(folder, info, "numpy"), function, values, results)
+    program = getattr(load_module(program_path(folder, info, PORTS[side][0] if side in PORTS else "numpy")), function)
     if side != "JAX":
         return numpy_subject(program, values, results)
 
@@ -136,7 +136,7 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
     return [
         name
         for name, (ending, module) in PORTS.items()
-        if place(folder, info, ending).exists()
+        if program_path(folder, info, ending).exists()
         and find_spec(module) is not None
         and (wanted is None or module in {w.lower() for w in wanted})
     ]

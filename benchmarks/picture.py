@@ -73,8 +73,8 @@ def draw_ratios(groups: Mapping[str, Mapping[str, float]], title: str) -> str:
         parts.append(_text(LEFT - 8, y + BAR * len(values) / 2 + 4, program, "end"))
         for name, value in values.items():
             start, end = sorted((across(1.0), across(value)))
-            place = f'x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="{BAR - 2}"'
-            parts.append(f'<rect {place} fill="{colours[name]}"/>')
+            box = f'x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="{BAR - 2}"'
+            parts.append(f'<rect {box} fill="{colours[name]}"/>')
             parts.append(_text(end + 4, y + BAR - 3.5, f"{value:.3g}", fill="#555"))
             y += BAR
         y += 5

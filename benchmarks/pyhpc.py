@@ -51,22 +51,22 @@ class _Forms(Mapping[str, Callable[..., Any]]):
         return len(self._loaders)
 
 
-def _program(place: Path, prefix: str, work: str, tolerance: float) -> Program:
+def _program(folder: Path, prefix: str, work: str, tolerance: float) -> Program:
     def inputs(_: np.random.Generator, size: int) -> Arrays:
-        arrays: Arrays = _load(place / "__init__.py").generate_inputs(size)
+        arrays: Arrays = _load(folder / "__init__.py").generate_inputs(size)
         return arrays
 
-    plain = place / f"{prefix}_numpy.py"
+    plain = folder / f"{prefix}_numpy.py"
     forms = _Forms(
         {
             "numpy": lambda: load_program(plain, plain.stem, to_weft=False)["run"],
             "weft": lambda: load_program(plain, plain.stem)["run"],
-            "numba": lambda: _load(place / f"{prefix}_numba.py").run,
-            "jax": lambda: getattr(_load(place / f"{prefix}_jax.py"), work),
-            "torch": lambda: _without_script(place / f"{prefix}_pytorch.py").run,
+            "numba": lambda: _load(folder / f"{prefix}_numba.py").run,
+            "jax": lambda: getattr(_load(folder / f"{prefix}_jax.py"), work),
+            "torch": lambda: _without_script(folder / f"{prefix}_pytorch.py").run,
         }
     )
-    name = f"{place.name.replace('_', ' ')}, {SIZE >> 20} M float64"
+    name = f"{folder.name.replace('_', ' ')}, {SIZE >> 20} M float64"
     return Program(name, forms["numpy"], inputs, SIZE, QUICK, tolerance, forms=forms)
 
 

@@ -196,9 +196,9 @@ def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, An
 
 def describe_error(error: BaseException) -> str:
     """Return an error as one line, with the source line that raised it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    frame = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:160]
-    return f"{type(error).__name__}: {text} ({Path(place.filename).name}, line {place.lineno})"
+    return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def main() -> None:

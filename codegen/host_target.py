@@ -45,10 +45,10 @@ def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
     If `newest_ptx` is given (as LLVM counts PTX versions), a GPU's architecture may be unknown. The target is then the
     newest known architecture whose code the GPU can run, and whose PTX the driver can read.
     """
-    place, _, rest = name.partition(":")
+    device, _, rest = name.partition(":")
     if name in ("host", "cpu"):
         target = host_target()
-    elif place == "simt":
+    elif device == "simt":
         architecture, _, way = rest.partition(":")
         if way not in ("", "backward", "sanitized"):
             raise CompileError(f"threads run backward or sanitized, not {way!r}")

@@ -59,18 +59,18 @@ def draw() -> str:
         for other in imports(path, known)
         if room_of(path) != room_of(other)
     )
-    places: dict[str, tuple[float, float, float]] = {}
+    boxes: dict[str, tuple[float, float, float]] = {}
     for row, layer in enumerate(LAYERS):
         own = [room for room in rooms if room.split("/")[0] == layer]
         step = (WIDTH - LEFT) / len(own)
         for k, room in enumerate(own):
-            places[room] = (LEFT + k * step, 20.0 + row * HEIGHT, step - 14)
+            boxes[room] = (LEFT + k * step, 20.0 + row * HEIGHT, step - 14)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT * len(LAYERS)}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{HEIGHT * len(LAYERS)}" fill="white"/>',
     ]
     for (one, other), count in sorted(between.items()):
-        (x, y, width), (u, v, wide) = places[one], places[other]
+        (x, y, width), (u, v, wide) = boxes[one], boxes[other]
         if y == v:
             continue  # inside a layer: the text says how rooms are ordered
         out.append(
@@ -81,7 +81,7 @@ def draw() -> str:
         out.append(f'<text x="8" y="{44 + row * HEIGHT}" font-size="17" font-weight="bold">{layer}</text>')
         for k, line in enumerate(does.split(" to ")):
             out.append(f'<text x="8" y="{62 + row * HEIGHT + 14 * k}" font-size="11">{"to " * (k > 0)}{line}</text>')
-    for room, (x, y, width) in places.items():
+    for room, (x, y, width) in boxes.items():
         lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in rooms[room])
         name = room.partition("/")[2] or "(face)"
         out += [

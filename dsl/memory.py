@@ -82,9 +82,9 @@ def info(device: Any = None) -> MemoryInfo:
     >>> wf.memory.info('cpu').held >= x.nbytes
     True
     """
-    home = _device(device)
-    memory = home.memory
-    return MemoryInfo(home.name, memory.held, memory.kept, memory.peak, memory.limit, *home.memory_info())
+    chosen = _device(device)
+    memory = chosen.memory
+    return MemoryInfo(chosen.name, memory.held, memory.kept, memory.peak, memory.limit, *chosen.memory_info())
 
 
 def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:

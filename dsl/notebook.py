@@ -67,12 +67,12 @@ def _options(line: str) -> argparse.Namespace:
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
     """Replace NumPy's modules and functions with weft's, and large arrays with weft arrays, within a ``with`` block."""
-    lent: dict[str, tuple[np.ndarray, Array]] = {}
+    converted: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):
         if shared and type(value) is np.ndarray and value.size > IMMEDIATE[0] and is_supported(value.dtype):
-            lent[name] = value, asarray(value, copy=False)
-            names[name] = lent[name][1]
+            converted[name] = value, asarray(value, copy=False)
+            names[name] = converted[name][1]
         elif not name.startswith("_"):
             names[name] = _to_weft(value)
     try:
@@ -80,7 +80,7 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
             yield
     finally:
         for name, value in list(names.items()):
-            theirs, ours = lent.get(name, (None, None))
+            theirs, ours = converted.get(name, (None, None))
             names[name] = theirs if ours is not None and value is ours else _to_numpy(value)
 
 

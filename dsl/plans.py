@@ -26,7 +26,7 @@ def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storag
     found: list[Storage] = []
     for value in values:
         if isinstance(value, Array):
-            if value._home is None:
+            if value._device is None:
                 found.append(value._storage)
         elif isinstance(value, (list, tuple)):
             found += _storages(value, only_arrays=only_arrays)
@@ -58,7 +58,7 @@ def evaluate(*arrays: Any) -> Any:
     """
     if len(arrays) == 1:
         only = arrays[0]
-        if type(only) is not Array or only._home is None:
+        if type(only) is not Array or only._device is None:
             evaluate_storages([only._storage] if isinstance(only, Array) else _storages(arrays, only_arrays=False))
         return only
     evaluate_storages(_storages(arrays, only_arrays=False))

@@ -314,7 +314,7 @@ class Profile:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        lines = {place: SourceLine(one.seconds, 0.0, one.nbytes) for place, one in self.lines.items()}
+        lines = {line: SourceLine(one.seconds, 0.0, one.nbytes) for line, one in self.lines.items()}
         return f"<p>{html.escape(self.summary)}</p>{source_tables(lines)}{show_table(self.rows())}"
 
     # -- files ------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class Profile:
 
         for one in self.launches:
             note = one.note
-            facts = {"members": list(note.members), "bytes": note.nbytes, "place": note.place}
+            facts = {"members": list(note.members), "bytes": note.nbytes, "location": note.location}
             if note.nbytes and one.seconds:
                 facts["GB/s"] = round(note.nbytes / one.seconds / 1e9, 2)
             bar(describe(note), "kernel", one.begin, one.seconds, track(one.device, "kernels"), **facts)
@@ -352,7 +352,7 @@ class Profile:
                 one.launched,
                 one.launching,
                 track("host", one.thread),
-                place=note.place,
+                location=note.location,
             )
         for made in self.compilations:
             where = track("host", made.thread)
@@ -414,7 +414,7 @@ def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:
 def describe(note: LaunchNote) -> str:
     """Return a one-line description of a kernel: its name, and its member operations or source location."""
     inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
-    return f"{note.name}: {inside}" if inside else f"{note.name} ({note.place})" if note.place else note.name
+    return f"{note.name}: {inside}" if inside else f"{note.name} ({note.location})" if note.location else note.name
 
 
 def profile() -> Profile:

@@ -52,7 +52,7 @@ from weft.fusion.record.recording import (
     write_anew,
     write_view,
 )
-from weft.fusion.record.shared_memory import find_shared, keep_shared, lend, lend_owner, lender_of, share
+from weft.fusion.record.shared_memory import export_memory, export_owner, exporter_of, find_shared, keep_shared, share
 from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         show_seconds,
     )
     from weft.fusion.graph.ranges import range_of
-    from weft.fusion.graph.reduction_order import CHUNK as REDUCTION_BLOCK
+    from weft.fusion.graph.reduction_order import REDUCTION_BLOCK
     from weft.fusion.graph.symbolic import SymbolicProgram, as_symbol, convert_sympy, entries_of
     from weft.fusion.run.expanded_ops import ExpandedOp, compile_price
     from weft.fusion.run.masked_copy_kernel import compile_masked_copy
@@ -81,7 +81,7 @@ __getattr__ = lazy_names(
     globals(),
     {
         "weft.fusion.explain.explanation": "Explanation explain_storages kernels_of print_plan show_bytes show_plans show_seconds",
-        "weft.fusion.graph.reduction_order": "REDUCTION_BLOCK=CHUNK",
+        "weft.fusion.graph.reduction_order": "REDUCTION_BLOCK",
         "weft.fusion.graph.ranges": "range_of",
         "weft.fusion.graph.symbolic": "SymbolicProgram as_symbol entries_of convert_sympy",
         "weft.fusion.run.expanded_ops": "ExpandedOp compile_price",
@@ -138,9 +138,9 @@ __all__ = [
     "is_ready",
     "keep_shared",
     "kernels_of",
-    "lend",
-    "lend_owner",
-    "lender_of",
+    "export_memory",
+    "export_owner",
+    "exporter_of",
     "limits",
     "map_",
     "opaque",

@@ -111,7 +111,7 @@ class OptionalServices(Protocol):
     Attributes
     ----------
     memory_on_host : bool
-        Whether host code can access the device's memory. `lend` returns it as an array.
+        Whether host code can access the device's memory. `view_memory` returns it as an array.
     solver, fourier : DeviceLibrary or None
         The device's libraries of dense linear algebra and Fourier transforms.
     """
@@ -120,7 +120,7 @@ class OptionalServices(Protocol):
     solver: Any = None
     fourier: Any = None
 
-    def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    def view_memory(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """Return the leading elements of a buffer as a writable array, without a copy. See `memory_on_host`."""
         raise TypeError(f"the host cannot access the memory of {self}")
 

@@ -77,7 +77,7 @@ class OutOfMemoryError(WeftError, MemoryError):
         ]
         if largest:
             lines.append("the largest live arrays:")
-            lines += [f"  {nbytes:>15,} bytes, {place}" for nbytes, place in largest]
+            lines += [f"  {nbytes:>15,} bytes, {location}" for nbytes, location in largest]
         super().__init__("\n".join(lines))
         self.requested = requested
         self.held = held

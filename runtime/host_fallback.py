@@ -31,7 +31,7 @@ _COMPUTED = (
 _DRAWN = "{operation} draws these numbers on the host: {nbytes:,} bytes are copied to {device}"
 
 
-def report_fallback(device: Device, operation: str, nbytes: int, place: Any, draws: bool = False) -> None:
+def report_fallback(device: Device, operation: str, nbytes: int, location: Any, draws: bool = False) -> None:
     """Warn that an operation on arrays of `device` is computed on the host.
 
     Parameters
@@ -40,7 +40,7 @@ def report_fallback(device: Device, operation: str, nbytes: int, place: Any, dra
     operation : str
     nbytes : int
         Bytes of the arguments and results that are copied between the device and the host.
-    place : tuple of (code, int)
+    location : tuple of (code, int)
         The user's source location: a code object, and the offset of an instruction.
     draws : bool, default False
         Whether the operation draws random numbers. Other draws of the same method may run on the device.
@@ -57,7 +57,7 @@ def report_fallback(device: Device, operation: str, nbytes: int, place: Any, dra
     message += " (WEFT_HOST_FALLBACK=ignore silences this, raise makes it an error)"
     if rule == "raise":
         raise HostFallbackWarning(message)
-    code, offset = place[-2:]
+    code, offset = location[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end and n), code.co_firstlineno)
     key = code.co_filename, line, operation
     if key not in _reported:

@@ -33,7 +33,7 @@ class LaunchNote(NamedTuple):
         Bytes that the kernel has to move.
     instructions : int
         The approximate number of instructions executed, or 0 if unknown.
-    place : str
+    location : str
         The user's line.
     key : int
         The key of the kernel, as in the notes of its compilation, or 0 if the name identifies the kernel.
@@ -45,7 +45,7 @@ class LaunchNote(NamedTuple):
     members: tuple[str, ...] = ()
     nbytes: int = 0
     instructions: int = 0
-    place: str = ""
+    location: str = ""
     key: int = 0
     sources: tuple[tuple[str, int, float], ...] = ()
 

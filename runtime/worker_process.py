@@ -25,7 +25,7 @@ LONGEST = 1 << 20
 _SCRIPT = 'exec 3<&0; "$@" <&3 3<&- 2>/dev/null &'
 # Code that closes the inherited files and calls `main`. Imports find this package first, then the modules that a new
 # interpreter finds, then those that this process finds.
-_START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{home!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
+_START = "import os, sys; os.closerange(3, 65536); sys.path[:0] = [{root!r}]; sys.path += [p for p in {paths!r} if p not in sys.path]; from {module} import main; main()"
 
 
 def can_start() -> bool:
@@ -40,8 +40,8 @@ def _spawn(module: str, requests: int, answers: int) -> int:
 
     `requests` and `answers` are the files of its standard input and output. Raises OSError.
     """
-    home = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    code = _START.format(home=home, paths=[os.path.abspath(path) for path in sys.path], module=module)
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    code = _START.format(root=root, paths=[os.path.abspath(path) for path in sys.path], module=module)
     command = [SHELL, "-c", _SCRIPT, SHELL, sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
     actions = [(os.POSIX_SPAWN_DUP2, requests, 0), (os.POSIX_SPAWN_DUP2, answers, 1)]
     # (a process group of its own: Ctrl-C does not reach it, and its priority still counts, unlike in a new session)

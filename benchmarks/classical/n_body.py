@@ -8,16 +8,16 @@ import numpy as np
 SOFTENING, STEP = 0.05, 0.01
 
 
-def accelerations(places, masses):
-    apart = places[None, :, :] - places[:, None, :]
+def accelerations(positions, masses):
+    apart = positions[None, :, :] - positions[:, None, :]
     squares = (apart**2).sum(axis=2) + SOFTENING**2
     inverse = squares**-1.5
     return (apart * (masses[None, :] * inverse)[:, :, None]).sum(axis=1)
 
 
-def energy(places, speeds, masses):
+def energy(positions, speeds, masses):
     kinetic = 0.5 * (masses * (speeds**2).sum(axis=1)).sum()
-    apart = places[None, :, :] - places[:, None, :]
+    apart = positions[None, :, :] - positions[:, None, :]
     distances = np.sqrt((apart**2).sum(axis=2) + SOFTENING**2)
     upper = np.triu(masses[:, None] * masses[None, :] / distances, 1)
     return kinetic - upper.sum()
@@ -26,17 +26,17 @@ def energy(places, speeds, masses):
 def main(size):
     rng = np.random.default_rng(13)
     masses = rng.uniform(0.5, 1.5, size) / size
-    places = rng.standard_normal((size, 3))
+    positions = rng.standard_normal((size, 3))
     speeds = 0.3 * rng.standard_normal((size, 3))
     speeds -= (masses[:, None] * speeds).sum(axis=0) / masses.sum()
-    pull = accelerations(places, masses)
+    pull = accelerations(positions, masses)
     energies, momenta = [], []
     for step in range(30):
         speeds += 0.5 * STEP * pull
-        places += STEP * speeds
-        pull = accelerations(places, masses)
+        positions += STEP * speeds
+        pull = accelerations(positions, masses)
         speeds += 0.5 * STEP * pull
         if step % 10 == 9:
-            energies.append(energy(places, speeds, masses))
-            momenta.append((masses[:, None] * np.cross(places, speeds)).sum(axis=0))
-    return places, speeds, np.array(energies), np.array(momenta)
+            energies.append(energy(positions, speeds, masses))
+            momenta.append((masses[:, None] * np.cross(positions, speeds)).sum(axis=0))
+    return positions, speeds, np.array(energies), np.array(momenta)

@@ -155,7 +155,7 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
     if signature is not None:
         takes, gives = (words.split() for words in signature)
         if (len(takes), len(gives), 0) != (len(operation.operands), len(operation.results), len(operation.regions)):
-            return f"{operation.opcode} has {len(takes)} operands, {len(gives)} results and 0 regions"
+            return f"{operation.opcode} must have {len(takes)} operands, {len(gives)} results and 0 regions"
         bound: dict[str, Type] = {}
         for word, value in zip((*takes, *gives), (*operation.operands, *operation.results), strict=True):
             fault = _type_fault(kernel, bound, word, value.type)
@@ -165,7 +165,7 @@ def signature_fault(kernel: Kernel, operation: Operation) -> str:
         if opcode == operation.opcode:
             value = operation.attributes.get(key, allowed[0])
             if value is None or not any(value is a or (value == a and type(value) is type(a)) for a in allowed):
-                return f"its {key} is one of {', '.join(repr(a) for a in allowed if a is not None)}, not {value!r}"
+                return f"its {key} must be one of {', '.join(repr(a) for a in allowed if a is not None)}, not {value!r}"
     return ""
 
 
@@ -174,9 +174,9 @@ def attribute_fault(operation: Operation) -> str:
     for key, value in operation.attributes.items():
         kind, opcodes = ATTRIBUTES.get(key, (object, "none"))
         if opcodes and operation.opcode not in opcodes.split():
-            return f"{operation.opcode} has no attribute {key}"
+            return f"{operation.opcode} must not have the attribute {key}"
         if not isinstance(value, kind):
-            return f"its {key} is {kind.__name__}, not {type(value).__name__}"
+            return f"its {key} must be {kind.__name__}, not {type(value).__name__}"
     return ""
 
 
@@ -184,21 +184,21 @@ def _type_fault(kernel: Kernel, bound: dict[str, Type], word: str, type: Type) -
     match word:
         case "pointer":
             bound[word] = type
-            return "" if isinstance(type, Pointer) else "a pointer is needed"
+            return "" if isinstance(type, Pointer) else "the operand must be a pointer"
         case "element":
             pointer = bound["pointer"]
             assert isinstance(pointer, Pointer)
-            return "" if type == pointer.dtype else f"a value of another dtype than the pointer's, {pointer.dtype}"
+            return "" if type == pointer.dtype else f"the value must have the pointer's dtype, {pointer.dtype}"
         case "same":
-            return "" if type == bound["pointer"] else "its result is of the pointer's type"
+            return "" if type == bound["pointer"] else "its result must have the pointer's type"
         case "index":
-            return "" if type == kernel.index_dtype else f"an index is {kernel.index_dtype}"
+            return "" if type == kernel.index_dtype else f"the index must be {kernel.index_dtype}"
         case "x" | "to":
             if isinstance(type, Pointer):
-                return "a number is needed, not a pointer"
-            return "" if bound.setdefault(word, type) == type else "its result is of another dtype"
+                return "the value must be a number, not a pointer"
+            return "" if bound.setdefault(word, type) == type else "the dtypes of its operands and result must be equal"
         case _:
-            return "" if type == np.dtype(word) else f"a {word} is needed"
+            return "" if type == np.dtype(word) else f"the value must be {word}"
 
 
 # Register constraint -> characters of the dtypes that the register holds. Pointers are 64 bits wide.
@@ -214,15 +214,15 @@ def assembly_fault(operation: Operation) -> str:
     given = [text for text in constraints.split(",") if text and text != "~{memory}"]
     values = (*operation.results, *operation.operands)
     if len(given) != len(values):
-        return f"{len(values)} results and operands need as many constraints, not {len(given)}"
+        return f"inline assembly must have {len(values)} constraints, one for each result and operand, not {len(given)}"
     for k, (text, value) in enumerate(zip(given, values, strict=True)):
         prefix = "=" if k < len(operation.results) else ""
         letters = "l" if isinstance(value.type, Pointer) else [c for c, d in _REGISTERS.items() if value.type.char in d]
         if not letters:
-            return f"no register of inline assembly holds a {value.type}"
+            return f"the operands of inline assembly must not be {value.type}"
         if text not in [prefix + letter for letter in letters]:
-            return f"the constraint of operand {k} is {prefix}{letters[0]}, not {text}"
-    for place in re.findall(r"\$(\$|\d+|)", template):
-        if place != "$" and (not place or int(place) >= len(values)):
-            return f"${place} in its template is none of the operands ($$ is a dollar)"
+            return f"the constraint of operand {k} must be {prefix}{letters[0]}, not {text}"
+    for number in re.findall(r"\$(\$|\d+|)", template):
+        if number != "$" and (not number or int(number) >= len(values)):
+            return f"${number} in the template must be an operand ($$ is a dollar sign)"
     return ""

@@ -101,7 +101,7 @@ class _Printer:
         self.taken = set(self.names.values())
         self.count = 0
         self.lines: list[str] = []
-        self.places: dict[Operation, int] = {}
+        self.line_numbers: dict[Operation, int] = {}
 
     def define(self, value: Value) -> str:
         name = str(self.count)
@@ -123,7 +123,7 @@ class _Printer:
     def block(self, block: Block, depth: int) -> None:
         indent = "  " * depth
         for o in block.operations:
-            self.places[o] = len(self.lines)
+            self.line_numbers[o] = len(self.lines)
             if not o.regions:
                 head = self.operation(o, "")
                 results = ", ".join(self.define(v) for v in o.results)
@@ -168,7 +168,7 @@ def print_operations(kernel: Kernel) -> dict[Operation, str]:
     """Return the line of each operation in the kernel's text, without the operation's regions."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
-    return {operation: printer.lines[place].strip() for operation, place in printer.places.items()}
+    return {operation: printer.lines[line_number].strip() for operation, line_number in printer.line_numbers.items()}
 
 
 def print_operation(kernel: Kernel, operation: Operation) -> str:

@@ -64,30 +64,31 @@ def verify_kernel(kernel: Kernel) -> None:
     """Check a kernel against all rules. Raises InvalidKernelError if it breaks a rule."""
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
-        verifier.fail(None, f"an index is int32 or int64, not {kernel.index_dtype}")
+        verifier.fail(None, f"the index dtype must be int32 or int64, not {kernel.index_dtype}")
     if kernel.level not in ROLES:
-        verifier.fail(None, f"a kernel's level is one of {', '.join(ROLES)}, not {kernel.level}")
+        verifier.fail(None, f"the level must be one of {', '.join(ROLES)}, not {kernel.level}")
     for parameter in kernel.parameters:
         if not parameter.value.name.isidentifier():
-            verifier.fail(None, f"a parameter is called {parameter.value.name!r}: names are identifiers")
+            verifier.fail(None, f"the name of a parameter must be an identifier, not {parameter.value.name!r}")
         verifier.define(None, (parameter.value,))
         kind = parameter.value.type
         inside = isinstance(kind, Pointer) and kind.space == "parameter"
         if inside != bool(parameter.by_value) or (inside and parameter.writable):
             verifier.fail(
-                None, f"%{parameter.value.name}: a pointer to what is passed by value says its bytes, and is read only"
+                None,
+                f"%{parameter.value.name} must be read-only and have a size in bytes if and only if it is passed by value",
             )
     verifier.block(kernel.body, False)
     for number, function in enumerate(kernel.functions):
         if not function.name.isidentifier() or function.name in (kernel.name, *verifier.functions):
-            verifier.fail(None, f"function {number} is called {function.name!r}: names are identifiers of their own")
+            verifier.fail(None, f"the name of function {number} must be a unique identifier, not {function.name!r}")
         verifier.functions[function.name] = function
     for function in kernel.functions:
         verifier.function(function)
     verifier.calls()
     device = kernel.attributes.get("device")
     if device is not None and device not in verifier.functions:
-        verifier.fail(None, f"there is no function {device!r} for others to call")
+        verifier.fail(None, f"the device function {device!r} must exist")
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
@@ -132,7 +133,7 @@ class _Verifier:
         """Record the definitions of values. Each value must be defined once and have a unique name."""
         for value in values:
             if value in self.defined or value.name in self.names:
-                self.fail(operation, f"%{value.name} is defined twice")
+                self.fail(operation, f"%{value.name} must not be defined twice")
             self.defined.add(value)
             self.names.add(value.name)
             self.visible[-1].add(value)
@@ -145,20 +146,25 @@ class _Verifier:
         self.define(None, function.parameters)
         end = self.block(function.body, True)
         if end is None or end.opcode != "yield":
-            self.fail(None, f"function {function.name} ends without a yield")
+            self.fail(None, f"function {function.name} must end with a yield")
         if tuple(v.type for v in end.operands) != function.results:
-            self.fail(end, f"function {function.name} yields ({', '.join(map(show_type, function.results))})")
+            self.fail(end, f"function {function.name} must yield ({', '.join(map(show_type, function.results))})")
 
     def calls(self) -> None:
         """Check that every call names an existing function and matches its signature."""
         for o in self.called:
             found = self.functions.get(str(o.attributes.get("function")))
             if found is None:
-                self.fail(o, f"there is no function {o.attributes.get('function')!r}")
+                self.fail(o, f"the called function {o.attributes.get('function')!r} must exist")
             if [v.type for v in o.operands] != [v.type for v in found.parameters]:
-                self.fail(o, f"{found.name} takes ({', '.join(show_type(v.type) for v in found.parameters)})")
+                self.fail(
+                    o,
+                    f"the operands of a call of {found.name} must be ({', '.join(show_type(v.type) for v in found.parameters)})",
+                )
             if tuple(v.type for v in o.results) != found.results:
-                self.fail(o, f"{found.name} gives ({', '.join(map(show_type, found.results))})")
+                self.fail(
+                    o, f"the results of a call of {found.name} must be ({', '.join(map(show_type, found.results))})"
+                )
 
     # -- blocks ---------------------------------------------------------------------------
 
@@ -167,12 +173,12 @@ class _Verifier:
         last = None
         for operation in block.operations:
             if last is not None:
-                self.fail(operation, f"an operation after the {last.opcode} that ends its region")
+                self.fail(operation, f"a {last.opcode} must be the last operation of its region")
             for value in operation.operands:
                 if not any(value in scope for scope in self.visible):
-                    self.fail(operation, f"%{value.name} is used where it is not defined")
+                    self.fail(operation, f"%{value.name} must be defined before its use")
             if operation.opcode == "yield":
-                self.require(ends, operation, "a yield outside a region")
+                self.require(ends, operation, "a yield must be inside a region")
                 last = operation
                 continue
             if operation.opcode == "leave":
@@ -192,32 +198,34 @@ class _Verifier:
         """
         loops = [o for o in operations if o.opcode == "for" and o.attributes.get("role") == "parallel"]
         if loops and any(o.regions or o.opcode in ("store", "atomic") for o in operations if o is not loops[0]):
-            self.fail(loops[0], "loops, stores or an if beside a parallel loop")
+            self.fail(
+                loops[0], "a parallel loop must be the only operation of its block with regions, stores or atomics"
+            )
 
     def region(self, o: Operation, number: int, parameters: list[Type], yields: list[Type]) -> None:
         """Check the parameters, operations and yields of a region."""
         region = o.regions[number]
         if [v.type for v in region.parameters] != parameters:
-            self.fail(o, f"its region takes ({', '.join(show_type(t) for t in parameters)})")
+            self.fail(o, f"the parameters of its region must be ({', '.join(show_type(t) for t in parameters)})")
         self.visible.append(set())
         self.define(o, region.parameters)
         end = self.block(region, True)
         self.visible.pop()
         if end is None:
-            self.fail(o, "a region ends without a yield")
+            self.fail(o, "a region must end with a yield or leave")
         if end.opcode == "yield" and [v.type for v in end.operands] != yields:
-            self.fail(o, f"its region yields ({', '.join(show_type(t) for t in yields)})")
+            self.fail(o, f"its region must yield ({', '.join(show_type(t) for t in yields)})")
 
     # -- operations -----------------------------------------------------------------------
 
     def operation(self, o: Operation) -> None:
         """Check an operation and its regions."""
         if o.opcode == "if":
-            self.require(len(o.operands) == 1 and len(o.regions) == 2, o, "an if has a condition and two regions")
+            self.require(len(o.operands) == 1 and len(o.regions) == 2, o, "an if must have one operand and two regions")
         if self.kernel.level != "threaded" and o.opcode in STRUCTURAL.keys() - LOGICAL:
-            self.fail(o, "threads exist at the threaded level only")
+            self.fail(o, f"{o.opcode} must be in a kernel of the threaded level")
         if self.inside is not None and o.opcode in SYNCHRONIZATION:
-            self.fail(o, f"threads cannot meet inside a function: {self.inside.name}")
+            self.fail(o, f"function {self.inside.name} must not synchronize threads")
         fault = signature_fault(self.kernel, o)
         if fault:
             self.fail(o, fault)
@@ -225,7 +233,7 @@ class _Verifier:
         if rule is not None:
             rule(self, o)
         elif o.opcode in STRUCTURAL:
-            self.fail(o, "an operation without a rule")
+            self.fail(o, "the operation must have a rule")
         else:
             self.table_op(o)
         fault = attribute_fault(o)
@@ -235,13 +243,15 @@ class _Verifier:
     def constant(self, o: Operation) -> None:
         value, kind = o.attributes.get("value"), o.results[0].type
         if not isinstance(value, np.generic) or value.dtype != kind:
-            self.fail(o, f"its value is a NumPy scalar of dtype {show_type(kind)}")
+            self.fail(o, f"its value must be a NumPy scalar of dtype {show_type(kind)}")
         if kind == self.kernel.index_dtype and value == 0:
             self.zeros.add(o.results[0])
 
     def cast(self, o: Operation) -> None:
         self.require(
-            all(isinstance(v.type, np.dtype) for v in (*o.operands, *o.results)), o, "only scalars can be cast"
+            all(isinstance(v.type, np.dtype) for v in (*o.operands, *o.results)),
+            o,
+            "the operand and the result of a cast must be scalars",
         )
 
     def access(self, o: Operation) -> None:
@@ -249,34 +259,34 @@ class _Verifier:
         kind = pointer.type
         assert isinstance(kind, Pointer)
         if o.opcode != "load" and kind.space == "global" and pointer in self.readonly:
-            self.fail(o, f"%{pointer.name} is not writable")
+            self.fail(o, f"%{pointer.name} must be writable")
         if o.opcode != "load" and kind.space in ("constant", "parameter"):
-            self.fail(o, f"{kind.space} memory is not written")
+            self.fail(o, f"{kind.space} memory must not be written")
 
     def atomic(self, o: Operation) -> None:
         self.access(o)
         kind = o.operands[0].type
         assert isinstance(kind, Pointer)
-        self.require(kind.space in ("global", "shared"), o, "atomics are for global and shared memory")
+        self.require(kind.space in ("global", "shared"), o, "an atomic must access global or shared memory")
         name = o.attributes.get("kind", "exchange")  # compare-and-swap is treated as an exchange
-        self.require(kind.dtype.kind in KINDS[name], o, f"there is no such atomic of {kind.dtype}")
+        self.require(kind.dtype.kind in KINDS[name], o, f"an atomic of kind {name} must not access {kind.dtype}")
 
     def warp_reduce(self, o: Operation) -> None:
         kind, name = o.operands[1].type, o.attributes["kind"]
         assert isinstance(kind, np.dtype)
-        self.require(dtype_kind(kind) in KINDS[name], o, f"a warp cannot reduce {kind} with {name}")
+        self.require(dtype_kind(kind) in KINDS[name], o, f"a warp must not reduce {kind} with {name}")
 
     def match(self, o: Operation) -> None:
         kind = o.operands[1].type
         assert isinstance(kind, np.dtype)
-        self.require(dtype_kind(kind) in "iuf", o, f"{kind} cannot be matched")
+        self.require(dtype_kind(kind) in "iuf", o, f"the operand must be a number, not {kind}")
 
     def derived(self, o: Operation) -> None:
         """Check a pointer that is computed from another pointer."""
         old, new = o.operands[0], o.results[0]
         assert isinstance(old.type, Pointer)
         assert isinstance(new.type, Pointer)
-        self.require(old.type.space == new.type.space, o, "a pointer stays in its memory")
+        self.require(old.type.space == new.type.space, o, "the result must point to the same memory as the operand")
         if old in self.readonly:
             self.readonly.add(new)
 
@@ -284,29 +294,39 @@ class _Verifier:
 
     def scope(self, o: Operation) -> None:
         label = o.attributes.get("label")
-        self.require((len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1), o, "a scope is one region")
-        self.require(isinstance(label, str) and label != "", o, "a scope has a label")
-        self.require(label not in self.labels, o, f"a scope inside another one with the label {label}")
+        self.require(
+            (len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1),
+            o,
+            "a scope must have one region, and no operands or results",
+        )
+        self.require(isinstance(label, str) and label != "", o, "the label of a scope must be a non-empty string")
+        self.require(label not in self.labels, o, f"nested scopes must not have the same label, {label}")
         self.labels.append(str(label))
         self.region(o, 0, [], [])
         self.labels.pop()
 
     def repeat(self, o: Operation) -> None:
-        self.require((len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1), o, "a repeat is one region")
+        self.require(
+            (len(o.operands), len(o.results), len(o.regions)) == (0, 0, 1),
+            o,
+            "a repeat must have one region, and no operands or results",
+        )
         self.region(o, 0, [], [])
 
     def leave(self, o: Operation) -> None:
-        self.require(not o.operands and not o.results and not o.regions, o, "leave has nothing but a label")
-        self.require(self.kernel.level == "threaded", o, "scopes exist at the threaded level only")
+        self.require(
+            not o.operands and not o.results and not o.regions, o, "a leave must not have operands, results or regions"
+        )
+        self.require(self.kernel.level == "threaded", o, "a leave must be in a kernel of the threaded level")
         label = o.attributes.get("label")
-        self.require(label in self.labels, o, f"no scope around it has the label {label}")
+        self.require(label in self.labels, o, f"an enclosing scope must have the label {label}")
 
     def call(self, o: Operation) -> None:
         self.called.append(o)  # checked when all functions have been seen
-        self.require(not o.regions, o, "a call has no regions")
+        self.require(not o.regions, o, "a call must not have regions")
 
     def branch(self, o: Operation) -> None:
-        self.require(o.operands[0].type == BOOL, o, "a condition is a bool")
+        self.require(o.operands[0].type == BOOL, o, "the condition must be a bool")
         self.numbers(o)
         for number in range(2):
             self.region(o, number, [], [v.type for v in o.results])
@@ -316,28 +336,32 @@ class _Verifier:
 
         Integers that contain addresses are allowed.
         """
-        self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results are numbers or bools")
+        self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results must be numbers or bools")
 
     def loop(self, o: Operation) -> None:
         self.numbers(o)
         role, carried = o.attributes.get("role"), [v.type for v in o.results]
         roles = ROLES[self.kernel.level]
-        self.require(role in roles, o, f"at the {self.kernel.level} level a loop's role is one of {', '.join(roles)}")
+        self.require(
+            role in roles, o, f"the role of a loop at the {self.kernel.level} level must be one of {', '.join(roles)}"
+        )
         lanes, index = o.attributes.get("lanes", 0), self.kernel.index_dtype
         # a vectorized reduction also takes the accumulators' identities, and has a region that combines two sets of
         # accumulators
         times = 2 if lanes and carried else 1
         expected = [index, index, *carried * times] + [index] * bool(o.attributes.get("step_from"))
         if [v.type for v in o.operands] != expected:
-            self.fail(o, f"it takes ({', '.join(show_type(t) for t in expected)})")
+            self.fail(o, f"its operands must be ({', '.join(show_type(t) for t in expected)})")
         step = o.attributes.get("step", 1)
-        self.require(isinstance(step, int) and step > 0, o, "a step is a positive number")
-        self.require(isinstance(lanes, int) and lanes >= 0, o, "lanes are a number")
-        self.require(len(o.regions) == times, o, f"it has {times} regions")
+        self.require(isinstance(step, int) and step > 0, o, "its step must be a positive integer")
+        self.require(isinstance(lanes, int) and lanes >= 0, o, "its lanes must be a non-negative integer")
+        self.require(len(o.regions) == times, o, f"it must have {times} regions")
         if role == "parallel":
-            self.require(not carried, o, "a parallel loop carries nothing between iterations")
-            self.require(set(self.roles) <= {"parallel"}, o, "a parallel loop inside a loop that is not")
-            self.require(o.operands[0] in self.zeros, o, "a parallel loop starts at the constant 0")
+            self.require(not carried, o, "a parallel loop must not carry values between iterations")
+            self.require(
+                set(self.roles) <= {"parallel"}, o, "a parallel loop must not be inside a loop of another role"
+            )
+            self.require(o.operands[0] in self.zeros, o, "a parallel loop must start at the constant 0")
         self.combine(o, carried)
         self.roles.append(str(role))
         self.region(o, 0, [index, *carried], carried)
@@ -348,76 +372,90 @@ class _Verifier:
     def combine(self, o: Operation, carried: list[Type]) -> None:
         names = o.attributes.get("combine", ())
         for name in names:
-            self.require(name in REDUCTIONS, o, f"no reduction is called {name}")
+            self.require(name in REDUCTIONS, o, f"its reductions must exist, but {name} does not")
         if o.attributes["role"] != "reduce":
-            self.require(not names, o, "only a reduce loop combines")
+            self.require(not names, o, "a loop must have the role reduce to combine values")
         elif sum(accumulators(name) for name in names) != len(carried):
-            self.fail(o, f"{', '.join(names) or 'no reduction'} for {len(carried)} carried values")
+            self.fail(o, f"its reductions ({', '.join(names)}) must match its {len(carried)} carried values")
 
     # -- memory and odds and ends ---------------------------------------------------------
 
     def array(self, o: Operation) -> None:
         kind = o.results[0].type
         if not isinstance(kind, Pointer) or kind.space != o.opcode:
-            self.fail(o, f"its result is a pointer to {o.opcode} memory")
+            self.fail(o, f"its result must be a pointer to {o.opcode} memory")
         count = o.attributes.get("count")
-        self.require(isinstance(count, int) and count > 0, o, "the count is a positive number")
+        self.require(isinstance(count, int) and count > 0, o, "its count must be a positive integer")
 
     def tile(self, o: Operation) -> None:
         old, new, size = o.operands[0].type, o.results[0].type, o.attributes.get("size")
         assert isinstance(old, Pointer)
-        self.require(new == Pointer(old.dtype, "local"), o, "its result points to local memory of the same dtype")
-        self.require(isinstance(size, int) and size > 0, o, "its size is a positive number")
+        self.require(new == Pointer(old.dtype, "local"), o, "its result must point to local memory of the same dtype")
+        self.require(isinstance(size, int) and size > 0, o, "its size must be a positive integer")
 
     def dynamic(self, o: Operation) -> None:
         self.require(
-            o.results[0].type == Pointer(np.dtype(np.uint8), "shared"), o, "it points to bytes that are shared"
+            o.results[0].type == Pointer(np.dtype(np.uint8), "shared"),
+            o,
+            "its result must point to bytes in shared memory",
         )
 
     def table(self, o: Operation) -> None:
         kind, values = o.results[0].type, o.attributes.get("values")
         if not isinstance(kind, Pointer) or kind.space != "constant":
-            self.fail(o, "its result is a pointer to constant memory")
+            self.fail(o, "its result must be a pointer to constant memory")
         if not isinstance(values, np.ndarray) or values.ndim != 1 or not len(values) or values.dtype != kind.dtype:
-            self.fail(o, f"its values are a 1-D array of {kind.dtype}")
+            self.fail(o, f"its values must be a non-empty 1-D array of {kind.dtype}")
 
     def print(self, o: Operation) -> None:
         pieces, formats = o.attributes.get("pieces", ()), o.attributes.get("formats", ())
         if not all(isinstance(v.type, np.dtype) for v in o.operands) or o.results or o.regions:
-            self.fail(o, "scalars are printed")
+            self.fail(o, "its operands must be scalars, and it must not have results or regions")
         count = len(o.operands)
-        self.require(len(pieces) == count + 1 and all(isinstance(p, str) for p in pieces), o, f"{count + 1} pieces")
-        self.require(len(formats) in (0, count), o, f"as many formats as values, {count}")
+        self.require(
+            len(pieces) == count + 1 and all(isinstance(p, str) for p in pieces),
+            o,
+            f"its pieces must be {count + 1} strings",
+        )
+        self.require(len(formats) in (0, count), o, f"it must have no formats or {count} formats")
         for text, value in zip(formats, o.operands, strict=False):
             letters = "eEfFgG" if dtype_kind(value.type) == "f" else "dixXo"  # type: ignore[arg-type]
             good = re.fullmatch(rf"([-+ 0#]*\d*(\.\d+)?[{letters}])?", text)
-            self.require(good is not None, o, f"{text!r} is no format of {show_type(value.type)}")
+            self.require(good is not None, o, f"the format {text!r} must be valid for {show_type(value.type)}")
 
     def trace(self, o: Operation) -> None:
         width, numbers = self.kernel.attributes.get("trace"), o.operands
         if numbers and isinstance(numbers[0].type, Pointer):
             numbers = numbers[1:]
         plain = all(isinstance(v.type, np.dtype) and v.type.kind in "biuf" for v in numbers)
-        self.require(plain, o, "it takes a pointer and numbers")
+        self.require(plain, o, "its operands must be numbers, after at most one pointer")
         self.require(
-            isinstance(width, int) and width >= 3 + len(numbers), o, "the kernel says how wide events are: trace"
+            isinstance(width, int) and width >= 3 + len(numbers),
+            o,
+            "the attribute trace of the kernel must be the width of its events",
         )
-        self.require([v.type for v in o.results] == [BOOL] and not o.regions, o, "it gives a bool")
+        self.require(
+            [v.type for v in o.results] == [BOOL] and not o.regions,
+            o,
+            "its result must be a bool, and it must not have regions",
+        )
         for key, least in (("site", 0), ("align", 1)):
             value = o.attributes.get(key, least)
-            self.require(isinstance(value, int) and value >= least, o, f"its {key} is a number, {least} or more")
+            self.require(
+                isinstance(value, int) and value >= least, o, f"its {key} must be an integer of at least {least}"
+            )
 
     def external(self, o: Operation) -> None:
         symbol = o.attributes.get("symbol")
         pattern = r"[A-Za-z_]\w*" if "links" in o.attributes else r"__nv_\w+"
         good = isinstance(symbol, str) and re.fullmatch(pattern, symbol, re.ASCII)
-        self.require(bool(good), o, "a symbol is one of libdevice's, __nv_..., or one of linked code")
-        self.require(len(o.results) <= 1 and not o.regions, o, "a function gives one result at most")
+        self.require(bool(good), o, "its symbol must be a function of libdevice (__nv_...) or of linked code")
+        self.require(len(o.results) <= 1 and not o.regions, o, "it must have at most one result and no regions")
 
     def assembly(self, o: Operation) -> None:
         for key in ("template", "constraints"):
-            self.require(isinstance(o.attributes.get(key), str), o, f"its {key} is a text")
-        self.require(not o.regions, o, "assembly has no regions")
+            self.require(isinstance(o.attributes.get(key), str), o, f"its {key} must be a string")
+        self.require(not o.regions, o, "inline assembly must not have regions")
         fault = assembly_fault(o)
         if fault:
             self.fail(o, fault)
@@ -429,19 +467,19 @@ class _Verifier:
         try:
             definition = find_op(o.opcode)
         except KeyError:
-            self.fail(o, "no such operation")
+            self.fail(o, f"the operation {o.opcode} must exist")
         if len(o.operands) != definition.arity or len(o.results) != 1:
-            self.fail(o, f"{definition.name} takes {definition.arity} operands and gives one result")
+            self.fail(o, f"{definition.name} must have {definition.arity} operands and one result")
         kinds = tuple(v.type for v in o.operands)
         result = o.results[0].type
         if not all(isinstance(k, np.dtype) for k in (*kinds, result)):
-            self.fail(o, "operands and results of a row are scalars")
+            self.fail(o, "the operands and the result of an op must be scalars")
         try:
             loop, given = resolve_dtypes(definition, kinds)  # type: ignore[arg-type]
         except TypeError as error:
             self.fail(o, str(error))
         if (*loop, given) != (*kinds, result) and not _is_own_loop(definition.name, kinds, result):
-            self.fail(o, f"the loop for these operands is ({', '.join(d.name for d in loop)}) -> {given.name}")
+            self.fail(o, f"the dtypes must be ({', '.join(d.name for d in loop)}) -> {given.name}")
 
 
 def _is_own_loop(name: str, kinds: tuple[object, ...], result: object) -> bool:

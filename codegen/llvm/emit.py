@@ -52,7 +52,7 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
     def emit(self) -> str:
         """Emit the module and return its text."""
         self.dialect.begin(self)
-        self.place_allocas()
+        self.reserve_allocas()
         self.block(self.kernel.body)
         self.finish_streams()
         self.close_function("ret void")

@@ -123,7 +123,7 @@ class ControlEmitter(Writer):
         result = self.result_type(function)
         self.lines.append(f"define {linkage}{result} @{self.function_symbol(function.name)}({', '.join(parts)}) #0 {{")
         self.start_label("entry")
-        self.place_allocas()
+        self.reserve_allocas()
         outer, self.scopes = self.scopes, []
         given = self.block(function.body)
         self.scopes = outer

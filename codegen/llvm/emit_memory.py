@@ -146,8 +146,8 @@ class MemoryEmitter(StreamEmitter):
         width = scalar_type(self.kernel.index_dtype)
         if width != "i64":
             positions = self.line(f"sext <{lanes} x {width}> {positions} to <{lanes} x i64>")
-        places = self.line(f"getelementptr {memory}, {where} {self.scalar_of(pointer)}, <{lanes} x i64> {positions}")
-        return apart, f"{suffix(memory, lanes)}.v{lanes}p0", f"<{lanes} x {where}>", places
+        addresses = self.line(f"getelementptr {memory}, {where} {self.scalar_of(pointer)}, <{lanes} x i64> {positions}")
+        return apart, f"{suffix(memory, lanes)}.v{lanes}p0", f"<{lanes} x {where}>", addresses
 
     def where(self, pointer: Value) -> str:
         """Return the LLVM type of a pointer."""

@@ -183,7 +183,7 @@ class Writer:
         self.label = label
         self.lines.append(f"{label}:")
 
-    def place_allocas(self) -> None:
+    def reserve_allocas(self) -> None:
         """Reserve the current position, which is in the entry block, for the allocas of the open function."""
         self.allocas = []
         self.allocas_at = len(self.lines)

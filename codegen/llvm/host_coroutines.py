@@ -50,8 +50,8 @@ class CoroutineDialect(GridDialect):
                 self.shared.append(operation)
                 kind = operation.results[0].type
                 assert isinstance(kind, Pointer)
-                place = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
-                emitter.set(operation, Item(place))
+                address = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
+                emitter.set(operation, Item(address))
                 size = kind.dtype.itemsize * operation.attributes["count"]
                 self.shared_size += -(-size // 64) * 64
         self.dynamic = emitter.line(f"getelementptr inbounds i8, ptr %shared, i64 {self.shared_size}")
@@ -229,11 +229,11 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
     emitter = Emitter(kernel, dialect)
     dialect.open_entry(emitter)
     emitter.lines = [
-        f"define internal ptr @{kernel.name}__thread(ptr noalias readonly %slots, ptr %record, i64 %thread, i64 %place, "
+        f"define internal ptr @{kernel.name}__thread(ptr noalias readonly %slots, ptr %record, i64 %thread, i64 %record_index, "
         "i64 %total, ptr %arena, ptr %shared, i64 %begin, i64 %end) presplitcoroutine #0 {",
         "entry:",
     ]
-    emitter.place_allocas()
+    emitter.reserve_allocas()
     _begin_coroutine(emitter)
     dialect.bind_parameters(emitter)
     dialect.read_sizes(emitter)
@@ -291,7 +291,7 @@ allocate:
   br label %allocated
 allocated:
   %frames = phi ptr [ %arena.old, %entry ], [ %arena.new, %allocate ]
-  %frame.at = mul nuw nsw i64 %frame.bytes, %place
+  %frame.at = mul nuw nsw i64 %frame.bytes, %record_index
   %frame = getelementptr inbounds i8, ptr %frames, i64 %frame.at
   %handle = call ptr @llvm.coro.begin(token %id, ptr %frame)""".split("\n")
     emitter.label = "allocated"
@@ -324,5 +324,5 @@ def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
         if operation.attributes["count"] == 1:
             kind = "i8" if pointer.dtype.kind == "b" else scalar_type(pointer.dtype)
             zero = "0.0" if pointer.dtype.kind == "f" else "0"
-            place = emitter.environment[operation.results[0]].text
-            emitter.do(f"store {kind} {zero}, ptr {place}, align {pointer.dtype.itemsize}")
+            address = emitter.environment[operation.results[0]].text
+            emitter.do(f"store {kind} {zero}, ptr {address}, align {pointer.dtype.itemsize}")

@@ -45,14 +45,14 @@ def _sleep(emitter: Emitter, operation: Operation) -> None:
 
 def _print(emitter: Emitter, operation: Operation) -> None:
     dtypes = []
-    place = emitter.alloca(f"[{max(len(operation.operands), 1)} x i64]", 16)
+    values = emitter.alloca(f"[{max(len(operation.operands), 1)} x i64]", 16)
     for k, value in enumerate(operation.operands):
         assert isinstance(value.type, np.dtype)
         dtypes.append(value.type.str)
         kind, text = scalar_type(value.type), emitter.scalar_of(value)
         if value.type.kind == "b":
             kind, text = "i8", emitter.line(f"zext i1 {text} to i8")
-        slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
+        slot = emitter.line(f"getelementptr inbounds i64, ptr {values}, i64 {k}")
         emitter.do(f"store {kind} {text}, ptr {slot}, align 8")
     formats = operation.attributes.get("formats", ()) or ("",) * len(dtypes)
     told = json.dumps([list(operation.attributes["pieces"]), dtypes, list(formats)]).encode()
@@ -62,5 +62,5 @@ def _print(emitter: Emitter, operation: Operation) -> None:
     emitter.globals.append(f'{name} = internal constant [{len(data)} x i8] c"{spelled}", align 8')
     emitter.polls.count(INTERVAL)  # handle a pending signal here, not in the printing function
     emitter.declare("weft_print", "void", ["ptr", "ptr", "i64"])
-    emitter.do(f"call void @weft_print(ptr {name}, ptr {place}, i64 {emitter.polls.fault or '0'})")
+    emitter.do(f"call void @weft_print(ptr {name}, ptr {values}, i64 {emitter.polls.fault or '0'})")
     emitter.polls.count(INTERVAL)

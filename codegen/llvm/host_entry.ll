@@ -42,11 +42,11 @@ create:
   br label %start
 start:
   %t = phi i64 [ 0, %create ], [ %t.next, %start ]
-  %place = add nuw nsw i64 %s.first, %t
-  %record = getelementptr inbounds %weft.thread, ptr %records, i64 %place
+  %record_index = add nuw nsw i64 %s.first, %t
+  %record = getelementptr inbounds %weft.thread, ptr %records, i64 %record_index
   %state.at = getelementptr inbounds %weft.thread, ptr %record, i32 0, i32 ${STATE}
   store i32 ${READY}, ptr %state.at, align 4
-  %handle = call ptr @${NAME}__thread(ptr %slots, ptr %record, i64 %t, i64 %place, i64 %total, ptr %arena, ptr %shared.mine, i64 %s.begin, i64 %s.end)
+  %handle = call ptr @${NAME}__thread(ptr %slots, ptr %record, i64 %t, i64 %record_index, i64 %total, ptr %arena, ptr %shared.mine, i64 %s.begin, i64 %s.end)
   store ptr %handle, ptr %record, align 8
   %t.next = add nuw nsw i64 %t, 1
   %t.more = icmp slt i64 %t.next, %count

@@ -64,13 +64,13 @@ def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[
 
 
 def combine_next(
-    emitter: Emitter, name: str, dtype: np.dtype, places: tuple[str, str], value: str, takes_part: str
+    emitter: Emitter, name: str, dtype: np.dtype, addresses: tuple[str, str], value: str, takes_part: str
 ) -> None:
     """Combine a thread's value with the total in memory if the thread participates in the reduction.
 
-    `places` are the addresses of the total and of a flag, which is set once the total has a value.
+    `addresses` are the addresses of the total and of a flag, which is set once the total has a value.
     """
-    total, some = places
+    total, some = addresses
     kind, size = scalar_type(dtype), dtype.itemsize
     before = emitter.line(f"load {kind}, ptr {total}, align {size}")
     begun = emitter.line(f"load i1, ptr {some}, align 1")

@@ -52,7 +52,7 @@ class GridDialect(HostDialect):
     def begin(self, emitter: Emitter) -> None:
         """Emit the entry function, its parameters and the dimensions of the launch."""
         self.open_entry(emitter)
-        emitter.place_allocas()
+        emitter.reserve_allocas()
         self.bind_parameters(emitter)
         self.read_sizes(emitter)
         emitter.notes = self.notes

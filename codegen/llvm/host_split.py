@@ -202,8 +202,8 @@ class SplitEmitter(BarrierEmitter):
         """Emit a thread's number among the threads in lockstep, minus the thread's position in the loops."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
-            place = self.line(f"mul nuw nsw i64 {number}, {size}")
-            address = self.line(f"getelementptr inbounds i8, ptr {array}, i64 {place}")
+            offset = self.line(f"mul nuw nsw i64 {number}, {size}")
+            address = self.line(f"getelementptr inbounds i8, ptr {array}, i64 {offset}")
             self.dialect.bind_shared(self, operation, address)
         before = self.line(f"mul nuw nsw i64 {number}, {self.block_threads}")
         if not self.merges:
@@ -266,9 +266,9 @@ class SplitEmitter(BarrierEmitter):
         """Fill shared memory with a fixed byte, so that a block does not read the values of the previous block."""
         self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         for operation in self.dialect.shared:
-            place, size = self.environment[operation.results[0]].text, operation.attributes["count"]
+            address, size = self.environment[operation.results[0]].text, operation.attributes["count"]
             size *= self.element_type(operation.results[0]).itemsize
-            self.do(f"call void @llvm.memset.p0.i64(ptr align 64 {place}, i8 {POISON}, i64 {size}, i1 false)")
+            self.do(f"call void @llvm.memset.p0.i64(ptr align 64 {address}, i8 {POISON}, i64 {size}, i1 false)")
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -295,10 +295,10 @@ class SplitEmitter(BarrierEmitter):
         A `leave` of the kernel marks the thread as gone. A `repeat` with synchronization points ends when all its threads
         are gone.
         """
-        # a `local` outside `places` belongs to a function
+        # a `local` outside `local_operations` belongs to a function
         if operation.results and operation.results[0] in self.settled:
             self.set(operation, Item("true" if self.settled[operation.results[0]] else "false"))
-        elif operation.opcode == "local" and operation.results[0] in self.split.places:
+        elif operation.opcode == "local" and operation.results[0] in self.split.local_operations:
             self.allocate_common(operation.results[0])
         elif operation.opcode == "atomic" and self.private.update(self, operation):
             pass
@@ -314,7 +314,7 @@ class SplitEmitter(BarrierEmitter):
     def allocate_common(self, root: Value) -> None:
         """Allocate a `local` that all threads of the block share. The runs allocate the other `local` variables."""
         if root in self.split.common and root not in self.environment:
-            self.local(self.split.places[root])
+            self.local(self.split.local_operations[root])
 
     def repeat_while_any(self, operation: Operation) -> None:
         """Emit a `repeat` loop that contains synchronization points.
@@ -420,7 +420,7 @@ class SplitEmitter(BarrierEmitter):
     def open_variable(self, root: Value, run: Run) -> None:
         """Bind the `local` variable `root` to memory for the run `run`."""
         split = self.split
-        dtype, count = self.element_type(root), split.places[root].attributes["count"]
+        dtype, count = self.element_type(root), split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)
         if root in split.kept and root not in split.single:
             array = self.kept.setdefault(root, "") or self.array(count * dtype.itemsize)
@@ -430,19 +430,19 @@ class SplitEmitter(BarrierEmitter):
         if root not in self.own:
             type_name = kind if count == 1 else f"[{count} x {kind}]"
             self.own[root] = self.alloca(type_name, array_alignment(dtype, count))
-        place = self.own[root]
-        self.environment[root] = Item(place)
+        address = self.own[root]
+        self.environment[root] = Item(address)
         self.dialect.own.add(root)
         if count != 1:
             self.declare("llvm.lifetime.start.p0", "void", ["ptr"])
-            self.do(f"call void @llvm.lifetime.start.p0(ptr {place})")
+            self.do(f"call void @llvm.lifetime.start.p0(ptr {address})")
         elif not split.begins_with_store(run, root):
             text = "0.0" if dtype.kind == "f" else "0"
             if root in split.kept:
                 array = self.kept.get(root) or self.array(dtype.itemsize)
                 self.kept[root] = array
                 text = self.line(f"load {kind}, ptr {self.slot(array, kind)}, align {dtype.itemsize}{NOTE}")
-            self.do(f"store {kind} {text}, ptr {place}, align {dtype.itemsize}")
+            self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
         """Store the `root` variable at the end of a run if the run changes the variable and later runs load it."""
@@ -476,7 +476,7 @@ class SplitEmitter(BarrierEmitter):
     def make_available(self, value: Value) -> None:
         """Load or recompute a value that another run has computed."""
         maker = self.split.maker.get(value)
-        if maker is None or value in self.here or value in self.split.places:
+        if maker is None or value in self.here or value in self.split.local_operations:
             return
         self.here.add(value)
         if value in self.split.crossing:

@@ -132,7 +132,7 @@ class BarrierEmitter(ArrayEmitter):
         """
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
-        place = len(self.sites) - 1
+        site = len(self.sites) - 1
         fault = self.line(f"inttoptr i64 {self.dialect.read_slot(self, len(self.kernel.parameters) + 7)} to ptr")
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             number = self.fresh_number()
@@ -164,7 +164,7 @@ class BarrierEmitter(ArrayEmitter):
                 inside = self.line(f"udiv i64 {waits}, {self.block_threads}")
                 block = self.line(f"add nuw nsw i64 {block}, {inside}")
                 waits, passes = (self.line(f"urem i64 {lane}, {self.block_threads}") for lane in (waits, passes))
-            for word, text in enumerate(("1", block, waits, str(place), passes, "-1")):
+            for word, text in enumerate(("1", block, waits, str(site), passes, "-1")):
                 spot = self.line(f"getelementptr inbounds i64, ptr {fault}, i64 {word}")
                 self.do(f"store i64 {text}, ptr {spot}, align 8")
             self.do("br label %ends")
@@ -173,8 +173,8 @@ class BarrierEmitter(ArrayEmitter):
     def count_votes(self, operation: Operation) -> None:
         """Emit the computation of a barrier vote: the number of true votes, or whether all or any votes are true."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
-        for place in (votes, members):
-            self.do(f"store i32 0, ptr {place}, align 4")
+        for address in (votes, members):
+            self.do(f"store i32 0, ptr {address}, align 4")
         with range_loop(self, "i64", "0", self.threads) as thread:
             vote = self.line(f"load i8, ptr {self.slot(self.contributions[operation], 'i8', thread)}, align 1")
             takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
@@ -189,10 +189,10 @@ class BarrierEmitter(ArrayEmitter):
             count = self.line(f"zext i1 {held} to i32")
         self.set(operation, Item(count))
 
-    def increase(self, place: str, by: str) -> None:
+    def increase(self, address: str, by: str) -> None:
         """Emit the addition of a value to a 32-bit integer in memory."""
-        before = self.line(f"load i32, ptr {place}, align 4")
-        self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {place}, align 4")
+        before = self.line(f"load i32, ptr {address}, align 4")
+        self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {address}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
         """Return the arrays for the results of a synchronization point. The first call allocates the arrays.
@@ -208,16 +208,16 @@ class BarrierEmitter(ArrayEmitter):
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
-            for place in bits:
-                self.do(f"store i32 0, ptr {place}, align 4")
+            for address in bits:
+                self.do(f"store i32 0, ptr {address}, align 4")
             with self.lanes_of(warp) as (thread, lane):
                 vote = self.line(f"load i8, ptr {self.slot(self.contributions[operation], 'i8', thread)}, align 1")
                 takes_part = self.line(f"zext i1 {self.participates(operation, thread)} to i32")
                 counts = self.line(f"and i32 {self.line(f'zext i8 {vote} to i32')}, {takes_part}")
-                for place, bit in zip(bits, (counts, takes_part), strict=True):
-                    self.increase(place, self.line(f"shl i32 {bit}, {lane}"))
-            for array, place in zip(arrays, bits, strict=True):
-                text = self.line(f"load i32, ptr {place}, align 4")
+                for address, bit in zip(bits, (counts, takes_part), strict=True):
+                    self.increase(address, self.line(f"shl i32 {bit}, {lane}"))
+            for array, address in zip(arrays, bits, strict=True):
+                text = self.line(f"load i32, ptr {address}, align 4")
                 self.do(f"store i32 {text}, ptr {self.slot(array, 'i32', warp)}, align 4")
 
     def reduce_warps(self, operation: Operation) -> None:
@@ -229,9 +229,9 @@ class BarrierEmitter(ArrayEmitter):
         (array,) = self.result_arrays(operation, (dtype.itemsize,))
 
         def read(thread: str) -> str:
-            place = self.slot(self.contributions[operation], scalar_type(dtype), thread)
+            address = self.slot(self.contributions[operation], scalar_type(dtype), thread)
             return to_accumulator(
-                self, self.line(f"load {scalar_type(dtype)}, ptr {place}, align {dtype.itemsize}"), dtype
+                self, self.line(f"load {scalar_type(dtype)}, ptr {address}, align {dtype.itemsize}"), dtype
             )
 
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
@@ -254,8 +254,8 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"br label %reduced{number}")
             self.start_label(f"reduced{number}")
             text = from_accumulator(self, self.line(f"load {kind}, ptr {total}, align {size}"), dtype)
-            place = self.slot(array, scalar_type(dtype), warp)
-            self.do(f"store {scalar_type(dtype)} {text}, ptr {place}, align {dtype.itemsize}")
+            address = self.slot(array, scalar_type(dtype), warp)
+            self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
         """Emit the first warp with threads at a synchronization point, and the number after the last one."""
@@ -337,15 +337,21 @@ class BarrierEmitter(ArrayEmitter):
         return mode in ("up", "down") and not self.split.uniform.differs(operation.operands[2:])
 
     def load_shifted(
-        self, operation: Operation, value: Value, mode: str, place: tuple[str, str, str], distance: str, partial: bool
+        self,
+        operation: Operation,
+        value: Value,
+        mode: str,
+        source_lane: tuple[str, str, str],
+        distance: str,
+        partial: bool,
     ) -> str:
         """Load the value of the lane `distance` (i32) lanes above or below. The distance is the same for all lanes.
 
-        `place` tells whether there is such a lane in the group, its number, and the number of the current lane.
+        `source_lane` tells whether there is such a lane in the group, its number, and the number of the current lane.
         `partial`: whether this lane may not participate. The addresses of adjacent threads are adjacent, so that LLVM
         uses vector loads. Values of threads that do not exist are loaded from the padding of the arrays, and not used.
         """
-        inside, source, lane = place
+        inside, source, lane = source_lane
         kind, _ = memory_of(value)
         away = self.line(f"zext i32 {distance} to i64")
         numbers = {

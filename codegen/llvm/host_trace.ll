@@ -11,10 +11,10 @@ empty:
   %fresh = load i64, ptr @weft_trace_log, align 8
   br label %write
 write:
-  %place = phi i64 [ %used, %entry ], [ %fresh, %empty ]
-  %following = add nuw nsw i64 %place, ${WIDTH}
+  %index = phi i64 [ %used, %entry ], [ %fresh, %empty ]
+  %following = add nuw nsw i64 %index, ${WIDTH}
   store i64 %following, ptr @weft_trace_log, align 8
-  %first = add nuw nsw i64 %place, 2
+  %first = add nuw nsw i64 %index, 2
   %event = getelementptr inbounds i64, ptr @weft_trace_log, i64 %first
   store i64 %what, ptr %event, align 8
   %block.at = getelementptr inbounds i64, ptr %event, i64 1

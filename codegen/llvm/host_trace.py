@@ -43,9 +43,9 @@ def emit_trace(
     if values and isinstance(values[0].type, Pointer):
         address = emitter.line(f"ptrtoint ptr {emitter.scalar_of(values[0])} to i64")
         values = values[1:]
-    place = emitter.line(f"call ptr @weft_trace_note(i64 {what}, i64 {block}, i64 {address})")
+    record = emitter.line(f"call ptr @weft_trace_note(i64 {what}, i64 {block}, i64 {address})")
     for k, value in enumerate(values):
-        slot = emitter.line(f"getelementptr inbounds i64, ptr {place}, i64 {k}")
+        slot = emitter.line(f"getelementptr inbounds i64, ptr {record}, i64 {k}")
         text = emitter.scalar_of(value)
         assert isinstance(value.type, np.dtype)
         text = wide(text) if value.type == emitter.kernel.index_dtype else to_bits(emitter, text, value.type)

@@ -36,8 +36,8 @@ single_column:
   br label %single
 single:
   %r = phi i64 [ 0, %single_column ], [ %r_next, %single ]
-  %one_place = add i64 %c_offset, %r
-  %one_from = getelementptr ${ELEMENT}, ptr %source, i64 %one_place
+  %one_index = add i64 %c_offset, %r
+  %one_from = getelementptr ${ELEMENT}, ptr %source, i64 %one_index
   %one = load ${ELEMENT}, ptr %one_from, align ${ALIGN}
   %r_line = mul i64 %r, ${SIZE}
   %one_slot = add i64 %r_line, %c

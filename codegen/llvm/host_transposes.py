@@ -43,12 +43,12 @@ def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]
             if k & half:
                 continue
             pair = names[k], names[k + half]
-            for place, offset in ((k, 0), (k + half, half)):
+            for index, offset in ((k, 0), (k + half, half)):
                 order = [j + offset if not j & half else lanes + j - half + offset for j in range(lanes)]
                 mask = ", ".join(f"i32 {j}" for j in order)
-                names[place] = f"%t{half}.{place}"
+                names[index] = f"%t{half}.{index}"
                 lines.append(
-                    f"  {names[place]} = shufflevector {vector} {pair[0]}, {vector} {pair[1]}, <{lanes} x i32> <{mask}>"
+                    f"  {names[index]} = shufflevector {vector} {pair[0]}, {vector} {pair[1]}, <{lanes} x i32> <{mask}>"
                 )
         half //= 2
     return lines, names
@@ -65,8 +65,8 @@ def _function(name: str, element: str, lanes: int, size: int) -> str:
         loads += [
             f"  %column{k} = add i64 %left, {k}",
             f"  %offset{k} = mul i64 %column{k}, %stride",
-            f"  %place{k} = add i64 %offset{k}, %top",
-            f"  %from{k} = getelementptr {element}, ptr %source, i64 %place{k}",
+            f"  %index{k} = add i64 %offset{k}, %top",
+            f"  %from{k} = getelementptr {element}, ptr %source, i64 %index{k}",
             f"  %later{k} = getelementptr {element}, ptr %from{k}, i64 %ahead",
             f"  call void @llvm.prefetch.p0(ptr %later{k}, i32 0, i32 2, i32 1)",
             f"  %in{k} = load {vector}, ptr %from{k}, align {align}",

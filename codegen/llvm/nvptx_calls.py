@@ -28,8 +28,8 @@ def print_values(emitter: Emitter, operation: Operation) -> None:
     for k, (value, form) in enumerate(zip(operation.operands, formats, strict=True)):
         conversion, kind, text = _argument(emitter, value, form)
         line += conversion + pieces[k + 1]
-        place = emitter.line(f"getelementptr inbounds i64, ptr {arguments}, i64 {k}")
-        emitter.do(f"store {kind} {text}, ptr {place}, align 8")
+        address = emitter.line(f"getelementptr inbounds i64, ptr {arguments}, i64 {k}")
+        emitter.do(f"store {kind} {text}, ptr {address}, align 8")
     emitter.call("vprintf", "i32", [("ptr", text_global(emitter, line)), ("ptr", arguments)])
 
 

@@ -68,8 +68,8 @@ def _add_lines(emitter: Emitter, nodes: _Nodes, marks: list[tuple[int, int]]) ->
             )
             emitter.lines[k] = f"{text[:-1]}!dbg {scope} {{"
         elif text.startswith("  "):
-            place = nodes.add(f"!DILocation(line: {line}, column: 1, scope: {scope})")
-            emitter.lines[k] = "\n".join(f"{part}, !dbg {place}" for part in text.split("\n"))
+            location = nodes.add(f"!DILocation(line: {line}, column: 1, scope: {scope})")
+            emitter.lines[k] = "\n".join(f"{part}, !dbg {location}" for part in text.split("\n"))
     return unit
 
 

@@ -56,17 +56,17 @@ def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
         x = b.op("subtract", x, b.op("add", whole, whole))
         halves = b.op("rint", b.op("add", x, x))
         angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
-        place = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
+        quadrant = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
         if quarter:  # not earlier: before the reduction, halves may be too large for an exact addition
-            turned = b.op("add", place, b.constant(quarter, x.type))
-            place = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
+            turned = b.op("add", quadrant, b.constant(quarter, x.type))
+            quadrant = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
         odd = b.op(
             "bitwise_or",
-            test(b, "equal", place, one(b, x)),
-            test(b, "equal", place, b.constant(3, x.type)),
+            test(b, "equal", quadrant, one(b, x)),
+            test(b, "equal", quadrant, b.constant(3, x.type)),
         )
         value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
-        low = test(b, "less", place, b.constant(2, x.type))
+        low = test(b, "less", quadrant, b.constant(2, x.type))
         return select(b, low, value, b.op("negative", value))
 
     return expand
@@ -79,9 +79,9 @@ def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
         wide = np.asarray(x, np.longdouble)
         halves = np.rint(2 * wide)
         angle = (wide - halves / 2) * np.longdouble("3.14159265358979323846264338327950288")
-        place = np.mod(np.mod(halves, 4) + quarter, 4)
-        value = np.where(place % 2 == 1, np.cos(angle), np.sin(angle))
-        return np.where(place < 2, value, -value).astype(np.asarray(x).dtype)
+        quadrant = np.mod(np.mod(halves, 4) + quarter, 4)
+        value = np.where(quadrant % 2 == 1, np.cos(angle), np.sin(angle))
+        return np.where(quadrant < 2, value, -value).astype(np.asarray(x).dtype)
 
     return reference
 

@@ -145,13 +145,13 @@ def _words_op(name: str, arity: int, doc: str, formula: Callable[..., _Words], c
     )
 
 
-def _float64(b: KernelBuilder, bits: Value, scale: Value, place: Value) -> Value:
+def _float64(b: KernelBuilder, bits: Value, scale: Value, loc: Value) -> Value:
     unit = b.op("multiply", b.cast((_Words(bits, b) >> 11).value, np.float64), b.constant(2.0**-53, np.float64))
-    return b.op("add", b.op("multiply", unit, scale), place)
+    return b.op("add", b.op("multiply", unit, scale), loc)
 
 
-def _float64_reference(bits: np.ndarray, scale: Any, place: object) -> Any:
-    return (np.asarray(bits) >> np.uint64(11)) * 2.0**-53 * scale + place
+def _float64_reference(bits: np.ndarray, scale: Any, loc: object) -> Any:
+    return (np.asarray(bits) >> np.uint64(11)) * 2.0**-53 * scale + loc
 
 
 def _triangular(b: KernelBuilder, bits: Value, left: Value, mode: Value, right: Value) -> Value:

@@ -68,8 +68,8 @@ class _Scatter:
         *body, _ = loop.regions[0].operations
         if not body or body[-1].opcode != "store" or any(o.regions or has_control_flow(o) for o in body):
             return None
-        pointer, place, value = body[-1].operands
-        old = [o for o in body if o.opcode == "load" and o.operands == (pointer, place)]
+        pointer, index, value = body[-1].operands
+        old = [o for o in body if o.opcode == "load" and o.operands == (pointer, index)]
         updates = [o for o in body if value in o.results and any(v in o.operands for each in old for v in each.results)]
         if old and (len(old) > 1 or not updates or _users(body, old[0].results[0]) != updates):
             return None

@@ -76,8 +76,8 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
             return [_cast(b, operands[0], results[0].type)]
         case "load" if is_complex(results[0]):
             notes = _of_parts(attributes, part_of(results[0].type))  # type: ignore[arg-type]
-            places = zip(_indices(b, operands[1]), notes, strict=True)
-            return [tuple(b.load(operands[0], at, **note) for at, note in places)]
+            indices = zip(_indices(b, operands[1]), notes, strict=True)
+            return [tuple(b.load(operands[0], at, **note) for at, note in indices)]
         case "store" if isinstance(operands[2], tuple):
             notes = _of_parts(attributes, operands[2][0].type)
             for at, part, note in zip(_indices(b, operands[1]), operands[2], notes, strict=True):
@@ -86,7 +86,7 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
         case "atomic":
             first, second = _indices(b, operands[1])
             parts = ((operands[0], at, part) for at, part in zip((first, second), operands[2], strict=True))
-            return [tuple(b.emit("atomic", place, (place[2].type,), **attributes)[0] for place in parts)]
+            return [tuple(b.emit("atomic", access, (access[2].type,), **attributes)[0] for access in parts)]
         case "shared" | "local" | "table":
             kind = retype(results[0].type)
             if "count" in attributes:

@@ -21,12 +21,12 @@ def fetch_rows(kernel: Kernel) -> Kernel:
     builder = KernelBuilder(kernel.name, kernel.index_dtype)
     builder.after(kernel)
     unwritten = {p.value for p in kernel.parameters if not p.writable}
-    for home, around in blocks_with_loops(kernel.body):
+    for outer, around in blocks_with_loops(kernel.body):
         plain = around is not None and around.attributes["role"] == "parallel" and not around.attributes.get("lanes")
-        for first, *others in loops_over_same_row(kernel, home) if plain else ():
+        for first, *others in loops_over_same_row(kernel, outer) if plain else ():
             busy = next((loop for loop in others if _arithmetic(loop) >= WORTH), None)
             if busy is not None and _arithmetic(first) < WORTH:
-                _fetch(builder, around.regions[0].parameters[0], home, first, busy, unwritten)  # type: ignore[union-attr]
+                _fetch(builder, around.regions[0].parameters[0], outer, first, busy, unwritten)  # type: ignore[union-attr]
     return kernel
 
 
@@ -35,7 +35,7 @@ def _arithmetic(loop: Operation) -> int:
 
 
 def _fetch(
-    builder: KernelBuilder, row: Value, home: Block, first: Operation, busy: Operation, unwritten: set[Value]
+    builder: KernelBuilder, row: Value, outer: Block, first: Operation, busy: Operation, unwritten: set[Value]
 ) -> None:
     """Emit prefetches of the next row's elements.
 
@@ -43,7 +43,7 @@ def _fetch(
     """
     body, later = first.regions[0], busy.regions[0]
     steps = index_steps(body.operations, body.parameters[0])
-    made = {v: o for block in (home, body) for o in block.operations for v in o.results}
+    made = {v: o for block in (outer, body) for o in block.operations for v in o.results}
     builder.blocks[:] = [Block()]
     (one,) = builder.emit("constant", (), (row.type,), value=builder.kernel.index_dtype.type(1))
     following = builder.op("add", row, one)
@@ -53,5 +53,5 @@ def _fetch(
             known = {row: following, body.parameters[0]: later.parameters[0]}
             builder.emit("fetch", (load.operands[0], copy_of(builder, load.operands[1], made, known)), ())
     later.operations[-1:-1] = builder.block.operations
-    at = home.operations.index(busy)
-    home.operations[at:at] = outside.operations
+    at = outer.operations.index(busy)
+    outer.operations[at:at] = outside.operations

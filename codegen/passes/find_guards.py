@@ -101,21 +101,21 @@ class GuardFinder:
                 for region in o.regions:
                     self.makers.update(dict.fromkeys(region.parameters, o))
         self._indices: dict[int | None, LinearIndex] = {}
-        self._places: dict[Value, tuple[Block, int]] = {}  # value outside runs -> its block and position
-        self._homes: dict[Run, tuple[set[Block], int]] = {}  # run -> the blocks around it, and its position
+        self._definitions: dict[Value, tuple[Block, int]] = {}  # value outside runs -> its block and position
+        self._run_positions: dict[Run, tuple[set[Block], int]] = {}  # run -> the blocks around it, and its position
         self._steps = count()
         self._enter(kernel.body, ())
 
     def _enter(self, block: Block, around: tuple[Block, ...]) -> None:
         around = (*around, block)
         for step in self.split.steps[block]:
-            place = next(self._steps)
+            position = next(self._steps)
             if isinstance(step, Run):
-                self._homes[step] = set(around), place
+                self._run_positions[step] = set(around), position
                 continue
-            self._places.update(dict.fromkeys(step.results, (block, place)))
+            self._definitions.update(dict.fromkeys(step.results, (block, position)))
             for region in (r for r in step.regions if r in self.split.steps):
-                self._places.update(dict.fromkeys(region.parameters, (region, place)))
+                self._definitions.update(dict.fromkeys(region.parameters, (region, position)))
                 self._enter(region, around)
 
     @property
@@ -242,10 +242,10 @@ class GuardFinder:
         maker = self.makers.get(value)
         if maker is not None:
             return all(self.is_available(v, run) for v in maker.operands)
-        if value not in self._places:
+        if value not in self._definitions:
             return True
-        (block, place), (around, start) = self._places[value], self._homes[run]
-        return block in around and place < start
+        (block, position), (around, start) = self._definitions[value], self._run_positions[run]
+        return block in around and position < start
 
     def bound(self, fact: Fact, order: tuple[int, ...]) -> Bound | None:
         """Return a bound of the innermost thread index on which an inequality depends, or None."""

@@ -51,7 +51,7 @@ class Uniformity:
     exit: str | None = None
     returns: bool = False
     # Variable -> the branches that enclose all its uses. Threads that take them together may share the variable.
-    homes: dict[Value, frozenset[Operation]] = field(default_factory=dict)
+    common_branches: dict[Value, frozenset[Operation]] = field(default_factory=dict)
 
     def differs(self, values: Iterable[Value]) -> bool:
         """Return whether any of `values` may differ between the threads of a block."""
@@ -67,7 +67,7 @@ def find_uniform(kernel: Kernel) -> Uniformity:
             found.roots[operation.results[0]] = operation.results[0]
         elif operation.opcode in ("offset", "reinterpret") and operation.operands[0] in found.roots:
             found.roots[operation.results[0]] = found.roots[operation.operands[0]]
-    found.homes = _homes(kernel.body)
+    found.common_branches = _find_common_branches(kernel.body)
     before = -1
     while before != len(found.varying):
         before = len(found.varying)
@@ -86,7 +86,7 @@ def _exit(kernel: Kernel) -> str | None:
     return label if len(named) == 1 else None
 
 
-def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
+def _find_common_branches(body: Block) -> dict[Value, frozenset[Operation]]:
     accesses: dict[Value, list[tuple[tuple[Operation, int], ...]]] = {}
     other: set[Value] = set()
 
@@ -105,14 +105,16 @@ def _homes(body: Block) -> dict[Value, frozenset[Operation]]:
     visit(body, ())
     reads: dict[Block, set[Value]] = {}
     variables_read_first(body, reads)
-    homes: dict[Value, frozenset[Operation]] = {}
+    common_branches: dict[Value, frozenset[Operation]] = {}
     for variable, paths in accesses.items():
         if variable in other or not paths:
             continue
         shared = [step for step, *rest in zip(*paths, strict=False) if all(step == r for r in rest)]
         # the value that an earlier execution left may differ: the branch must write before it reads
-        homes[variable] = frozenset(o for o, k in shared if o.opcode == "if" and variable not in reads[o.regions[k]])
-    return homes
+        common_branches[variable] = frozenset(
+            o for o, k in shared if o.opcode == "if" and variable not in reads[o.regions[k]]
+        )
+    return common_branches
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
@@ -236,8 +238,8 @@ class _Walk:
         root = self.found.roots.get(o.operands[0])
         if root is None:
             return
-        home = self.found.homes.get(root, frozenset())
-        if self.found.differs(o.operands) or any(cause not in home for cause in apart):
+        common = self.found.common_branches.get(root, frozenset())
+        if self.found.differs(o.operands) or any(cause not in common for cause in apart):
             self.found.varying.add(root)
 
 

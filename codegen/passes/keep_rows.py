@@ -29,7 +29,7 @@ class _Row:
     `kept` maps each value to the values that recompute it in later loops.
     """
 
-    home: Block
+    block: Block
     loops: list[Operation]
     kept: dict[Value, list[Value]]
 
@@ -70,9 +70,11 @@ def keep_rows(kernel: Kernel) -> Kernel:
 
 def _rows(kernel: Kernel) -> list[_Row]:
     """Return the rows with values that are worth storing."""
-    found = [(home, loops) for home, _ in blocks_with_loops(kernel.body) for loops in loops_over_same_row(kernel, home)]
+    found = [
+        (block, loops) for block, _ in blocks_with_loops(kernel.body) for loops in loops_over_same_row(kernel, block)
+    ]
     numbers = _number(kernel) if found else {}
-    rows = [_Row(home, loops, _worth_keeping(loops, numbers)) for home, loops in found]
+    rows = [_Row(block, loops, _worth_keeping(loops, numbers)) for block, loops in found]
     return [row for row in rows if row.kept]
 
 
@@ -85,11 +87,11 @@ def blocks_with_loops(block: Block, around: Operation | None = None) -> Iterator
         yield from blocks_with_loops(loop.regions[0], loop)
 
 
-def loops_over_same_row(kernel: Kernel, home: Block) -> list[list[Operation]]:
+def loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
     """Return the groups of loops in a block that run over the same row."""
     zeros = {o.results[0] for o in kernel.walk() if o.opcode == "constant" and not o.attributes["value"]}
     found: dict[Value, list[Operation]] = {}
-    for o in home.operations:
+    for o in block.operations:
         if o.opcode == "for" and o.attributes["role"] == "reduce" and o.attributes.get("step", 1) == 1:
             straight = not any(inner.regions for inner in o.regions[0].operations)
             if straight and o.operands[0] in zeros:
@@ -176,7 +178,7 @@ def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], c
     """Store a value where it is first computed, and load it where it would be recomputed."""
     assert not isinstance(value.type, Pointer)
     memory = builder.fresh(Pointer(value.type, "local"))
-    row.home.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))
+    row.block.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))
     for loop in row.loops:
         body = loop.regions[0]
         for at, o in enumerate(list(body.operations)):

@@ -75,12 +75,12 @@ class _Finder:
         self.loops: dict[Operation, StridedLoop] = {}  # keyed by the scope around the `repeat`
         self.makers: dict[Value, Operation] = {}
         self.uses: dict[Value, list[Operation]] = {}  # of each `local`
-        self.places: dict[Operation, int] = {}
+        self.positions: dict[Operation, int] = {}
         self.counted: set[Operation] = set()  # `repeat` loops that end after a number of iterations known at the start
         self.uniform: Uniformity | None = None
         self.kernel = kernel
-        for place, o in enumerate(program_order(kernel.body.operations)):
-            self.places[o] = place
+        for position, o in enumerate(program_order(kernel.body.operations)):
+            self.positions[o] = position
             self.makers.update(dict.fromkeys(o.results, o))
             for value in o.operands:
                 if isinstance(value.type, Pointer) and value.type.space == "local":
@@ -205,7 +205,11 @@ class _Finder:
         for o in self.uses[variable]:
             if o.opcode not in ("load", "store") or o.operands[0] is not variable:
                 return False
-            if o.opcode == "load" and o not in around and not self.places[first] < self.places[o] < self.places[scope]:
+            if (
+                o.opcode == "load"
+                and o not in around
+                and not self.positions[first] < self.positions[o] < self.positions[scope]
+            ):
                 return False
         return True
 

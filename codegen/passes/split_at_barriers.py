@@ -110,7 +110,7 @@ class BarrierSplit:
     in_step: set[Operation] = field(default_factory=set)
     kept: set[Value] = field(default_factory=set)
     single: set[Value] = field(default_factory=set)
-    places: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
+    local_operations: dict[Value, Operation] = field(default_factory=dict)  # result of `local` -> the operation
     # run -> the first operation that accesses each thread-local variable
     _first: dict[Run, dict[Value, Operation]] = field(default_factory=dict)
 
@@ -218,7 +218,7 @@ class _Splitter:
             self.around[o] = around
             self.maker.update(dict.fromkeys(o.results, o))
             if o.opcode == "local":
-                self.made.places[o.results[0]] = o
+                self.made.local_operations[o.results[0]] = o
             if o.opcode == "store" and o.operands[0] in self.uniform.roots:
                 self.stores.setdefault(self.uniform.roots[o.operands[0]], []).append(o)
             for region in o.regions:
@@ -433,10 +433,10 @@ class _Flow:
     def __init__(self, made: BarrierSplit) -> None:
         self.made = made
         self.roots = made.uniform.roots
-        self.home: dict[Value, Run] = {}
+        self.run_of: dict[Value, Run] = {}
         for run in made.runs():
             for o in (*run.receives, *run.operations):
-                self.home.update(dict.fromkeys(o.results, run))
+                self.run_of.update(dict.fromkeys(o.results, run))
                 made.maker.update(dict.fromkeys(o.results, o))
         self.costs: dict[Value, int | None] = {}
 
@@ -444,14 +444,14 @@ class _Flow:
         """Find the values and the memory that pass from run to run."""
         for run in self.made.runs():
             for value in run.needed():
-                home = self.home.get(value)
-                if home is not None and home is not run and self.cost(value) is None:
+                maker_run = self.run_of.get(value)
+                if maker_run is not None and maker_run is not run and self.cost(value) is None:
                     self.made.crossing.add(value)
         self.memory()
 
     def cost(self, value: Value) -> int | None:
         """Return the cost of recomputing a value, or None if it is too high."""
-        if value not in self.home or value in self.made.places:
+        if value not in self.run_of or value in self.made.local_operations:
             return 0
         if value not in self.costs:
             maker = self.made.maker[value]
@@ -479,7 +479,7 @@ class _Flow:
                     if run not in touched.setdefault(root, []):
                         touched[root].append(run)
         for root, runs in touched.items():
-            if direct[root] and self.made.places[root].attributes["count"] == 1:
+            if direct[root] and self.made.local_operations[root].attributes["count"] == 1:
                 self.made.single.add(root)
             alone = len(runs) == 1 and not runs[0].again
             if not alone and not (root in self.made.single and all(self.made.begins_with_store(r, root) for r in runs)):

@@ -37,16 +37,16 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
     The kernel's ``grain`` attribute is the granularity of the outermost loop's chunks.
     """
-    places = _nests(kernel.body, [])
-    for home, outer in places:
+    nests = _nests(kernel.body, [])
+    for block, outer in nests:
         inner = _inner(outer)
         loads = _strided_loads(kernel, outer, inner) if inner is not None else []
         if inner is None or not loads:
             continue
         size = tile_size([load.results[0].type.itemsize for load in loads])  # type: ignore[union-attr]
-        at = home.operations.index(outer)
-        home.operations[at : at + 1] = _Tiling(kernel, outer, inner, loads, size).build()
-        if home is kernel.body:
+        at = block.operations.index(outer)
+        block.operations[at : at + 1] = _Tiling(kernel, outer, inner, loads, size).build()
+        if block is kernel.body:
             kernel.attributes = {**kernel.attributes, "grain": size}
     return kernel
 

@@ -94,7 +94,7 @@ class _Tracer(Rewriter):
         written = (
             operation.operands[2:] if operation.opcode == "store" and dtype.kind in "biuf" and not volatile else ()
         )
-        place = builder.emit("offset", (pointer, index), (pointer.type,))[0]
+        address = builder.emit("offset", (pointer, index), (pointer.type,))[0]
         # a volatile access communicates with other threads, and takes effect at once or not at all
         kind = "atomic" if volatile else _ACCESSES[operation.opcode]
         site = TraceSite(
@@ -108,4 +108,4 @@ class _Tracer(Rewriter):
             bool(written),
             operation.opcode == "atomic_cas",
         )
-        self.event(builder, site, place, index, *written)
+        self.event(builder, site, address, index, *written)

@@ -284,9 +284,9 @@ class ColumnWriter(RowWriter):
         numbers = [w.number(column) for column in range(self.lanes)]
         notes = [{"align": min(16, self.lanes * v.type.itemsize)} for v in values[0]]  # type: ignore[union-attr]
         with w.when(w.test("less", lane, self.side)):
-            place = w.compute("add", w.compute("multiply", warp, width), own)
+            index = w.compute("add", w.compute("multiply", warp, width), own)
             for k, pointer in enumerate(shared):
-                address = w.builder.offset(pointer, place)
+                address = w.builder.offset(pointer, index)
                 for column, number in enumerate(numbers):
                     w.builder.store(address, number, values[column][k], **({} if column else notes[k]))
         w.barrier()

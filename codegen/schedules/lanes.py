@@ -318,20 +318,20 @@ class LaneWriter:
 
     def _wide_load(self, operation: Operation, slot: Slot) -> None:
         pointer, source = operation.operands[0], self.w.map[operation.operands[0]]
-        start, begin, places = self._wide(operation, slot)
+        start, begin, offsets = self._wide(operation, slot)
         valid = None if self._is_safe(source, slot, slot.valid[0]) else slot.valid[0]
 
         def load(at: int) -> Value:
             return self._load(operation, source, start, begin + at, align=self._align(pointer, at))[0]
 
         if valid is None:
-            found = [load(at) for at in places]
+            found = [load(at) for at in offsets]
         else:
-            keys = [("load", source, start, begin + at, valid) for at in places]
+            keys = [("load", source, start, begin + at, valid) for at in offsets]
             if not all(key in self.memo for key in keys):
                 self._address(source, start)
                 outside, nothing = dict(self.memo), self.w.number(int(slot.beyond), operation.results[0].type)
-                made = self.w.select(valid, lambda: [load(at) for at in places], lambda: [nothing] * self.lanes)
+                made = self.w.select(valid, lambda: [load(at) for at in offsets], lambda: [nothing] * self.lanes)
                 self.memo = outside | {key: (value,) for key, value in zip(keys, made, strict=True)}
             found = [self.memo[key][0] for key in keys]
         for values, value in zip(slot.values, found, strict=True):
@@ -353,10 +353,10 @@ class LaneWriter:
         pointer, index, value = operation.operands
         target, values = self.w.map[pointer], [self.value(slot, lane, value) for lane in range(self.lanes)]
         if self._wide_step(operation):
-            start, begin, places = self._wide(operation, slot)
+            start, begin, offsets = self._wide(operation, slot)
             with self._where(valid[0]):
                 address = self.w.builder.offset(target, start)
-                for at, stored in zip(places, values, strict=True):
+                for at, stored in zip(offsets, values, strict=True):
                     self.w.builder.store(address, self.w.number(begin + at), stored, align=self._align(pointer, at))
             return
         for lane, stored in enumerate(values):
@@ -370,8 +370,8 @@ class LaneWriter:
             return
         target, values = self.w.map[pointer], [self.value(slot, lane, value) for lane in range(self.lanes)]
         if self._wide_step(operation):
-            start, begin, places = self._wide(operation, slot)
-            for at, stored in zip(places, values, strict=True):
+            start, begin, offsets = self._wide(operation, slot)
+            for at, stored in zip(offsets, values, strict=True):
                 self.memo["load", target, start, begin + at, slot.valid[0]] = (stored,)
             return
         for lane, stored in enumerate(values):

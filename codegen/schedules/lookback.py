@@ -143,10 +143,10 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
     held = [w.shared_array(op.type, 1) for op in scan.ops]
     notes = [_Descriptors(w, descriptors, tag, scan, op) for op in scan.ops]
     with w.when(w.test("less", w.thread, GPU.warp)):
-        place = _TilePosition(w, row, tile, tiles, lane)
+        position = _TilePosition(w, row, tile, tiles, lane)
         for k, scanner in enumerate(scanners):
-            before = _look_back(notes[k], scanner, place, found[k][1], w.map[initial[k]])
-            with w.when(place.first):
+            before = _look_back(notes[k], scanner, position, found[k][1], w.map[initial[k]])
+            with w.when(position.first):
                 w.builder.store(held[k], w.number(0), before)
     w.barrier()
     for k, scanner in enumerate(scanners):
@@ -289,9 +289,9 @@ class _Descriptors:
         if self.small:
             b.store(self.bits, w.number(0), w.number(0, _HALF))
         b.store(self.value, w.number(0), value)
-        for k, place in enumerate(self.word_indices(index)):
+        for k, word_index in enumerate(self.word_indices(index)):
             word = b.op("bitwise_or", self.tag, b.cast(b.load(self.bits, w.number(k)), _WORD))
-            b.store(self.descriptors, place, word, volatile=True)
+            b.store(self.descriptors, word_index, word, volatile=True)
 
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
         """Wait until a value is published, and return the value.
@@ -301,16 +301,16 @@ class _Descriptors:
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
         with w.when(condition):
-            for k, place in enumerate(self.word_indices(index)):
-                self.wait(place, k)
+            for k, word_index in enumerate(self.word_indices(index)):
+                self.wait(word_index, k)
         return b.load(self.value, w.number(0))
 
-    def wait(self, place: Value, part: int) -> None:
+    def wait(self, word_index: Value, part: int) -> None:
         """Wait until a word has the tag of this launch, and store the part of the value that the word contains."""
         w, b = self.w, self.w.builder
-        label = f"wait{place.name}"
+        label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():
-            word = b.load(self.descriptors, place, volatile=True)
+            word = b.load(self.descriptors, word_index, volatile=True)
             half = w.number(32, _WORD)
             same = b.op(
                 "equal",
@@ -344,7 +344,7 @@ class _TilePosition:
         self.of_wholes = w.compute("add", after_groups, w.compute("multiply", row, self.wholes))
 
 
-def _look_back(notes: _Descriptors, scanner: TileScanner, place: _TilePosition, own: Value, initial: Value) -> Value:
+def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
     """Publish the total of this tile and, if the tile ends a group, the group's total. Return the prefix of the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
@@ -354,7 +354,7 @@ def _look_back(notes: _Descriptors, scanner: TileScanner, place: _TilePosition, 
     ----------
     notes : _Descriptors
     folder : TileScanner
-    place : _TilePosition
+    position : _TilePosition
     own : Value
         The total of the tile.
     initial : Value
@@ -362,32 +362,32 @@ def _look_back(notes: _Descriptors, scanner: TileScanner, place: _TilePosition, 
     """
     w = notes.w
     last = w.number(GPU.warp - 1)
-    with w.when(place.first):
-        notes.publish(w.compute("add", place.of_tiles, place.tile), own)
-    number = w.compute("add", w.compute("multiply", place.group, GPU.warp), place.lane)
+    with w.when(position.first):
+        notes.publish(w.compute("add", position.of_tiles, position.tile), own)
+    number = w.compute("add", w.compute("multiply", position.group, GPU.warp), position.lane)
     value = notes.read(
-        w.test("less", place.lane, place.in_group), w.compute("add", place.of_tiles, number), scanner.identity
+        w.test("less", position.lane, position.in_group), w.compute("add", position.of_tiles, number), scanner.identity
     )
     tiles = scanner.reduce_lanes(value)
-    ends_group = _both(w, place.first, w.test("equal", place.in_group, last))
+    ends_group = _both(w, position.first, w.test("equal", position.in_group, last))
     group = scanner.combine(tiles, own)
     with w.when(ends_group):
-        notes.publish(w.compute("add", place.of_groups, place.group), group)
+        notes.publish(w.compute("add", position.of_groups, position.group), group)
     # the last lane has no group to read: it reads the value before the groups
-    is_last = w.test("equal", place.lane, last)
-    inside = w.test("greater", place.whole, 0)
-    number = w.compute("add", w.compute("multiply", place.whole, GPU.warp), place.lane)
+    is_last = w.test("equal", position.lane, last)
+    inside = w.test("greater", position.whole, 0)
+    number = w.compute("add", w.compute("multiply", position.whole, GPU.warp), position.lane)
     number = w.choose(
-        is_last, w.compute("add", place.of_wholes, place.whole), w.compute("add", place.of_groups, number)
+        is_last, w.compute("add", position.of_wholes, position.whole), w.compute("add", position.of_groups, number)
     )
-    wanted = _either(w, w.test("less", place.lane, place.in_whole), _both(w, is_last, inside))
+    wanted = _either(w, w.test("less", position.lane, position.in_whole), _both(w, is_last, inside))
     value = notes.read(wanted, number, scanner.identity)
     start = scanner.choose(inside, scanner.from_lane(value, GPU.warp - 1), initial)
     groups = scanner.combine(start, scanner.reduce_lanes(scanner.choose(is_last, scanner.identity, value)))
-    following = w.compute("add", place.whole, 1)
-    ends_whole = _both(w, w.test("equal", place.in_whole, last), w.test("less", following, place.wholes))
+    following = w.compute("add", position.whole, 1)
+    ends_whole = _both(w, w.test("equal", position.in_whole, last), w.test("less", following, position.wholes))
     with w.when(_both(w, ends_group, ends_whole)):
-        notes.publish(w.compute("add", place.of_wholes, following), scanner.combine(groups, group))
+        notes.publish(w.compute("add", position.of_wholes, following), scanner.combine(groups, group))
     return scanner.combine(groups, tiles)
 
 

@@ -221,10 +221,12 @@ class _Plane:
         size, extent, least, fills = bounds
         moved = w.compute("minimum", begin, w.compute("subtract", extent, size)) if self.moved and not fills else begin
         first = w.compute("add", moved, offset)
-        places = [w.compute("add", first, more) for more in further]
+        positions = [w.compute("add", first, more) for more in further]
         if fills:
-            return [(place, None) for place in places]
+            return [(position, None) for position in positions]
         if self.moved:
-            return [(place, None if self.repeats else w.test("less_equal", begin, place)) for place in places]
+            return [
+                (position, None if self.repeats else w.test("less_equal", begin, position)) for position in positions
+            ]
         last = w.compute("subtract", extent, least)
-        return [(w.compute("minimum", place, last), w.test("less", place, extent)) for place in places]
+        return [(w.compute("minimum", position, last), w.test("less", position, extent)) for position in positions]

@@ -53,13 +53,13 @@ class PrivateScatter(Decision):
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
     """Return the decision for the sizes `sizes`, or None if the schedule does not fit."""
     atomic = find_scatter(nest)
-    if atomic is None or "places" not in kernel.attributes:
+    if atomic is None or "scatter_size" not in kernel.attributes:
         return None
-    places, elements = sizes[kernel.attributes["places"]], sizes[nest.levels[0].extent.name]
+    scatter_size, elements = sizes[kernel.attributes["scatter_size"]], sizes[nest.levels[0].extent.name]
     room, most = LEAST_ROOM, MOST_BYTES // _accumulator_dtype(kernel, atomic).itemsize
-    while room < places and room <= most:
+    while room < scatter_size and room <= most:
         room *= 2
-    return PrivateScatter(room) if room <= most and elements >= LEAST_ELEMENTS * places else None
+    return PrivateScatter(room) if room <= most and elements >= LEAST_ELEMENTS * scatter_size else None
 
 
 def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) -> Kernel:
@@ -68,23 +68,23 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
     assert atomic is not None
     w = ThreadWriter(kernel, nest, GPU.block)
     kind, dtype = atomic.attributes["kind"], _accumulator_dtype(kernel, atomic)
-    places = next(w.map[p.value] for p in kernel.parameters if p.value.name == kernel.attributes["places"])
+    scatter_size = next(w.map[p.value] for p in kernel.parameters if p.value.name == kernel.attributes["scatter_size"])
     # subtractions are accumulated as negative sums
     nothing = w.number(identity_of("add" if kind == "subtract" else kind, dtype), dtype)
     held = w.shared_array(dtype, decision.room)
-    with w.loop(places, w.thread, step=GPU.block) as place:
-        w.builder.store(held, place, nothing)
+    with w.loop(scatter_size, w.thread, step=GPU.block) as index:
+        w.builder.store(held, index, nothing)
     w.barrier()
     _elements(w, nest, atomic, held)
     w.barrier()
     pointer = w.map[atomic.operands[0]]
     result = atomic.results[0].type
-    with w.loop(places, w.thread, step=GPU.block) as place:
-        value = w.builder.load(held, place)
+    with w.loop(scatter_size, w.thread, step=GPU.block) as index:
+        value = w.builder.load(held, index)
         with w.when(w.builder.op("not_equal", value, nothing, dtype=np.bool_)):
             whole = w.builder.cast(value, result)  # type: ignore[arg-type]
             after = "add" if kind == "subtract" else kind
-            w.builder.emit("atomic", (pointer, place, whole), (result,), kind=after)
+            w.builder.emit("atomic", (pointer, index, whole), (result,), kind=after)
     return w.finish("scatter", GPU.block * LEAST_ELEMENTS, most_blocks=MOST_BLOCKS)
 
 

@@ -33,9 +33,9 @@ from weft.codegen.target import Target
 # A block's part is a long row. Four blocks of 512 threads fill a multiprocessor (with at most 32 registers per thread).
 # With two 16-byte vectors per thread, they keep 64 KiB in flight, and an H200 needs 48 KiB: more loads would only make
 # the code longer.
-CHUNK_LOADS = 2
+PARTIAL_LOADS = 2
 # 32-bit registers of a thread for a part that is read twice, and the total number with which two blocks fit.
-CHUNK_REGISTERS = 64
+PARTIAL_REGISTERS = 64
 TWO_BLOCKS = 64
 # Maximum number of partial results that one warp combines, in few registers. The whole block combines more of them.
 FEW_PARTS = 512
@@ -82,19 +82,19 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     if "merged" not in kernel.attributes:
         return None
     nest, rest = nests_of_parts(kernel)
-    chunk, final = find_row(nest), find_row(rest)
-    assert chunk is not None
+    partial, final = find_row(nest), find_row(rest)
+    assert partial is not None
     assert final is not None
     kept = 0
-    parts = _chunk_parts(chunk)
-    if len(chunk.loops) > 1 and parts is not None:
-        kept = vectors_kept(chunk, sizes[parts[0].name], GPU.wide_block, CHUNK_REGISTERS)
-    bounds = chunk.start, chunk.stop
-    vectors, multiples = aligned_vectors(kernel, chunk.walks(), sizes, chunk.lanes(), *bounds, exact=exact)
+    parts = _block_bounds(partial)
+    if len(partial.loops) > 1 and parts is not None:
+        kept = vectors_kept(partial, sizes[parts[0].name], GPU.wide_block, PARTIAL_REGISTERS)
+    bounds = partial.start, partial.stop
+    vectors, multiples = aligned_vectors(kernel, partial.walks(), sizes, partial.lanes(), *bounds, exact=exact)
     if not exact:
         return SplitReduction(kept, vectors=vectors, multiples=multiples)
     known = Multiples(kernel, sizes, exact=True)
-    whole = all(known.needed(v, chunk.lanes()) is not None for v in bounds)
+    whole = all(known.needed(v, partial.lanes()) is not None for v in bounds)
     count = sizes[final.stop.name]
     threads = GPU.warp if count <= FEW_PARTS else GPU.wide_block
     final_whole = count % final.lanes() == 0
@@ -106,25 +106,27 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
     """Lower a merged kernel to a kernel for GPU threads."""
     nest, rest = nests_of_parts(kernel)
-    chunk, final = find_row(nest), find_row(rest)
-    assert chunk is not None
+    partial, final = find_row(nest), find_row(rest)
+    assert partial is not None
     assert final is not None
     w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.bind(nest.levels, w.block)
     vectors = decision.vectors
     if decision.kept:
         w.builder.kernel.attributes["register_aims"] = (TWO_BLOCKS,)
-    length = _chunk_length(chunk, w)
+    length = _block_length(partial, w)
 
-    def reduce_chunk(kept: int, whole: bool, vectors: tuple[str, ...]) -> None:
-        RowWriter(w, chunk, GPU.wide_block, w.thread, RowFacts(kept, whole, vectors, length, CHUNK_LOADS)).write(nest)
+    def reduce_block(kept: int, whole: bool, vectors: tuple[str, ...]) -> None:
+        RowWriter(w, partial, GPU.wide_block, w.thread, RowFacts(kept, whole, vectors, length, PARTIAL_LOADS)).write(
+            nest
+        )
 
     whole = decision.whole or bool(decision.multiples)
     w.choose_aligned(  # (other rows are read again, which needs less code)
         decision.multiples,
-        chunk.lanes(),
-        lambda: reduce_chunk(decision.kept, whole, vectors),
-        lambda: reduce_chunk(0, False, ()),
+        partial.lanes(),
+        lambda: reduce_block(decision.kept, whole, vectors),
+        lambda: reduce_block(0, False, ()),
     )
     last = _count(w, kernel)
     with w.when(last):
@@ -133,7 +135,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
             _finish(w, rest, final, threads, RowFacts(kept, whole, vectors, w.exact.get(final.stop.name)))
         else:
             few = w.test("less_equal", w.map[final.stop], FEW_PARTS)
-            facts = RowFacts(loads=CHUNK_LOADS, rest_at_once=False)
+            facts = RowFacts(loads=PARTIAL_LOADS, rest_at_once=False)
             w.choose_version(
                 few,
                 lambda: _finish(w, rest, final, GPU.warp, facts),
@@ -142,22 +144,22 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
     return w.finish("split", 1, every=True)
 
 
-def _chunk_parts(chunk: RowNest) -> tuple[Value, Value] | None:
+def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
     """Return the length of a block's part, and the extent that limits the last part.
 
     Return None for bounds of another form.
     """
-    stops = {o.results[0]: o for o in chunk.head if o.opcode == "minimum"}
-    sums = {o.results[0]: o for o in chunk.head if o.opcode == "add"}
-    stop = stops.get(chunk.stop)
+    stops = {o.results[0]: o for o in partial.head if o.opcode == "minimum"}
+    sums = {o.results[0]: o for o in partial.head if o.opcode == "add"}
+    stop = stops.get(partial.stop)
     if stop is None or stop.operands[0] not in sums:
         return None
     return sums[stop.operands[0]].operands[1], stop.operands[1]
 
 
-def _chunk_length(chunk: RowNest, w: ThreadWriter) -> int | None:
+def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
     """Return the length of a block's part if it is a constant and the same for all blocks, otherwise None."""
-    parts = _chunk_parts(chunk)
+    parts = _block_bounds(partial)
     if parts is None:
         return None
     length, extent = (w.exact.get(v.name) for v in parts)

@@ -183,18 +183,18 @@ class _Tile:
             needed = _needed(made, load)
             writer.copy(needed, slots, self.crossing.rows)
             for k, slot in enumerate(slots):
-                place = w.compute("multiply", w.compute("add", self.far, k * self.apart), self.side + 1)
-                place = w.compute("add", place, self.near)
+                index = w.compute("multiply", w.compute("add", self.far, k * self.apart), self.side + 1)
+                index = w.compute("add", index, self.near)
                 for lane in range(self.lanes):
-                    where = w.compute("add", place, lane) if lane else place
+                    where = w.compute("add", index, lane) if lane else index
                     w.builder.store(held, where, writer.value(slot, lane, load.results[0]))
         w.barrier()
         slots = self._slots(writer, self.crossing.columns, self.crossing.rows, left, top, width, height)
         for load, held in zip(self.crossing.loads, self.held, strict=True):
-            place = w.compute("add", w.compute("multiply", self.near, self.side + 1), self.far)
+            index = w.compute("add", w.compute("multiply", self.near, self.side + 1), self.far)
             for k, slot in enumerate(slots):
                 for lane, values in enumerate(slot.values):
-                    where = w.compute("add", place, lane * (self.side + 1) + k * self.apart)
+                    where = w.compute("add", index, lane * (self.side + 1) + k * self.apart)
                     values[load.results[0]] = w.builder.load(held, where)
         rest = [o for o in self.crossing.operations if o not in self.crossing.loads]
         writer.copy(rest, slots, self.crossing.columns)

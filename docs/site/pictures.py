@@ -72,8 +72,8 @@ def k_means(figure: Figure, results: Results) -> None:
 
 def n_body(figure: Figure, results: Results) -> None:
     axes = figure.subplots()
-    places, speeds = results[:2]
-    axes.scatter(places[:, 0], places[:, 1], s=6, c=np.sqrt((speeds**2).sum(axis=1)), cmap="plasma")
+    positions, speeds = results[:2]
+    axes.scatter(positions[:, 0], positions[:, 1], s=6, c=np.sqrt((speeds**2).sum(axis=1)), cmap="plasma")
     axes.set(xlim=(-3, 3), ylim=(-3, 3), aspect="equal", title="color: speed")
 
 

@@ -89,35 +89,35 @@ class Array(ArrayMembers):
     """
 
     __module__ = "weft"  # the public name, shown by `repr(type(x))` and stored in pickles
-    # Immediate execution sets `_values`, a NumPy array, and `_home`, its device. `_storage` and `_view` are created
-    # from them when they are first needed; from then on, `_home` is None. `_lent` is set if other code may have
+    # Immediate execution sets `_values`, a NumPy array, and `_device`, the array's device. `_storage` and `_view` are created
+    # from them when they are first needed; from then on, `_device` is None. `_exported` is set if other code may have
     # obtained the memory of `_values`.
-    __slots__ = ("__weakref__", "_home", "_lent", "_storage", "_values", "_view")
+    __slots__ = ("__weakref__", "_device", "_exported", "_storage", "_values", "_view")
     __array_priority__ = 1000.0
     # pandas recognizes arrays by this name, and converts them with `to_numpy` before storing them.
     _typ = "npy_extension"
     __hash__ = None  # type: ignore[assignment]
-    _home: Device | None
-    _lent: bool | None
+    _device: Device | None
+    _exported: bool | None
     _storage: Storage
     _values: np.ndarray | None
     _view: View | None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         made = convert(np.ndarray(*arguments, **options))  # uninitialized, or a copy of a buffer
-        self._home, self._values, self._view = made._home, made._values, made._view
-        if self._home is None:
+        self._device, self._values, self._view = made._device, made._values, made._view
+        if self._device is None:
             self._storage = made._storage
 
     __class__ = property(_seen_class)  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
         # called only for attributes that are not set
-        if name in ("_home", "_values", "_lent"):
+        if name in ("_device", "_values", "_exported"):
             return None
-        if name == "_storage" and self._home is not None:
+        if name == "_storage" and self._device is not None:
             self._storage = storage = make_storage(self)
-            self._home = None
+            self._device = None
             return storage
         if name == "_view" and self._values is not None:
             self._view = seen = view_of(self._values, self._storage)
@@ -178,7 +178,7 @@ class Array(ArrayMembers):
     @property
     def device(self) -> Device:
         """Device that holds the array."""
-        return self._home or self._storage.device
+        return self._device or self._storage.device
 
     @property
     def base(self) -> Array | None:
@@ -193,7 +193,7 @@ class Array(ArrayMembers):
         The array is evaluated.
         """
         VALUE_READS[0] += 1
-        if self._home is not None or self._storage.host is not None:
+        if self._device is not None or self._storage.host is not None:
             values = values_of(self).copy("K")  # type: ignore[union-attr]
             values.flags.writeable = False
             return values
@@ -276,7 +276,7 @@ class Array(ArrayMembers):
         # (the method is native code for C order)
         made = self.copy() if seen is not None and seen.flags.c_contiguous else self.copy("K")
         # (new small arrays of a library are NumPy's)
-        return made._values if made._home is not None and is_library(2, "copy") else made
+        return made._values if made._device is not None and is_library(2, "copy") else made
 
     __deepcopy__ = __copy__
 
@@ -345,17 +345,17 @@ _new = object.__new__
 def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
     """Return an array over the whole of `storage`, or over the view `window` of it."""
     array = _new(kind)
-    array._home = array._values = None
+    array._device = array._values = None
     array._storage = storage
     array._view = window
     return array
 
 
-def adopt_new(values: np.ndarray, home: Device) -> Array:
+def adopt_new(values: np.ndarray, device: Device) -> Array:
     """Return a weft array that owns the memory of a C-contiguous NumPy array. The caller must drop the NumPy array."""
     array = _new(Array)
     array._values = values
-    array._home = home
+    array._device = device
     array._view = None
     return array
 
@@ -376,7 +376,7 @@ def record(expr: Expr) -> Array:
     if not shape:
         return scalar(storage)
     array = _new(Array)
-    array._home = array._values = None
+    array._device = array._values = None
     array._storage = storage
     array._view = None
     return array
@@ -442,7 +442,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
         return value if isinstance(value, Array) else wrap(*storage_of_interface(value.__cuda_array_interface__, value))
     if type(value) in (list, tuple):
         # Evaluate the arrays together, before NumPy requests the elements of each.
-        evaluate([v._storage for v in value if isinstance(v, Array) and v._home is None])
+        evaluate([v._storage for v in value if isinstance(v, Array) and v._device is None])
     check_unmasked(value)
     from_host = _without_sharing(from_protocol(value))
     if not is_supported(from_host.dtype):

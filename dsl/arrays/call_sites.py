@@ -181,23 +181,23 @@ def keep_code(code: CodeType) -> bool:
     return True
 
 
-def copy_operand(values: np.ndarray, home: Device | None = None) -> Array | np.ndarray:
+def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np.ndarray:
     """Copy a NumPy operand to a new weft array. Later writes to the operand do not change the copy.
 
-    The new array is on the device `home`, by default on that of the current epoch. An operation on it is memoized by
+    The new array is on the device `device`, by default on that of the current epoch. An operation on it is memoized by
     its call site like any other. An array of a dtype that weft does not support is returned unchanged. Elements
     repeated by `np.broadcast_to` are stored once.
     """
     once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
     if values.size > max(IMMEDIATE[0], prod(once)):
-        own = copy_operand(values[tuple(map(slice, once))], home)
+        own = copy_operand(values[tuple(map(slice, once))], device)
         strides = [n and step for n, step in zip(values.strides, contiguous_strides(own.shape), strict=True)]
         return wrap(own._storage, (values.shape, tuple(strides), 0)) if isinstance(own, Array) else values
     if values.size <= IMMEDIATE[0] and values.dtype.isnative and (COMMON >> values.dtype.num) & 1:
-        device = home or (recording.epoch or current_epoch()).device
-        if device.small_on_host:
-            return wrap(adopt(values.copy(), device))
-    return convert(values, home) if is_supported(values.dtype) else values
+        target = device or (recording.epoch or current_epoch()).device
+        if target.small_on_host:
+            return wrap(adopt(values.copy(), target))
+    return convert(values, device) if is_supported(values.dtype) else values
 
 
 def on_operands_device(operation: Operation, name: str = "") -> Operation:
@@ -210,9 +210,9 @@ def on_operands_device(operation: Operation, name: str = "") -> Operation:
 
     @wraps(operation)
     def placed(*arguments: Any, **options: Any) -> Any:
-        if SEVERAL_DEVICES[0] and (home := device_of((*arguments, *options.values()), name)) is not None:
-            with device(home):
-                current_epoch(home)
+        if SEVERAL_DEVICES[0] and (target := device_of((*arguments, *options.values()), name)) is not None:
+            with device(target):
+                current_epoch(target)
                 return operation(*arguments, **options)
         return operation(*arguments, **options)
 
@@ -229,10 +229,10 @@ def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
     arrays on different devices if the name of an operation is given.
     """
     arrays = list(_arrays_in(operands))
-    homes = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])
-    if op and len(homes) > 1:
+    devices = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])
+    if op and len(devices) > 1:
         check_devices(op, tuple(arrays))
-    return next(iter(homes), None) or (arrays[0].device if arrays else None)
+    return next(iter(devices), None) or (arrays[0].device if arrays else None)
 
 
 def _arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
@@ -249,8 +249,8 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
-        home = device_of(operands)
-        operands = tuple([copy_operand(value, home) if type(value) is np.ndarray else value for value in operands])
+        device = device_of(operands)
+        operands = tuple([copy_operand(value, device) if type(value) is np.ndarray else value for value in operands])
     if len(operands) <= 2:
         first, second = operands if len(operands) == 2 else (operands[0], ...)
         if isinstance(first, Array):
@@ -320,9 +320,9 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
     A `Scalar` may be on any device, like the NumPy scalars that small reductions return.
     """
-    homes = {value.device.name for value in operands if isinstance(value, Array) and type(value) is not Scalar}
-    if len(homes) > 1:
-        first, *others = sorted(homes)
+    devices = {value.device.name for value in operands if isinstance(value, Array) and type(value) is not Scalar}
+    if len(devices) > 1:
+        first, *others = sorted(devices)
         raise DeviceMismatchError(
             f"{op} of arrays on {first} and {', '.join(others)}: move one, for example with .to({first!r})"
         )

@@ -36,8 +36,10 @@ class Flat:
     @property
     def coords(self) -> tuple[int, ...]:
         """Return the indices of the next element."""
-        places = (self.index // prod(self.base.shape[k + 1 :]) for k in range(self.base.ndim))
-        return tuple(place if k == 0 else place % self.base.shape[k] for k, place in enumerate(places))
+        coordinates = (self.index // prod(self.base.shape[k + 1 :]) for k in range(self.base.ndim))
+        return tuple(
+            coordinate if k == 0 else coordinate % self.base.shape[k] for k, coordinate in enumerate(coordinates)
+        )
 
     def copy(self) -> Array:
         """Return the elements as a one-dimensional copy."""

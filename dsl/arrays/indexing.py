@@ -266,7 +266,7 @@ def _resolve_and_index(array: Array, key: Any) -> Array:
         return record(expr_of(shown)) if any(map(_is_array_number, key if type(key) is tuple else (key,))) else shown
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     start()
-    plan = _places(index, key, array.ndim)
+    plan = _lay_out_axes(index, key, array.ndim)
     if array._storage.buffer is not None and all(p.numbers is not None for p in index.advanced):
         # In memory, one flat position per element suffices.
         base = operand(array._storage)
@@ -320,7 +320,7 @@ def element(array: Array, offset: int) -> Array:
     return record(expr_of(window(array, (), (), offset)))
 
 
-class Places:
+class AxisLayout:
     """Axis layout of an indexing result: its shape and the positions of its axes."""
 
     __slots__ = ("at", "result_axes", "shape")
@@ -331,11 +331,11 @@ class Places:
         self.at = at  # position of the index arrays' axes in the result
 
 
-def _places(index: Index, key: object, ndim: int) -> Places:
+def _lay_out_axes(index: Index, key: object, ndim: int) -> AxisLayout:
     if type(key) is Array and len(index.advanced) == 1:  # a single index array
         (only,) = index.advanced
         count = len(only.shape)
-        return Places((*only.shape, *index.shape), tuple(range(count, count + len(index.shape))), 0)
+        return AxisLayout((*only.shape, *index.shape), tuple(range(count, count + len(index.shape))), 0)
     try:
         common = broadcast_shapes(*(p.shape for p in index.advanced))
     except ValueError:
@@ -343,12 +343,12 @@ def _places(index: Index, key: object, ndim: int) -> Places:
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes} "
         ) from None
-    places = [p.place for p in index.advanced]
-    together = places[0] == places[-1] and not _separated(key, ndim)
-    at = places[0] if together else 0
+    positions = [p.position for p in index.advanced]
+    together = positions[0] == positions[-1] and not _separated(key, ndim)
+    at = positions[0] if together else 0
     shape = (*index.shape[:at], *common, *index.shape[at:])
     axes = tuple(k if k < at else k + len(common) for k in range(len(index.shape)))
-    return Places(shape, axes, at)
+    return AxisLayout(shape, axes, at)
 
 
 def _separated(key: object, ndim: int) -> bool:
@@ -364,18 +364,18 @@ def _separated(key: object, ndim: int) -> bool:
     return False
 
 
-def _shaped(node: Expr, plan: Places) -> Expr:
+def _shaped(node: Expr, plan: AxisLayout) -> Expr:
     """Reshape an index array so that it broadcasts against the axes of the indexing result."""
     common = len(plan.shape) - len(plan.result_axes)
     own = (1,) * (common - len(node.shape)) + node.shape
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
 
 
-def _flat_index(index: Index, plan: Places) -> Expr:
+def _flat_index(index: Index, plan: AxisLayout) -> Expr:
     return _shaped(flat_position(index.advanced), plan)
 
 
-def _flat_terms(index: Index, plan: Places) -> tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]:
+def _flat_terms(index: Index, plan: AxisLayout) -> tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]:
     pairs = zip(plan.result_axes, index.strides, strict=True)
     return ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
 
@@ -429,11 +429,11 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     if not index.advanced:
         write(target, _fitted(node, target.shape, target.dtype))
         return
-    plan = _places(index, key, array.ndim)
+    plan = _lay_out_axes(index, key, array.ndim)
     node = _fitted(node, plan.shape, array.dtype)
     storage = array._storage
-    places = node, _flat_index(index, plan), _flat_terms(index, plan), plan.shape, storage.device, location
-    write_anew(storage, current_epoch(storage.device), lambda previous: scatter_assign(previous, *places))
+    arguments = node, _flat_index(index, plan), _flat_terms(index, plan), plan.shape, storage.device, location
+    write_anew(storage, current_epoch(storage.device), lambda previous: scatter_assign(previous, *arguments))
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:
@@ -524,7 +524,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
         target = window(array, tuple(index.shape), tuple(index.strides), index.offset)
         write(target, cast(map_(op, [expr_of(target), node]), array.dtype))
         return
-    plan = _places(index, key, array.ndim)
+    plan = _lay_out_axes(index, key, array.ndim)
     storage = array._storage
     positions, terms = _flat_index(index, plan), _flat_terms(index, plan)
     fitted = _fitted(node, plan.shape, array.dtype)

@@ -110,8 +110,8 @@ def _spread(test: Expr, values: Expr) -> Expr:
     counts = _counts(test)
     kind = counts.dtype
     first = map_("subtract", [counts, constant(1, kind)])
-    place = reshape(map_("maximum", [first, constant(0, kind)]), test.shape)
-    return gather(values, [place], ((0, (), 0),), test.shape)
+    position = reshape(map_("maximum", [first, constant(0, kind)]), test.shape)
+    return gather(values, [position], ((0, (), 0),), test.shape)
 
 
 def _counts(test: Expr) -> Expr:
@@ -139,7 +139,9 @@ def select(array: Array, mask: Array) -> Array | None:
         return None
     if prod(own) > IMMEDIATE[0] and (later := select_later(array, mask)) is not None:
         return later
-    if (mask._home is None and mask._storage.buffer is None) or (array._home is None and array._storage.buffer is None):
+    if (mask._device is None and mask._storage.buffer is None) or (
+        array._device is None and array._storage.buffer is None
+    ):
         evaluate([mask._storage, array._storage], aside=recording.held)
     values, test = elements_of(array), elements_of(mask)
     rest = values.shape[len(own) :]
@@ -219,7 +221,7 @@ def _collect(
     # (Memory that the device has used before is already mapped.)
     memory = device.allocate(count * width)
     storage = Storage((count, *rest), dtype, device, memory)
-    out = device.lend(memory, dtype, storage.shape)
+    out = device.view_memory(memory, dtype, storage.shape)
     ends = [0, *accumulate([int(np.count_nonzero(test[block])) for block in blocks[:-1]]), count]
     calls = [partial(fill, block, out[begin:end]) for block, (begin, end) in zip(blocks, pairwise(ends), strict=True)]
     runtime.run_calls(calls, len(blocks))
@@ -245,14 +247,14 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
     counts = _counts(expr_of(mask))
     kind = counts.dtype
     wanted = map_("add", [iota(shape, 0, kind), constant(1, kind)])
-    place, length = broadcast_to(constant(0, kind), shape), mask.size
+    position, length = broadcast_to(constant(0, kind), shape), mask.size
     while length > 1:
         half = length // 2
-        below = map_("less", [gather(counts, [place], ((half - 1, (), 0),), shape), wanted])
-        place = map_("where", [below, map_("add", [place, constant(half, kind)]), place])
+        below = map_("less", [gather(counts, [position], ((half - 1, (), 0),), shape), wanted])
+        position = map_("where", [below, map_("add", [position, constant(half, kind)]), position])
         length -= half
-    below = map_("less", [gather(counts, [place], ((0, (), 0),), shape), wanted])
-    flat = cast(map_("add", [place, cast(below, kind)]), _INT64)
+    below = map_("less", [gather(counts, [position], ((0, (), 0),), shape), wanted])
+    flat = cast(map_("add", [position, cast(below, kind)]), _INT64)
     return _along_axes(flat, mask.shape)
 
 

@@ -61,8 +61,8 @@ def permuted(array: Array, order: Order) -> Array:
 def unpermuted(array: Array, order: Order) -> Array:
     """Return a view of an array with its axes permuted by the inverse of `order`."""
     shape, strides, offset = array._view or whole(array._storage)
-    places = [order.index(k) for k in range(len(order))]
-    return _view(array, (tuple([shape[k] for k in places]), tuple([strides[k] for k in places]), offset))
+    inverse = [order.index(k) for k in range(len(order))]
+    return _view(array, (tuple([shape[k] for k in inverse]), tuple([strides[k] for k in inverse]), offset))
 
 
 def _view(array: Array, view: View) -> Array:

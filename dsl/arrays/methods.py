@@ -371,7 +371,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
         flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
     storage = copy_of(manipulation.reshape(flat[:size], wanted))._storage
     # (also drop NumPy's array over the previous elements)
-    self._home = self._values = self._view = None
+    self._device = self._values = self._view = None
     self._storage = storage
 
 

@@ -299,7 +299,7 @@ class KeyText(ObjectText):
         self._t.do(f"store ptr {value}, ptr {self._held[name]}")
         return value
 
-    def _place(self, thing: str, name: str) -> str:
+    def _address_of(self, thing: str, name: str) -> str:
         return self._t.new(f"getelementptr i8, ptr {thing}, i64 {self._at[name]}")
 
     def _pack(self, *items: str) -> str:
@@ -346,8 +346,8 @@ class KeyText(ObjectText):
         self._bind(name, storage, epoch)
         t.label(f"{name}.call")
         self._release()
-        place = [t.load(self._held[which], 0, "ptr") for which in ("code", "at")]
-        for k, value in enumerate((storage, epoch, *place)):
+        location = [t.load(self._held[which], 0, "ptr") for which in ("code", "at")]
+        for k, value in enumerate((storage, epoch, *location)):
             t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
         bound = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['bind']}, ptr {self._given}, i64 4, ptr null")
         self._check(bound, f"{name}.bound", "leave")
@@ -367,8 +367,8 @@ class KeyText(ObjectText):
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
         t.branch(f"icmp eq ptr {buffer}, {known['None']}", call, f"{name}.real")
         t.label(f"{name}.real")
-        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {device}", f"{name}.home", call)
-        t.label(f"{name}.home")
+        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {device}", f"{name}.device", call)
+        t.label(f"{name}.device")
         first = self._field(epoch, "Epoch.first")
         t.branch(f"icmp eq ptr {first}, {known['None']}", f"{name}.begin", f"{name}.begun")
         t.label(f"{name}.begin")

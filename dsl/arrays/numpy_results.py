@@ -17,7 +17,7 @@ from weft.fusion import dense_order
 from weft.runtime import Device
 
 
-def adopt_result(values: np.ndarray, home: Device) -> Array:
+def adopt_result(values: np.ndarray, device: Device) -> Array:
     """Convert a NumPy result to a weft array. An array without gaps keeps the order of its axes in memory.
 
     On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order. Only the
@@ -27,12 +27,12 @@ def adopt_result(values: np.ndarray, home: Device) -> Array:
     strides = tuple([step // values.itemsize for step in values.strides])
     order = dense_order(values.shape, strides) if values.size else None
     own = type(base) is np.ndarray and base.base is None and base.nbytes == values.nbytes
-    adoptable = home.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE))
+    adoptable = device.name == "cpu" and (base is None or (own and getrefcount(base) <= _ALONE))
     if order is None or (values.flags.c_contiguous and not adoptable):
-        return adopt_new(np.array(values, order="C"), home)
+        return adopt_new(np.array(values, order="C"), device)
     if not adoptable:
-        return unpermuted(adopt_new(np.array(values.transpose(order), order="C"), home), order)
-    storage = adopt(values.transpose(order), home)
+        return unpermuted(adopt_new(np.array(values.transpose(order), order="C"), device), order)
+    storage = adopt(values.transpose(order), device)
     storage.buffer.values = values if base is None else base  # type: ignore[union-attr]
     array = wrap(storage, view_of(values, storage))
     array._values = values

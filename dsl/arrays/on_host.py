@@ -186,10 +186,10 @@ def call_numpy(
     name = getattr(function, "__name__", "")
     device_of((*arguments, *options.values()), name)
     note_fallback(f"numpy.{name}", *arguments, *options.values())
-    place = index_of_out(function)
+    position = index_of_out(function)
     most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error if a ufunc has too many arguments)
-    if place is not None and place < len(arguments) <= most and "out" not in options:
-        arguments, options = arguments[:place], {**_named(function, arguments, place), **options}
+    if position is not None and position < len(arguments) <= most and "out" not in options:
+        arguments, options = arguments[:position], {**_named(function, arguments, position), **options}
     out = options.get("out")
     written: list[tuple[Array, np.ndarray]] = []
     in_place = name in WRITERS or (name == "nan_to_num" and options.get("copy") is False)
@@ -228,7 +228,7 @@ def _memory_for_write(array: Array) -> np.ndarray | None:
     """Return a NumPy array over an array's memory, to which a function may write, or None if only a copy is possible."""
     if recording.held:
         return None
-    if array._home is None and array._storage.device.name == "cpu":
+    if array._device is None and array._storage.device.name == "cpu":
         realise(array._storage)
     return writable_values(array)
 
@@ -289,11 +289,11 @@ def index_of_out(function: Callable[..., Any]) -> int | None:
     return names.index("out") if "out" in names else None
 
 
-def _named(function: Callable[..., Any], arguments: tuple[Any, ...], place: int) -> dict[str, Any]:
-    """Convert the positional arguments from position `place` onward to keyword arguments."""
+def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: int) -> dict[str, Any]:
+    """Convert the positional arguments from position `position` onward to keyword arguments."""
     if isinstance(function, np.ufunc) and function.nout > 1:
-        return {"out": (*arguments[place:], *[None] * (function.nargs - len(arguments)))}
-    return dict(zip(_parameters(function)[place:], arguments[place:], strict=False))
+        return {"out": (*arguments[position:], *[None] * (function.nargs - len(arguments)))}
+    return dict(zip(_parameters(function)[position:], arguments[position:], strict=False))
 
 
 def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
@@ -306,7 +306,7 @@ def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> A
     moved = sum(array.nbytes for array in arrays)
     where = user_location()
     sources = ((*runtime.source_line(where), 1.0),)
-    note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, place=runtime.show_location(where), sources=sources)
+    note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, location=runtime.show_location(where), sources=sources)
     launch_heard(arrays[0].device, note, lambda: results.append(call()))
     return results[0]
 

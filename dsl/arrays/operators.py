@@ -74,12 +74,12 @@ _WEAK = frozenset({bool, int, float, complex})
 
 def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
     """Execute a binary operator of an array immediately, as `attempt` does. Uncommon operands are left to `attempt`."""
-    values, home, kind = array._values, array._home, type(other)
-    if home is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
+    values, device, kind = array._values, array._device, type(other)
+    if device is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
         given = None
         if kind in _WEAK:
             given = other
-        elif kind is Array and other._home is home and (given := other._values) is not None:
+        elif kind is Array and other._device is device and (given := other._values) is not None:
             given = given if given.shape == values.shape else None
         if given is not None and (way.types >> values.dtype.num) & 1:
             if kind in _WEAK or (way.types >> given.dtype.num) & 1:
@@ -87,8 +87,8 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
                 note_call()
                 result = way.function(given, values) if reflected else way.function(values, given)
                 if type(result) is np.ndarray and result.base is None and result.flags.c_contiguous:
-                    return adopt_new(result, home)
-                return from_numpy_result(result, home)
+                    return adopt_new(result, device)
+                return from_numpy_result(result, device)
     return attempt(way, (other, array) if reflected else (array, other))
 
 

@@ -71,7 +71,7 @@ def _count_alone() -> tuple[int, int]:
     class Held:
         def __init__(self) -> None:
             self._owner = object.__new__(Array)
-            self._owner._home = self._owner._values = self._owner._view = None
+            self._owner._device = self._owner._values = self._owner._view = None
             self._owner._storage = Storage((), None, None)  # type: ignore[arg-type]
             self._seen = self._owner._storage, None, None
 
@@ -92,7 +92,7 @@ def take_part(array: Array, name: str) -> Array:
         start()
         return record(map_(name, [expr_of(array)]))
     made = object.__new__(Part)
-    made._home = made._values = made._view = None
+    made._device = made._values = made._view = None
     made._owner, made._name = array, name
     start()
     made._take()

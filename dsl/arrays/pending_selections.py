@@ -56,7 +56,7 @@ def select_later(array: Array, mask: Array) -> Array | None:
     if found is None or recording.held or mask.shape != array.shape:
         _note(mask, site)
         return None
-    if mask._home is None and mask._storage.buffer is None:
+    if mask._device is None and mask._storage.buffer is None:
         end_recording()
     count = int(np.count_nonzero(elements_of(mask)))
     if count < 2 or count * SPARSE < mask.size:

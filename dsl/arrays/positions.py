@@ -24,14 +24,14 @@ class Positions:
 
     A weft array may contain negative indices.
 
-    `place` is the position of the indices among the result's axes. `length` and `stride` are those of the indexed axis.
+    `position` is the position of the indices among the result's axes. `length` and `stride` are those of the indexed axis.
     """
 
-    __slots__ = ("array", "length", "numbers", "place", "shape", "stride", "wraps")
+    __slots__ = ("array", "length", "numbers", "position", "shape", "stride", "wraps")
 
     def __init__(
         self,
-        place: int,
+        position: int,
         length: int,
         stride: int,
         shape: tuple[int, ...],
@@ -39,7 +39,7 @@ class Positions:
         array: Array | None = None,
         wraps: bool = False,
     ) -> None:
-        self.place, self.length, self.stride, self.shape = place, length, stride, shape
+        self.position, self.length, self.stride, self.shape = position, length, stride, shape
         self.numbers, self.array, self.wraps = numbers, array, wraps
 
     def expr(self) -> Expr:
@@ -55,20 +55,20 @@ class Positions:
         return map_("where", [below, map_("add", [node, constant(self.length, _INT64)]), node])
 
 
-def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, place: int) -> Positions:
+def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, position: int) -> Positions:
     """Return `values`, indices along `axis`, as `Positions`. Raises IndexError if an index is out of bounds."""
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
         wide = values.astype(np.int64)  # (a narrow dtype may not hold the length)
-        return Positions(place, length, stride, values.shape, np.where(wide < 0, wide + length, wide))
+        return Positions(position, length, stride, values.shape, np.where(wide < 0, wide + length, wide))
     if not values.size:
-        return Positions(place, length, stride, values.shape, None, values)
+        return Positions(position, length, stride, values.shape, None, values)
     numbers = _in_memory(values)
     if numbers is None:
         low, high = (0, 0) if values._storage.expr is None else range_of(expr_of(values))
         if values._storage.expr is not None and low >= -length and high < length:
-            return Positions(place, length, stride, values.shape, None, values, low < 0)
+            return Positions(position, length, stride, values.shape, None, values, low < 0)
         evaluate([values._storage], aside=True)
         numbers = _in_memory(values)
     if numbers is None:
@@ -81,7 +81,7 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
             low, high = int(numbers.min()), int(numbers.max())
     if low < -length or high >= length:
         _check(values.numpy() if numbers is None else numbers, low, high, axis, length)
-    return Positions(place, length, stride, values.shape, None, values, low < 0)
+    return Positions(position, length, stride, values.shape, None, values, low < 0)
 
 
 def _in_memory(values: Array) -> np.ndarray | None:

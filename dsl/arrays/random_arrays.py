@@ -73,12 +73,12 @@ def draw_array(
     few = RECORDED_FROM <= count <= MEDIUM * RECORDED_FROM
     is_recorded = count >= RECORDED_FROM and not (few and is_cheap(user_location()))
     if device.name == "cpu" and is_recorded:
-        standard = draw.scale, draw.place, draw.parameters
+        standard = draw.scale, draw.loc, draw.parameters
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
     memory = device.allocate(count * draw.dtype.itemsize)
     memory.origin = user_location()
-    if not runtime.draw_into(device.lend(memory, draw.dtype, draw.shape), generator, name, draw):
+    if not runtime.draw_into(device.view_memory(memory, draw.dtype, draw.shape), generator, name, draw):
         return None
     return wrap(Storage(draw.shape, draw.dtype, device, memory))
 
@@ -120,7 +120,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
     if draw.dtype.kind == "f":
         position = runtime.take_position(bit_generator, count, width)
     else:
-        position = runtime.take_integers(bit_generator, draw.method, count, int(draw.scale), int(draw.place))
+        position = runtime.take_integers(bit_generator, draw.method, count, int(draw.scale), int(draw.loc))
     if position is None:
         return None
     location = start()
@@ -137,12 +137,12 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
         half = _word(position.half or 0)
         bits = map_("where", [map_("equal", [step, constant(0, _WORD)]), half, bits])
     if draw.dtype.kind != "f":
-        operands = [bits, word, _word(int(draw.scale)), _word(int(draw.place))]
+        operands = [bits, word, _word(int(draw.scale)), _word(int(draw.loc))]
         return record(map_(f"_random_{draw.dtype}_{width}", operands, location=location))
     if width == 32:
         return record(map_("_random_float32", [bits, word], location=location))
     op = "_random_triangular" if draw.parameters else "_random_float64"
-    parameters = draw.parameters or (draw.scale, draw.place)
+    parameters = draw.parameters or (draw.scale, draw.loc)
     scalars = [current_epoch().bind_scalar(number, draw.dtype) for number in parameters]
     return record(map_(op, [bits, *scalars], location=location))
 

@@ -43,15 +43,15 @@ Terms = tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]
 
 # On the CPU: minimum block length, maximum number of blocks, and minimum number of values per index in a block.
 SHORTEST = 1 << 15
-MOST_CHUNKS = 64
-VALUES_A_PLACE = 4
+MOST_BLOCKS = 64
+VALUES_PER_INDEX = 4
 # On a GPU: maximum number of values that one thread processes in order, and maximum number of indices per value. With
 # more indices, processing all of them costs more.
 FEW = 32
-PLACES_A_VALUE = 64
+INDICES_PER_VALUE = 64
 _FLAT: Terms = ((0, (), 0),)
 _INT32, _INT64, _FLOAT64 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float64)
-_IN_CHUNKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
+_IN_BLOCKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
 def is_gpu(device: Device) -> bool:
@@ -65,18 +65,18 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
     `value` and `position` are flat. Return None if a parallel result would depend on the order of the threads, or if
     parallel execution would not be faster.
     """
-    count, places, kind = value.size, previous.size, previous.dtype
+    count, size, kind = value.size, previous.size, previous.dtype
     if is_gpu(device):
         summed = op in ("add", "subtract") and kind.kind == "f"
-        if not summed or not FEW < count < 2**31 or places > PLACES_A_VALUE * count:
+        if not summed or not FEW < count < 2**31 or size > INDICES_PER_VALUE * count:
             return None
-        total = sum_in_any_order(value, position, places)
+        total = sum_in_any_order(value, position, size)
     else:
-        chunks = min(MOST_CHUNKS, count // max(SHORTEST, VALUES_A_PLACE * places))
-        if op not in _IN_CHUNKS or kind.kind not in "biuf" or chunks < 2:
+        blocks = min(MOST_BLOCKS, count // max(SHORTEST, VALUES_PER_INDEX * size))
+        if op not in _IN_BLOCKS or kind.kind not in "biuf" or blocks < 2:
             return None
-        total = _reduce_in_blocks("add" if op == "subtract" else op, kind, value, position, places, chunks)
-    before = reshape(previous, (places,))
+        total = _reduce_in_blocks("add" if op == "subtract" else op, kind, value, position, size, blocks)
+    before = reshape(previous, (size,))
     after = map_(op, [before, cast(total, kind)])
     if kind.kind == "f" and op in ("add", "subtract"):
         # A zero keeps its sign if nothing is added to it.
@@ -84,15 +84,15 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
     return reshape(after, previous.shape)
 
 
-def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, places: int, chunks: int) -> Expr:
-    """Reduce the values at each index, first within each of `chunks` blocks, and then across the blocks in order."""
-    length = -(-value.size // chunks)
+def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size: int, blocks: int) -> Expr:
+    """Reduce the values at each index, first within each of `blocks` blocks, and then across the blocks in order."""
+    length = -(-value.size // blocks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
     shape = (whole, length)
     own: Terms = ((0, ((0, 1),), -1), (0, (), 0))
     parts = [view(each, shape, (length, 1), 0) for each in (value, position)]
-    partial = scatter(broadcast_to(nothing, (whole, places)), parts[0], [parts[1]], own, shape, op)
+    partial = scatter(broadcast_to(nothing, (whole, size)), parts[0], [parts[1]], own, shape, op)
     total = reduce_(op, partial, (0,), kind)
     rest = value.size - whole * length
     if rest:
@@ -101,7 +101,7 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, plac
     return total
 
 
-def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = False) -> Expr:
+def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = False) -> Expr:
     """Sum floats per index, in float64. The sums do not depend on the order of the additions.
 
     If `fine` is true, the sums of narrow floats are as exact as those of float64.
@@ -113,7 +113,7 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
     special = constant(np.iinfo(_INT32).max, _INT32)
     # Maximum of the exponents. The exponent of infinity becomes the largest integer, that of 0 the smallest.
     exponent = cast(map_("floor", [map_("log2", [map_("absolute", [value])])]), _INT32)
-    least = broadcast_to(constant(np.iinfo(_INT32).min, _INT32), (places,))
+    least = broadcast_to(constant(np.iinfo(_INT32).min, _INT32), (size,))
     top = _scatter_reduced("maximum", least, map_("where", [nan, special, exponent]), position)
     # The logarithm may be rounded up or down to a whole number, so a value is below 2^(exponent + 2).
     bits = 60 - (count - 1).bit_length()
@@ -129,11 +129,11 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
     for factor in up:
         scaled = map_("multiply", [scaled, _at(factor, position)])
     steps = map_("rint", [scaled])
-    total = _sum_steps(value, nan, steps, _at(top, position), position, places)
+    total = _sum_steps(value, nan, steps, _at(top, position), position, size)
     found = cast(total, _FLOAT64)
     if fine or narrow == _FLOAT64:
         left = map_("multiply", [map_("subtract", [scaled, steps]), constant(2.0**bits, _FLOAT64)])
-        zeros = broadcast_to(constant(0, _INT64), (places,))
+        zeros = broadcast_to(constant(0, _INT64), (size,))
         rest = cast(_scatter_reduced("add", zeros, cast(map_("rint", [left]), _INT64), position), _FLOAT64)
         found = map_("add", [found, map_("multiply", [rest, constant(2.0**-bits, _FLOAT64)])])
     for factor in down:
@@ -146,13 +146,13 @@ def sum_in_any_order(value: Expr, position: Expr, places: int, *, fine: bool = F
 _UPPER = 32
 
 
-def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, places: int) -> Expr:
+def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, size: int) -> Expr:
     is_special = map_("equal", [top, constant(np.iinfo(_INT32).max, _INT32)])
     positive, negative = (map_("equal", [value, constant(v, value.dtype)]) for v in (np.inf, -np.inf))
     code = constant(0, _FLOAT64)
     for test, count in ((negative, 2.0**_UPPER), (positive, 1.0), (nan, 1 + 2.0**_UPPER)):
         code = map_("where", [test, constant(count, _FLOAT64), code])
-    zeros = broadcast_to(constant(0, _INT64), (places,))
+    zeros = broadcast_to(constant(0, _INT64), (size,))
     return _scatter_reduced("add", zeros, cast(map_("where", [is_special, code, steps]), _INT64), position)
 
 
@@ -182,7 +182,7 @@ def scatter_assign(
 ) -> Expr:
     """Return `previous` with `value` assigned at the indices. At a repeated index, the last value remains."""
     count = prod(shape)
-    if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > PLACES_A_VALUE * count:
+    if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
     if not _is_one(value):
         number = reshape(iota((count,), 0, _INT32), shape)  # the flat index of each element
@@ -201,8 +201,8 @@ def _at(values: Expr, position: Expr) -> Expr:
     return gather(values, [position], _FLAT, position.shape)
 
 
-def _scatter_reduced(op: str, places: Expr, value: Expr, position: Expr) -> Expr:
-    return scatter(places, value, [position], _FLAT, position.shape, op)
+def _scatter_reduced(op: str, target: Expr, value: Expr, position: Expr) -> Expr:
+    return scatter(target, value, [position], _FLAT, position.shape, op)
 
 
 __all__ = ["scatter_assign", "scatter_reduce", "is_gpu", "sum_in_any_order"]

@@ -21,7 +21,16 @@ from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, is_writa
 from weft.dsl.arrays.foreign_memory import storage_at_address
 from weft.dsl.arrays.parts import Part
 from weft.dsl.immediate.host_values import address_of, is_free, values_of
-from weft.fusion import Storage, contiguous_strides, keep_shared, lend, lender_of, recording, share, share_memory
+from weft.fusion import (
+    Storage,
+    contiguous_strides,
+    export_memory,
+    exporter_of,
+    keep_shared,
+    recording,
+    share,
+    share_memory,
+)
 from weft.runtime import IMMEDIATE, Buffer, default_device, get_device
 
 _CPU_DEVICE = (1, 0)  # DLPack's device type and device number
@@ -33,9 +42,9 @@ def shared_array(array: Array) -> np.ndarray | None:
     if type(array) is Part:
         owner = shared_array(array._owner)
         return None if owner is None else getattr(owner, array._name)
-    if type(array) is Array and (home := array._home) is not None and home.name == "cpu":
+    if type(array) is Array and (device := array._device) is not None and device.name == "cpu":
         VALUE_READS[0] += 1
-        array._lent = True
+        array._exported = True
         return array._values[...]  # type: ignore[index]
     if type(array) is Scalar or _is_busy():
         return None
@@ -43,9 +52,9 @@ def shared_array(array: Array) -> np.ndarray | None:
     if storage.device.name != "cpu" or 0 in array.shape:
         return None
     VALUE_READS[0] += 1
-    lender = _share_small(array) if storage.host is None else lender_of(storage)
-    if lender is not None:
-        return _over(array, lender)
+    exporter = _share_small(array) if storage.host is None else exporter_of(storage)
+    if exporter is not None:
+        return _over(array, exporter)
     shape, strides, offset = array._view or whole(storage)
     width = storage.dtype.itemsize
     values = share_memory(storage).array(storage.dtype, shape, tuple([s * width for s in strides]), offset * width)
@@ -62,15 +71,15 @@ def _share_small(array: Array) -> np.ndarray | None:
         return None
     if not (values.flags.owndata and values.flags.carray):
         return None
-    return lend(array._storage, values)
+    return export_memory(array._storage, values)
 
 
-def _over(array: Array, lender: np.ndarray) -> np.ndarray:
-    """Return a NumPy array over an array's memory. Its base is `lender`."""
+def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
+    """Return a NumPy array over an array's memory. Its base is `exporter`."""
     own = values_of(array)
     assert own is not None
     offset = 0 if array._view is None else array._view[2] * own.itemsize
-    values: np.ndarray = np.ndarray(own.shape, own.dtype, lender, offset, own.strides)  # type: ignore[arg-type]
+    values: np.ndarray = np.ndarray(own.shape, own.dtype, exporter, offset, own.strides)  # type: ignore[arg-type]
     if type(array) is ReadOnly or not own.flags.writeable:
         values.flags.writeable = False
     return values

@@ -66,11 +66,11 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     return found if device is None else creation.to_device(found, device)
 
 
-def _from_host_memory(values: np.ndarray, home: Device, copy: bool | None) -> Array:
-    shared = import_memory(values) if not copy and home.name == "cpu" else None
+def _from_host_memory(values: np.ndarray, device: Device, copy: bool | None) -> Array:
+    shared = import_memory(values) if not copy and device.name == "cpu" else None
     if shared is None and copy is False:
         raise BufferError("this memory cannot be shared: it has to be copied")
-    return convert(values, home) if shared is None else shared
+    return convert(values, device) if shared is None else shared
 
 
 class NamespaceInfo:

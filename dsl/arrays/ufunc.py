@@ -294,12 +294,12 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
     begins = np.asarray(indices)
     if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
         return None
-    place, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, reductions.reduction_dtype(op, values.dtype))
-    count = values.shape[place]
+    axis_number, kind = normalize_axis(axis, values.ndim), as_dtype(dtype, reductions.reduction_dtype(op, values.dtype))
+    count = values.shape[axis_number]
     increasing = begins.size and 0 <= begins[0] and begins[-1] < count and bool((np.diff(begins) > 0).all())
     if not increasing or kind.kind not in "iuf" or is_half(kind):
         return None
-    rows: Any = np.moveaxis(values.astype(kind), place, 0)[int(begins[0]) :]  # type: ignore[type-var]
+    rows: Any = np.moveaxis(values.astype(kind), axis_number, 0)[int(begins[0]) :]  # type: ignore[type-var]
     # (with -0.0, a sum of zeros keeps its sign)
     neutral = -0.0 if op == "add" and kind.kind == "f" else identity_of(op, kind)
     found = record(constant(neutral, kind, (begins.size, *rows.shape[1:]))).copy()
@@ -307,7 +307,7 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
         np.searchsorted(as_array(begins - begins[0]), record(iota((count - int(begins[0]),), 0, np.int64)), "right") - 1
     )
     apply_at(op, found, slices, rows)
-    return np.moveaxis(found, 0, place)  # type: ignore[type-var]
+    return np.moveaxis(found, 0, axis_number)  # type: ignore[type-var]
 
 
 def check_power(base: Any, exponent: Any) -> None:

@@ -151,7 +151,7 @@ def _number_kernels(found: Measured, plans: list[Explanation]) -> None:
 
 def _key_of_launch(kernel: KernelTime) -> Any:
     note = kernel.note
-    return note.members or (f"{note.name.removeprefix('call ')} ({note.place})",)
+    return note.members or (f"{note.name.removeprefix('call ')} ({note.location})",)
 
 
 def _key_of_note(note: Any) -> Any:

@@ -65,7 +65,7 @@ def count_reads() -> Iterator[Counter[tuple[str, int]]]:
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
         def read(self: Array, *arguments: Any, **options: Any) -> Any:
-            if self._home is None:
+            if self._device is None:
                 frame: FrameType | None = sys._getframe(1)
                 while frame is not None and is_hidden(frame.f_code.co_filename):
                     frame = frame.f_back

@@ -215,11 +215,11 @@ def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
     One table lookup maps each byte of a state.
     """
     result = np.zeros_like(words)
-    for place in range(16):
+    for position in range(16):
         table = np.zeros((1, 2), np.uint64)
-        for image in images[8 * place : 8 * place + 8]:
+        for image in images[8 * position : 8 * position + 8]:
             table = np.concatenate((table, table ^ image))
-        byte = (words[:, place // 8] >> np.uint64(8 * (place % 8))) & np.uint64(255)
+        byte = (words[:, position // 8] >> np.uint64(8 * (position % 8))) & np.uint64(255)
         result ^= table[byte]
     return result
 

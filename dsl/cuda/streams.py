@@ -165,8 +165,8 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
     >>> print(x)
     [2. 2. 2.]
     """
-    home = default_device() if device is None else get_device(device)
-    return Stream(home.create_stream(), device=home)
+    owner = default_device() if device is None else get_device(device)
+    return Stream(owner.create_stream(), device=owner)
 
 
 def default_stream() -> Stream:

@@ -36,10 +36,10 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
         arr, axis = ravel(arr), 0
     if which.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
-    place = normalize_axis(axis, arr.ndim)
+    axis_number = normalize_axis(axis, arr.ndim)
     if which.ndim != arr.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    return arr, which, place
+    return arr, which, axis_number
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
@@ -52,13 +52,15 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     array([[2, 4, 9],
            [1, 7, 8]])
     """
-    array, which, place = _checked(as_array(arr), indices, axis)
-    others = ((*s[:place], 1, *s[place + 1 :]) for s in (array.shape, which.shape))
+    array, which, axis_number = _checked(as_array(arr), indices, axis)
+    others = ((*s[:axis_number], 1, *s[axis_number + 1 :]) for s in (array.shape, which.shape))
     common = broadcast_shapes(*others)
-    shape = (*common[:place], which.shape[place], *common[place + 1 :])
+    shape = (*common[:axis_number], which.shape[axis_number], *common[axis_number + 1 :])
     start()
-    node = positions_of(which, place, array.shape[place], 1, 0).expr()
-    terms = tuple((0, (), 0) if k == place else (0, ((k, 1),) if n != 1 else (), -1) for k, n in enumerate(array.shape))
+    node = positions_of(which, axis_number, array.shape[axis_number], 1, 0).expr()
+    terms = tuple(
+        (0, (), 0) if k == axis_number else (0, ((k, 1),) if n != 1 else (), -1) for k, n in enumerate(array.shape)
+    )
     return record(gather(expr_of(array), [node], terms, shape))
 
 
@@ -76,7 +78,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     if not isinstance(arr, Array):
         np.put_along_axis(arr, np.asarray(indices), np.asarray(values), axis)
         return
-    array, which, place = _checked(arr, indices, axis)
+    array, which, axis_number = _checked(arr, indices, axis)
     if axis is None:
         arr.flat[which] = values
         return
@@ -84,7 +86,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     open_grid = [
         reshape(as_array(np.arange(n)), (-1,) + (1,) * (array.ndim - 1 - k)) for k, n in enumerate(array.shape)
     ]
-    setitem(array, tuple(which if k == place else grid for k, grid in enumerate(open_grid)), values)
+    setitem(array, tuple(which if k == axis_number else grid for k, grid in enumerate(open_grid)), values)
 
 
 __all__ = ["put_along_axis", "take_along_axis"]

@@ -53,8 +53,8 @@ def gradient(f: Any, *varargs: Any, axis: int | None = None, edge_order: int = 1
     if order is None:
         found = tuple(_slope(values, k, h, edge_order) for k, h in zip(axes, steps, strict=True))
     else:
-        rows, places = permuted(values, order), [order.index(k) for k in axes]
-        slopes = (_slope(rows, k, h, edge_order) for k, h in zip(places, steps, strict=True))
+        rows, positions = permuted(values, order), [order.index(k) for k in axes]
+        slopes = (_slope(rows, k, h, edge_order) for k, h in zip(positions, steps, strict=True))
         found = tuple(unpermuted(slope, order) for slope in slopes)
     return found[0] if len(axes) == 1 else found
 
@@ -129,16 +129,16 @@ def interp(
         values = x.astype(np.float64)  # type: ignore[attr-defined]
         n = marks.shape[0]
         start()
-        place = record(cast(rank(expr_of(marks), expr_of(values), "right", _INT64), _INT64)) - 1  # type: ignore[operator]
-        here_ = np.clip(place, 0, n - 1)
+        index = record(cast(rank(expr_of(marks), expr_of(values), "right", _INT64), _INT64)) - 1  # type: ignore[operator]
+        here_ = np.clip(index, 0, n - 1)
         low, low_value = marks[here_], heights[here_]
-        next_ = np.clip(place + 1, 0, n - 1)
+        next_ = np.clip(index + 1, 0, n - 1)
         high, high_value = marks[next_], heights[next_]
         slope = (high_value - low_value) / (high - low)
         found = slope * (values - low) + low_value
         found = where(found == found, found, slope * (values - high) + high_value)
         found = where((found != found) & (low_value == high_value), low_value, found)
-        found = where((values == low) | (place >= n - 1), low_value, found)
+        found = where((values == low) | (index >= n - 1), low_value, found)
         found = where(values < marks[0], heights[0] if left is None else float(left), found)
         found = where(values > marks[n - 1], heights[n - 1] if right is None else float(right), found)
         return where(values != values, values, found)
@@ -168,15 +168,15 @@ def cumulative_sum(
         axis = 0
     if not include_initial:
         return accumulate("add", values, axis, dtype, out)
-    place = normalize_axis(axis, values.ndim)
+    axis_number = normalize_axis(axis, values.ndim)
     if out is not None:
-        lead: tuple[Any, ...] = (slice(None),) * place
-        accumulate("add", values, place, dtype, out[(*lead, slice(1, None))])
+        lead: tuple[Any, ...] = (slice(None),) * axis_number
+        accumulate("add", values, axis_number, dtype, out[(*lead, slice(1, None))])
         out[(*lead, 0)] = 0
         return out
-    found = accumulate("add", values, place, dtype)
-    first = record(constant(0, found.dtype, (*values.shape[:place], 1, *values.shape[place + 1 :])))
-    return concatenate([first, found], place)
+    found = accumulate("add", values, axis_number, dtype)
+    first = record(constant(0, found.dtype, (*values.shape[:axis_number], 1, *values.shape[axis_number + 1 :])))
+    return concatenate([first, found], axis_number)
 
 
 __all__ = ["cross", "cumulative_sum", "ediff1d", "gradient", "interp"]

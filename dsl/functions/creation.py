@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _HERE = nullcontext()
 
 
-def place(device: Device | str) -> AbstractContextManager[Any]:
+def device_context(device: Device | str) -> AbstractContextManager[Any]:
     """Return a context manager that makes `device` the current one, or does nothing if `device` is None."""
     return _HERE if device is None else on_device(device)
 
@@ -93,12 +93,12 @@ def asarray(
 
 def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
     """Return an array over the memory of `values`, an array or a buffer. Raises ValueError if that needs a copy."""
-    home = default_device() if device is None else get_device(device)
+    target = default_device() if device is None else get_device(device)
     shared: Array | None = None
     if isinstance(values, Array):
         fits = dtype in (None, values.dtype) and in_order(values, order, values) is values
-        shared = values if fits and (device is None or home is values.device) else None
-    elif home.name == "cpu":
+        shared = values if fits and (device is None or target is values.device) else None
+    elif target.name == "cpu":
         shared = import_memory(np.asarray(values, dtype, order, copy=False))  # type: ignore[call-overload]
     if shared is None:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
@@ -241,7 +241,7 @@ def full(
     check_order(order)
     if order in ("F", "f"):
         return in_order(full(shape, fill_value, dtype, device=device), order)
-    with place(device):
+    with device_context(device):
         current_epoch()
         as_dtype(dtype)
         if dtype is not None and type(fill_value) in NUMBERS and type(fill_value) is not complex:
@@ -269,7 +269,7 @@ def _constant(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str 
     check_order(order)
     if order in ("F", "f"):
         return _constant(value, _reversed(shape), dtype, None, device).T
-    with place(device):
+    with device_context(device):
         kind, lengths = as_dtype(dtype), as_shape(shape)
         function, given = (np.full, (value, kind)) if value else (np.zeros, (kind,))
         made = make_small(function, prod(lengths), lengths, *given)
@@ -337,7 +337,7 @@ def empty(
         return zeros(shape, dtype, order, device=device)
     if order in ("F", "f"):
         return empty(_reversed(shape), dtype, device=device).T
-    with place(device):
+    with device_context(device):
         lengths, kind = as_shape(shape), as_dtype(dtype)
         made = make_small(np.empty, prod(lengths), lengths, kind)
         if made is not None:
@@ -468,7 +468,7 @@ def arange(
         start, stop = 0, start
     step = 1 if step is None else step
     numbers = [v.item() if isinstance(v, (Array, np.ndarray)) else v for v in (start, stop, step)]
-    with place(device):
+    with device_context(device):
         if not all(type(n) is int for n in numbers) or (dtype is not None and np.dtype(dtype).kind not in "iu"):
             return convert(np.arange(*numbers, dtype=dtype))
         first, last, stride = numbers
@@ -527,7 +527,7 @@ def eye(
     """
     check_order(order)
     shape, k = as_shape((N, N if M is None else M)), operator.index(k)
-    with place(device):
+    with device_context(device):
         if order in (None, "C", "c"):
             made = make_small(np.eye, prod(shape), *shape, k, as_dtype(dtype))
             if made is not None:

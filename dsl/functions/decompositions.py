@@ -54,10 +54,10 @@ def _common(*arrays: Array) -> np.dtype:
 class _Matrices:
     """A stack of matrices in a private buffer, which a library may overwrite."""
 
-    def __init__(self, home: Device, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        self.home, self.shape, self.dtype = home, shape, np.dtype(dtype)
+    def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self.device, self.shape, self.dtype = device, shape, np.dtype(dtype)
         self.count, self.size = prod(shape[:-2]), prod(shape[-2:])
-        self.buffer: Buffer = home.allocate(max(prod(shape), 1) * self.dtype.itemsize)
+        self.buffer: Buffer = device.allocate(max(prod(shape), 1) * self.dtype.itemsize)
 
     def at(self, number: int) -> int:
         """Return the address of matrix `number`."""
@@ -65,7 +65,7 @@ class _Matrices:
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
         """Return the matrices as an array. Afterwards, the library must not access their buffer."""
-        return wrap(Storage(shape or self.shape, self.dtype, self.home, self.buffer))
+        return wrap(Storage(shape or self.shape, self.dtype, self.device, self.buffer))
 
 
 def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:

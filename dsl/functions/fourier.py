@@ -134,8 +134,8 @@ def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype
     given = np.dtype(made.char.lower()) if kind == "rfft" else np.dtype(made.char.upper())
     rows = rows.astype(given)
     if kind == "irfft":  # (cuFFT needs the real elements of a Hermitian spectrum to be real; NumPy ignores the rest)
-        places = arange(taken)
-        real = (places == 0) | (places == n // 2) if n % 2 == 0 else places == 0
+        frequencies = arange(taken)
+        real = (frequencies == 0) | (frequencies == n // 2) if n % 2 == 0 else frequencies == 0
         rows = where(real, rows.real.astype(given), rows)
     node = opaque(DeviceTransform(kind, n), [packed(expr_of(rows))], (*rows.shape[:-1], count), made, kind, location)
     found = record(cast(node, made))

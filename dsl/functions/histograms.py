@@ -99,8 +99,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     with device(x.device):
         # Clipping changes no value. It bounds the range of the indices.
         bounds = [constant(n, x.dtype) for n in (0, high)]
-        place = map_("clip", [expr_of(x), *bounds])
-        return record(_count(place, weights, length, _FLOAT64, x.device))
+        index = map_("clip", [expr_of(x), *bounds])
+        return record(_count(index, weights, length, _FLOAT64, x.device))
 
 
 def _are_weights(weights: Any, x: Array) -> bool:
@@ -109,22 +109,22 @@ def _are_weights(weights: Any, x: Array) -> bool:
     )
 
 
-def _count(place: Expr, weights: Any, places: int, kind: np.dtype, where: Device) -> Expr:
-    """Return the number of occurrences in `place` of each of `places` indices, or the sum of each index's weights."""
-    place = reshape(place, (place.size,))
+def _count(index: Expr, weights: Any, length: int, kind: np.dtype, where: Device) -> Expr:
+    """Return the number of occurrences in `index` of each of `length` indices, or the sum of each index's weights."""
+    index = reshape(index, (index.size,))
     if weights is None:
-        value = broadcast_to(constant(1, _INT64), place.shape)
+        value = broadcast_to(constant(1, _INT64), index.shape)
     else:
-        value = reshape(as_operand(weights)[0], place.shape)
+        value = reshape(as_operand(weights)[0], index.shape)
         value = cast(value, _INT64 if value.dtype.kind in "biu" and value.dtype != np.uint64 else value.dtype)
     if value.dtype.kind == "f":
         if is_gpu(where):
-            return cast(sum_in_any_order(value, place, places, fine=True), kind)
+            return cast(sum_in_any_order(value, index, length, fine=True), kind)
         value = cast(value, _FLOAT64)
-    none = broadcast_to(constant(0, value.dtype), (places,))
-    found = scatter_reduce("add", none, value, place, where)
+    none = broadcast_to(constant(0, value.dtype), (length,))
+    found = scatter_reduce("add", none, value, index, where)
     if found is None:
-        found = scatter(none, value, [place], ((0, (), 0),), place.shape, "add")
+        found = scatter(none, value, [index], ((0, (), 0),), index.shape, "add")
     return found if weights is None else cast(found, kind)
 
 
@@ -152,10 +152,10 @@ def histogram(
     start()
     with device(a.device):
         count = len(edges) - 1
-        inside, place = _bin_of(expr_of(a), edges, even=not several)
-        place = map_("where", [inside, place, constant(count, _INT32)])
+        inside, index = _bin_of(expr_of(a), edges, even=not several)
+        index = map_("where", [inside, index, constant(count, _INT32)])
         kind = _INT64 if weights is None else weights.dtype
-        counts = record(view(_count(place, weights, count + 1, kind, a.device), (count,), (1,), 0))
+        counts = record(view(_count(index, weights, count + 1, kind, a.device), (count,), (1,), 0))
         if density:
             widths = np.array(np.diff(edges), float)
             counts = counts / widths / counts.sum()
@@ -195,10 +195,10 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
             for v, e, b in zip((x, y), edges, each, strict=True)
         ]
         (inside, row), (also, column) = found
-        place = map_("add", [map_("multiply", [row, constant(columns, _INT32)]), column])
+        index = map_("add", [map_("multiply", [row, constant(columns, _INT32)]), column])
         inside = map_("logical_and", [inside, also])
-        place = map_("where", [inside, place, constant(rows * columns, _INT32)])
-        counts = _count(place, weights, rows * columns + 1, _FLOAT64, x.device)
+        index = map_("where", [inside, index, constant(rows * columns, _INT32)])
+        counts = _count(index, weights, rows * columns + 1, _FLOAT64, x.device)
         result = record(cast(view(counts, (rows, columns), (columns, 1), 0), _FLOAT64))
         if density:
             area = np.diff(edges[0])[:, None] * np.diff(edges[1])
@@ -233,16 +233,16 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
     return inside, map_("add", [map_("subtract", [guess, below]), cast(above, _INT32)])
 
 
-def _edge(edges: np.ndarray, marks: Expr, place: Expr, offset: int) -> Expr:
-    """Return the edges at the indices ``place + offset``.
+def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
+    """Return the edges at the indices ``position + offset``.
 
     The edges are computed if NumPy's formula is exact, and otherwise loaded.
     """
     kind, last = edges.dtype, len(edges) - 1
     step = (edges[-1] - edges[0]) / kind.type(last)
     if kind.kind != "f" or not np.array_equal(np.arange(last, dtype=kind) * step + edges[0], edges[:-1]):
-        return _at(marks, place, offset)
-    number = cast(place, kind)
+        return _at(marks, position, offset)
+    number = cast(position, kind)
     if offset:
         number = map_("add", [number, constant(offset, kind)])
     epoch = current_epoch()
@@ -299,10 +299,10 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
     """Return the number of elements of the sorted `marks` that precede each value. NaNs sort last."""
-    place, length = broadcast_to(constant(0, index), values.shape), marks.size
+    position, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:
-        mark = _at(marks, place, offset)
+        mark = _at(marks, position, offset)
         if side == "right":
             found = map_("greater_equal", [values, mark])
             return found if values.dtype.kind != "f" else map_("logical_or", [found, map_("isnan", [values])])
@@ -313,13 +313,13 @@ def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
 
     while length > 1:
         half = length // 2
-        place = map_("where", [comes_before(half - 1), map_("add", [place, constant(half, index)]), place])
+        position = map_("where", [comes_before(half - 1), map_("add", [position, constant(half, index)]), position])
         length -= half
-    return map_("add", [place, cast(comes_before(0), index)])
+    return map_("add", [position, cast(comes_before(0), index)])
 
 
-def _at(marks: Expr, place: Expr, offset: int) -> Expr:
-    return gather(marks, [place], ((offset, (), 0),), place.shape)
+def _at(marks: Expr, position: Expr, offset: int) -> Expr:
+    return gather(marks, [position], ((offset, (), 0),), position.shape)
 
 
 __all__ = ["bincount", "digitize", "histogram", "histogram2d", "searchsorted"]

@@ -54,8 +54,8 @@ def concatenate(
         found, axis = [ravel(a) for a in found], 0
     if any(a.ndim == 0 for a in found):
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    place = normalize_axis(axis, found[0].ndim)
-    _check_alike(found, place)
+    axis_number = normalize_axis(axis, found[0].ndim)
+    _check_alike(found, axis_number)
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
     # (Without an axis, Python scalars may be among the arrays. They are weak.)
@@ -66,16 +66,16 @@ def concatenate(
         if not np.can_cast(own, kind, casting):  # type: ignore[arg-type]
             raise TypeError(f"Cannot cast array data from {own!r} to {kind!r} according to the rule {casting!r}")
     if out is None and (order := memory_order(found)) is not None:
-        return unpermuted(concatenate([permuted(a, order) for a in found], order.index(place), dtype=kind), order)
+        return unpermuted(concatenate([permuted(a, order) for a in found], order.index(axis_number), dtype=kind), order)
     shape = list(found[0].shape)
-    shape[place] = sum(a.shape[place] for a in found)
+    shape[axis_number] = sum(a.shape[axis_number] for a in found)
     if out is not None and tuple(shape) != out.shape:
         raise ValueError("Output array is the wrong shape")
     if isinstance(out, np.ndarray):
-        out[...] = concatenate(found, place, dtype=kind, casting=casting).numpy()
+        out[...] = concatenate(found, axis_number, dtype=kind, casting=casting).numpy()
         return out  # type: ignore[return-value]
     if len(found) > MANY:
-        joined = _join_many(found, place, kind)
+        joined = _join_many(found, axis_number, kind)
         if out is None:
             return joined
         out[...] = joined
@@ -83,31 +83,31 @@ def concatenate(
     result: Any = empty(tuple(shape), kind) if out is None else out
     at = 0
     for a in found:
-        index = (slice(None),) * place + (slice(at, at + a.shape[place]),)
+        index = (slice(None),) * axis_number + (slice(at, at + a.shape[axis_number]),)
         assign_recorded(result, index, a)
-        at += a.shape[place]
+        at += a.shape[axis_number]
     return result
 
 
-def _join_many(found: Sequence[Array], place: int, kind: np.dtype) -> Array:
+def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
     """Concatenate very many arrays: by NumPy on the CPU, and group by group on a GPU, so that plans stay small."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
-    evaluate([a._storage for a in found if a._home is None])
+    evaluate([a._storage for a in found if a._device is None])
     device = found[0].device
     if device.name == "cpu":
         values = [a.numpy() if (seen := values_of(a)) is None else seen for a in found]
-        return convert(np.concatenate(values, place), device)
+        return convert(np.concatenate(values, axis_number), device)
     while len(found) > MANY:
-        groups = [concatenate(found[k : k + MANY], place) for k in range(0, len(found), MANY)]
+        groups = [concatenate(found[k : k + MANY], axis_number) for k in range(0, len(found), MANY)]
         for group in groups:
             evaluate([group._storage])  # groups of equal size reuse the plan
         found = groups
-    return concatenate(found, place)
+    return concatenate(found, axis_number)
 
 
-def _check_alike(found: Sequence[Array], place: int) -> None:
+def _check_alike(found: Sequence[Array], axis_number: int) -> None:
     first = found[0]
-    if len({(*a.shape[:place], ..., *a.shape[place + 1 :]) for a in found}) == 1:
+    if len({(*a.shape[:axis_number], ..., *a.shape[axis_number + 1 :]) for a in found}) == 1:
         return
     for number, a in enumerate(found[1:], 1):
         if a.ndim != first.ndim:
@@ -115,7 +115,7 @@ def _check_alike(found: Sequence[Array], place: int) -> None:
                 f"all the input arrays must have same number of dimensions, but the array at index 0 has {first.ndim} dimension(s) and the array at index {number} has {a.ndim} dimension(s)"
             )
         for k in range(a.ndim):
-            if k != place and a.shape[k] != first.shape[k]:
+            if k != axis_number and a.shape[k] != first.shape[k]:
                 raise ValueError(
                     f"all the input array dimensions except for the concatenation axis must match exactly, but along dimension {k}, the array at index 0 has size {first.shape[k]} and the array at index {number} has size {a.shape[k]}"
                 )
@@ -152,8 +152,8 @@ def stack(
         raise ValueError("need at least one array to stack")
     if len({a.shape for a in found}) != 1:
         raise ValueError("all input arrays must have the same shape")
-    place = normalize_axis(axis, found[0].ndim + 1)
-    return concatenate([expand_dims(a, place) for a in found], place, out, dtype, casting)
+    axis_number = normalize_axis(axis, found[0].ndim + 1)
+    return concatenate([expand_dims(a, axis_number) for a in found], axis_number, out, dtype, casting)
 
 
 set_stack(stack)
@@ -184,8 +184,8 @@ def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -
     [array([0, 1, 2]), array([3, 4])]
     """
     array, sections = asarray(ary), to_python(indices_or_sections)
-    place = normalize_axis(axis, array.ndim)
-    length = array.shape[place]
+    axis_number = normalize_axis(axis, array.ndim)
+    length = array.shape[axis_number]
     if np.ndim(sections):
         edges = [0, *sections, length]
     else:
@@ -193,7 +193,7 @@ def array_split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -
             raise ValueError("number sections must be larger than 0.")
         each, more = divmod(length, count)
         edges = [k * each + min(k, more) for k in range(count + 1)]
-    return [array[(slice(None),) * place + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]
+    return [array[(slice(None),) * axis_number + (slice(lo, hi),)] for lo, hi in itertools.pairwise(edges)]
 
 
 def split(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Array]:

@@ -211,10 +211,10 @@ def expand_dims(a: ArrayLike, axis: ShapeLike) -> Array:
     array = asarray(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     check_axes(array.ndim + count)
-    places = normalize_axis_tuple(axis, array.ndim + count)
+    axes = normalize_axis_tuple(axis, array.ndim + count)
     shape, strides, offset = layout(array)
     rest = iter(zip(shape, strides, strict=True))
-    pairs = [(1, 0) if k in places else next(rest) for k in range(array.ndim + count)]
+    pairs = [(1, 0) if k in axes else next(rest) for k in range(array.ndim + count)]
     return window(array, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs), offset)
 
 
@@ -333,18 +333,20 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     array = asarray(a)
     if axis is None or not array.ndim:
         array, axis = ravel(array), 0 if axis is None else axis
-    place = normalize_axis(axis, array.ndim)
+    axis_number = normalize_axis(axis, array.ndim)
     if isinstance(repeats, (int, np.integer)):
         count = int(repeats)
         if count < 0:
             raise ValueError("repeats may not contain negative values.")
         shape = array.shape
-        wide = broadcast_to(expand_dims(array, place + 1), (*shape[: place + 1], count, *shape[place + 1 :]))
-        return reshape(wide, (*shape[:place], shape[place] * count, *shape[place + 1 :]), copy=True)
+        wide = broadcast_to(
+            expand_dims(array, axis_number + 1), (*shape[: axis_number + 1], count, *shape[axis_number + 1 :])
+        )
+        return reshape(wide, (*shape[:axis_number], shape[axis_number] * count, *shape[axis_number + 1 :]), copy=True)
     # (NumPy converts other numbers and lists as `int` does, and arrays only to wider integers.)
     counts = np.asarray(repeats, None if isinstance(repeats, (np.ndarray, Array)) else np.intp)
-    which = np.repeat(np.arange(array.shape[place]), counts if counts.size else counts.astype(np.intp))
-    return array[(slice(None),) * place + (which,)]
+    which = np.repeat(np.arange(array.shape[axis_number]), counts if counts.size else counts.astype(np.intp))
+    return array[(slice(None),) * axis_number + (which,)]
 
 
 @memoized

@@ -249,11 +249,11 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
         if arguments and len(arguments) <= 2 and not options:
-            home = default_device()
-            if home.small_on_host and 0 <= _length_of(name, *arguments) <= IMMEDIATE[0]:
+            device = default_device()
+            if device.small_on_host and 0 <= _length_of(name, *arguments) <= IMMEDIATE[0]:
                 made = numpys(*arguments)
                 if (COMMON >> made.dtype.num) & 1:
-                    return adopt_new(made, home)
+                    return adopt_new(made, device)
         return own(*arguments, **options)
 
     return called
@@ -300,7 +300,7 @@ def _origins() -> dict[Any, tuple[OwnNames, str]]:
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)
         functions = {getattr(numpys, name, None): (own, name) for name in own if name != "ndarray"}
-        found |= {function: place for function, place in functions.items() if callable(function)}
+        found |= {function: origin for function, origin in functions.items() if callable(function)}
     return found
 
 

@@ -45,18 +45,18 @@ def multiply(a: Any, b: Any) -> Array | None:
     or the product are small, since more small operations probably follow. While listeners are registered, products
     are recorded, so that they are reported to the listeners.
     """
-    homes = [value.device for value in (a, b) if type(value) is Array]
-    if not homes or homes[0] is not homes[-1] or Listening.listeners:
+    devices = [value.device for value in (a, b) if type(value) is Array]
+    if not devices or devices[0] is not devices[-1] or Listening.listeners:
         return None
     if any(type(value) is not Array and type(value) is not np.ndarray for value in (a, b)):
         return None
-    x, y, home = a.shape, b.shape, homes[0]
+    x, y, device = a.shape, b.shape, devices[0]
     if not 0 < len(x) <= 2 or not 0 < len(y) <= 2 or x[-1] != y[0] or a.dtype != b.dtype or not a.size or not b.size:
         return None
-    if len(x) == len(y) == 1 and home.host_math and (number := dot_whole(a, b)) is not None:
+    if len(x) == len(y) == 1 and device.host_math and (number := dot_whole(a, b)) is not None:
         VALUE_READS[0] += 1
         return number  # type: ignore[no-any-return]
-    if is_fused(home, a.dtype, a.size // x[-1], b.size // x[-1], x[-1], 1):
+    if is_fused(device, a.dtype, a.size // x[-1], b.size // x[-1], x[-1], 1):
         return None
     shape = x[:-1] + y[1:]
     few = prod(shape) <= IMMEDIATE[0]
@@ -65,10 +65,10 @@ def multiply(a: Any, b: Any) -> Array | None:
         return None
     VALUE_READS[0] += 1
     if few:
-        return adopt_new(np.matmul(*given), home)
-    memory = home.allocate(prod(shape) * a.itemsize)
-    multiply_into(home.lend(memory, a.dtype, shape), *given)
-    return wrap(Storage(shape, a.dtype, home, memory))
+        return adopt_new(np.matmul(*given), device)
+    memory = device.allocate(prod(shape) * a.itemsize)
+    multiply_into(device.view_memory(memory, a.dtype, shape), *given)
+    return wrap(Storage(shape, a.dtype, device, memory))
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:

@@ -131,9 +131,9 @@ def _count(rows: Array) -> Any:
     return sum_(rows == rows, axis=-1, dtype=np.int64)
 
 
-def _at(rows: Array, places: Any) -> Array:
-    """Return the elements of each row at the indices `places`. Indices outside of the row are clipped."""
-    inside = np.clip(places, 0, rows.shape[-1] - 1).astype(np.int64)
+def _at(rows: Array, indices: Any) -> Array:
+    """Return the elements of each row at the indices `indices`. Indices outside of the row are clipped."""
+    inside = np.clip(indices, 0, rows.shape[-1] - 1).astype(np.int64)
     if isinstance(inside, Array):
         kept = rows.shape[:-1]
         return reshape(take_along_axis(rows, reshape(inside, (*kept, -1)), -1), inside.shape)
@@ -201,22 +201,22 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
     """Return the indices of the two elements of a sorted row to interpolate, and the weight of the second."""
     if method == "linear":
-        place = (n - 1) * q
+        position = (n - 1) * q
     elif method == "midpoint":
-        place = 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
+        position = 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
     elif method == "averaged_inverted_cdf":
-        place = n * q - 1
+        position = n * q - 1
     else:
         low, high = _SHIFTS[method]
-        place = n * q + (low + q * (1 - low - high)) - 1
-    down, past, before = np.floor(place), place >= n - 1, place < 0
-    share = place - np.where(past, -1, np.where(before, 0, down))  # (NumPy uses the index -1 for the last element)
+        position = n * q + (low + q * (1 - low - high)) - 1
+    down, past, before = np.floor(position), position >= n - 1, position < 0
+    share = position - np.where(past, -1, np.where(before, 0, down))  # (NumPy uses the index -1 for the last element)
     if method == "midpoint":
-        share = np.where(place % 1 == 0, 0.0, 0.5)
+        share = np.where(position % 1 == 0, 0.0, 0.5)
     elif method == "averaged_inverted_cdf":
         share = np.where(share == 0, 0.5, 1.0)
     first = np.where(past, n - 1, np.where(before, 0, down))
-    return first, np.where(past | before, first, down + 1), share.astype(place.dtype)
+    return first, np.where(past | before, first, down + 1), share.astype(position.dtype)
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:

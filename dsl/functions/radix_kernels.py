@@ -127,11 +127,11 @@ def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
     """
     peers = match_any_sync(FULL, digit)
     before = np.uint32(popc(peers & lanemask_lt()))
-    place = warp * DIGITS + digit
-    old = counters[place]
+    counter = warp * DIGITS + digit
+    old = counters[counter]
     syncwarp()
     if before == 0:
-        counters[place] = old + np.uint32(popc(peers))
+        counters[counter] = old + np.uint32(popc(peers))
     syncwarp()
     return old + before
 
@@ -171,17 +171,17 @@ def sum_of_warps(counters: Any) -> Any:
 
 
 @device
-def place_warps(counters: Any, first: Any) -> None:
+def position_warps(counters: Any, first: Any) -> None:
     """Replace the warps' counts of this thread's digit with positions in the sorted tile.
 
     The position of a warp is that of the warp's first element with the digit. `first` is the position of the first
     warp.
     """
-    place = first
+    position = first
     for k in range(WARPS):
         count = counters[k * DIGITS + threadIdx.x]
-        counters[k * DIGITS + threadIdx.x] = place
-        place += count
+        counters[k * DIGITS + threadIdx.x] = position
+        position += count
 
 
 @cache
@@ -207,11 +207,11 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
         warp = np.uint32(threadIdx.x) // np.uint32(32)
         first = warp * np.uint32(32 * items) + np.uint32(laneid)
         for k in range(items):
-            place = first + np.uint32(32 * k)
+            position = first + np.uint32(32 * k)
             bits[k] = word.type(0)
-            came[k] = place
-            if place < length:
-                bits[k] = source[base + place]
+            came[k] = position
+            if position < length:
+                bits[k] = source[base + position]
         for number in range(passes):
             clear_counters(counters)
             syncthreads()
@@ -224,7 +224,7 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
                 own = selp(first + np.uint32(32 * k) < length, found, np.uint32(DIGITS - 1))
                 ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
             syncthreads()
-            place_warps(counters, sum_before(sums, sum_of_warps(counters)))
+            position_warps(counters, sum_before(sums, sum_of_warps(counters)))
             syncthreads()
             for k in each:
                 rank = (ranks[k] & LOW) + counters[warp * DIGITS + (ranks[k] >> SHIFT)]
@@ -237,12 +237,12 @@ def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) 
                 if carries:
                     came[k] = carried[first + np.uint32(32 * k)]
         for k in each:
-            place = first + np.uint32(32 * k)
-            if place < length:
+            position = first + np.uint32(32 * k)
+            if position < length:
                 if numbered:
-                    out[base + place] = np.int64(came[k] % np.uint32(n))
+                    out[base + position] = np.int64(came[k] % np.uint32(n))
                 else:
-                    out[base + place] = bits[k]
+                    out[base + position] = bits[k]
 
     return _kernel(block_sort)
 
@@ -252,26 +252,26 @@ def make_clear() -> KernelDispatcher:
     """Return a kernel ``(words,)`` that sets all words to zero."""
 
     def clear(words: Any) -> None:
-        place = blockIdx.x * THREADS + threadIdx.x
-        if place < words.size:
-            words[place] = np.uint64(0)
+        position = blockIdx.x * THREADS + threadIdx.x
+        if position < words.size:
+            words[position] = np.uint64(0)
 
     return _kernel(clear)
 
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, chunks)`` that counts digits in ``counts[row, number * DIGITS + digit]``.
+    """Return a kernel ``(source, counts, blocks)`` that counts digits in ``counts[row, number * DIGITS + digit]``.
 
-    A row has `chunks` blocks, each of which counts `SPAN` elements.
+    A row has `blocks` blocks, each of which counts `SPAN` elements.
     """
     digit, passes = digit_of(order), order.passes
 
-    def count(source: Any, counts: Any, chunks: Any) -> None:
+    def count(source: Any, counts: Any, blocks: Any) -> None:
         found = shared.array(passes * DIGITS, np.uint32)
         t = np.uint32(threadIdx.x)
-        row = np.uint32(blockIdx.x) // np.uint32(chunks)
-        begin = (np.uint32(blockIdx.x) - row * np.uint32(chunks)) * np.uint32(SPAN)
+        row = np.uint32(blockIdx.x) // np.uint32(blocks)
+        begin = (np.uint32(blockIdx.x) - row * np.uint32(blocks)) * np.uint32(SPAN)
         end = np.uint32(min(source.shape[1] - begin, SPAN))
         for k in range(passes):
             found[k * DIGITS + t] = np.uint32(0)
@@ -347,10 +347,10 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
     @device
     def read(found: Any, rows: Any, row: Any, begin: Any, first: Any, length: Any) -> None:
         for k in each:
-            place = first + np.uint32(32 * k)
+            position = first + np.uint32(32 * k)
             found[k] = found.dtype.type(0)
-            if place < length:
-                found[k] = rows[row, begin + place]
+            if position < length:
+                found[k] = rows[row, begin + position]
 
     @device
     def count_tile(bits: Any, ranks: Any, counters: Any, first: Any, length: Any, number: Any) -> None:
@@ -410,22 +410,22 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
         length: Any,
         number: Any,
     ) -> None:
-        even, odd, even_places, odd_places, out = into
+        even, odd, even_indices, odd_indices, out = into
         t = np.uint32(threadIdx.x)
         for k in range(items):
-            place = t + np.uint32(THREADS * k)
-            if place < length:
-                there = offsets[digit(exchange[place], 8 * number)] + place
+            position = t + np.uint32(THREADS * k)
+            if position < length:
+                there = offsets[digit(exchange[position], 8 * number)] + position
                 if numbered and ends:
-                    out[row, there] = np.int64(carried[place])
+                    out[row, there] = np.int64(carried[position])
                 elif to_even:
-                    even[row, there] = exchange[place]
+                    even[row, there] = exchange[position]
                     if numbered:
-                        even_places[row, there] = carried[place]
+                        even_indices[row, there] = carried[position]
                 else:
-                    odd[row, there] = exchange[place]
+                    odd[row, there] = exchange[position]
                     if numbered:
-                        odd_places[row, there] = carried[place]
+                        odd_indices[row, there] = carried[position]
 
     return exchange_tile, write_tile
 
@@ -454,7 +454,7 @@ def offset_of_digit(
     if within > 0:
         note(descriptors, tile, 2 * number + 1, total)
     here = sum_before(sums, total)
-    place_warps(counters, here)
+    position_warps(counters, here)
     of_row = selp(within == 0, counts[row, number * DIGITS + threadIdx.x], np.uint32(0))
     before = sum_before(sums, of_row) + look_back(descriptors, tile, within, number)
     note(descriptors, tile, 2 * number + 2, before + total)
@@ -466,7 +466,7 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
     """Return a kernel that sorts rows by one digit. Each block sorts one tile of ``THREADS * items`` elements.
 
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
-    to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_places`, `odd_places`), and
+    to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_indices`, `odd_indices`), and
     the last pass writes only the indices, as int64, to `out`. `make_count` and `make_find_moving` compute `counts` and
     `moving`. `taken` counts the tiles started in each pass. A row has `tiles` tiles. In `descriptors`, a tile publishes
     its count of a digit in state ``2 * number + 1``, then the next tile's offset in state ``2 * number + 2``.
@@ -479,8 +479,8 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
         source: Any,
         even: Any,
         odd: Any,
-        even_places: Any,
-        odd_places: Any,
+        even_indices: Any,
+        odd_indices: Any,
         out: Any,
         counts: Any,
         descriptors: Any,
@@ -515,10 +515,10 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
             for k in range(items):
                 came[k] = begin + first + np.uint32(32 * k)
         elif numbered:
-            read_tile(came, even_places, even_places, odd_places, begins, to_even, row, begin, first, length)
+            read_tile(came, even_indices, even_indices, odd_indices, begins, to_even, row, begin, first, length)
         exchange_tile(bits, came, ranks, counters, exchange, carried)
         syncthreads()
-        into = (even, odd, even_places, odd_places, out)
+        into = (even, odd, even_indices, odd_indices, out)
         write_tile(exchange, carried, offsets, into, ends, to_even, row, length, number)
 
     return _kernel(radix_pass)

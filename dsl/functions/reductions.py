@@ -162,7 +162,7 @@ def accumulate(
     node = expr_of(array)
     if axis is None or not node.shape:
         node, axis = reshape(node, (node.size,)), 0
-    place = normalize_axis(axis, len(node.shape))
+    axis_number = normalize_axis(axis, len(node.shape))
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else reduction_dtype(op, node.dtype)
@@ -171,12 +171,12 @@ def accumulate(
     compute_by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
     if find_op(op).identity is None or compute_by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         forced = {} if dtype is None else {"dtype": dtype}
-        found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": place, **forced})
+        found = call_numpy(getattr(np, find_op(op).ufunc).accumulate, (record(node),), {"axis": axis_number, **forced})
         return found if out is None else _return_result(op, expr_of(found), out, casting="unsafe")
     if kind.kind == "b" and op in ("add", "multiply"):
         op = {"add": "logical_or", "multiply": "logical_and"}[op]
     wide = widened(kind)
-    found = cast(scan(op, cast(cast(node, kind), wide), place, wide, location), kind)
+    found = cast(scan(op, cast(cast(node, kind), wide), axis_number, wide, location), kind)
     return _return_result(op, found, out, casting="unsafe")
 
 
@@ -200,17 +200,17 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
     both = map_("equal", [imag, over_axes(extreme, map_("where", [first, imag, none]))])
     both = map_("logical_and", [both, first])
     found = map_("where", [over_axes("logical_or", unknown), unknown, both])
-    place, step = constant(0, np.int64), 1
+    flat, step = constant(0, np.int64), 1
     for axis in reversed(axes):
         along = map_("multiply", [iota(node.shape, axis, np.dtype(np.int64)), constant(step, np.int64)])
-        place, step = map_("add", [place, along]), step * node.shape[axis]
+        flat, step = map_("add", [flat, along]), step * node.shape[axis]
     position = reduce_(
-        "minimum", map_("where", [found, place, constant(step, np.int64)]), axes, np.dtype(np.int64), True
+        "minimum", map_("where", [found, flat, constant(step, np.int64)]), axes, np.dtype(np.int64), True
     )
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     if op[:3] == "arg":
         return reshape(position, shape)
-    chosen = map_("equal", [place, broadcast_to(position, node.shape)])
+    chosen = map_("equal", [flat, broadcast_to(position, node.shape)])
     parts = [
         reduce_("add", map_("where", [chosen, part, constant(0, kind)]), axes, kind, True) for part in (real, imag)
     ]
@@ -436,7 +436,7 @@ def std(
     return _return_result("sqrt", node, out)
 
 
-def _place_out(op: str, node: Expr, out: Output | None) -> Any:
+def _return_position(op: str, node: Expr, out: Output | None) -> Any:
     """Return the result of argmax or argmin as a new array or in `out`, whose dtype must cast safely to int64."""
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
@@ -459,15 +459,15 @@ def _position(op: str) -> Any:
         if node.dtype.kind == "b":
             node = cast(node, np.dtype(np.uint8))
         if not axes:
-            return _place_out(op, constant(0, np.int64), out)
+            return _return_position(op, constant(0, np.int64), out)
         if node.dtype.kind == "c" and is_gpu((recording.epoch or current_epoch()).device):
-            return _place_out(op, _find_complex(op, node, axes, keep), out)
+            return _return_position(op, _find_complex(op, node, axes, keep), out)
         if node.dtype.kind == "c":
-            return _place_out(op, reduce_on_host(op, node, axes, keep, location), out)
+            return _return_position(op, reduce_on_host(op, node, axes, keep, location), out)
         if axis is None and len(node.shape) > 1:
             shape = (1,) * len(node.shape) if keep else ()
-            return _place_out(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
-        return _place_out(op, reduce_(op, node, axes, np.int64, keep, location), out)
+            return _return_position(op, reshape(reduce_(op, node, axes, np.int64, False, location), shape), out)
+        return _return_position(op, reduce_(op, node, axes, np.int64, keep, location), out)
 
     return _named(op, function)
 

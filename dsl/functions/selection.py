@@ -145,7 +145,7 @@ def take(
     array = as_array(a)
     if axis is None or not array.ndim:
         array, axis = ravel(array), 0 if axis is None else axis
-    place = normalize_axis(axis, array.ndim)
+    axis_number = normalize_axis(axis, array.ndim)
     given = isinstance(indices, (Array, np.ndarray))
     which: Any = indices if given else np.asarray(indices, np.intp)
     if which.dtype.kind not in "iu":
@@ -156,7 +156,7 @@ def take(
         which = which.astype(np.int64)  # (bools are integers here, not a mask)
     if mode not in ("raise", "wrap", "clip"):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
-    length = array.shape[place]
+    length = array.shape[axis_number]
     if mode != "raise" and not length and which.size:
         raise IndexError("cannot do a non-empty take from an empty axes.")
     if mode == "wrap":
@@ -166,7 +166,7 @@ def take(
         which = clip(which, 0, length - 1) if isinstance(which, Array) else np.clip(which, 0, length - 1)
     if which.ndim == 0:
         which = int(which)
-    result = getitem(array, (slice(None),) * place + (which,))
+    result = getitem(array, (slice(None),) * axis_number + (which,))
     if isinstance(which, int):
         result = result.copy()
     if out is None:
@@ -283,8 +283,8 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: O
         return on_host(np.compress, condition, a, axis, out)
     if axis is None:
         array, axis = ravel(array), 0
-    place = normalize_axis(axis, array.ndim)
-    return array[(slice(None),) * place + (_positions(test),)]  # type: ignore[index]
+    axis_number = normalize_axis(axis, array.ndim)
+    return array[(slice(None),) * axis_number + (_positions(test),)]  # type: ignore[index]
 
 
 def _positions(test: Any) -> Any:
@@ -315,12 +315,12 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     array = as_array(arr)
     if axis is None:
         array, axis = ravel(array), 0
-    place = normalize_axis(axis, array.ndim)
+    axis_number = normalize_axis(axis, array.ndim)
     which = obj if isinstance(obj, slice) else np.asarray(obj) if isinstance(obj, Array) else obj
-    kept = np.delete(np.arange(array.shape[place]), which)
+    kept = np.delete(np.arange(array.shape[axis_number]), which)
     if array.flags.fnc:  # (the result has the order of the array, as in NumPy)
-        return array.T[(slice(None),) * (array.ndim - 1 - place) + (kept,)].T
-    return array[(slice(None),) * place + (kept,)]  # type: ignore[index]
+        return array.T[(slice(None),) * (array.ndim - 1 - axis_number) + (kept,)].T
+    return array[(slice(None),) * axis_number + (kept,)]  # type: ignore[index]
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:

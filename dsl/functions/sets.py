@@ -64,10 +64,10 @@ def unique(
             return on_host(_unique_by_sorting, ar)
         options = {} if sorted else {"sorted": False}
         return on_host(np.unique, ar, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
-    place = normalize_axis(axis, ar.ndim) if rows else 0
-    along = moveaxis(ar, place, 0) if rows else ravel(ar)
+    axis_number = normalize_axis(axis, ar.ndim) if rows else 0
+    along = moveaxis(ar, axis_number, 0) if rows else ravel(ar)
     with device(ar.device):
-        values, places = _values_in_order(along, rows, return_index or return_inverse)
+        values, order = _values_in_order(along, rows, return_index or return_inverse)
         following, before = values[1:], values[:-1]
         differ = following != before
         if rows:
@@ -78,11 +78,11 @@ def unique(
         (first,) = find_true(begins)
         found = [values[first]]
         if rows:
-            found[0] = moveaxis(found[0], 0, place)
-        if places is not None and return_index:
-            found.append(places[first])
-        if places is not None and return_inverse:
-            found.append(_inverse(begins, places, places.shape if rows else ar.shape))
+            found[0] = moveaxis(found[0], 0, axis_number)
+        if order is not None and return_index:
+            found.append(order[first])
+        if order is not None and return_inverse:
+            found.append(_inverse(begins, order, order.shape if rows else ar.shape))
         if return_counts:
             found.append(np.diff(first, append=values.shape[0]))  # type: ignore[arg-type]
     return found[0] if len(found) == 1 else tuple(found)
@@ -114,20 +114,18 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
         return order_along(values, 0, False, False), None
     if rows:
         flat = reshape(values, (values.shape[0], -1))
-        places = lexsort([flat[:, k] for k in range(flat.shape[1] - 1, -1, -1)])
-        return values[places], places
-    places = order_along(values, 0, False, True)
+        order = lexsort([flat[:, k] for k in range(flat.shape[1] - 1, -1, -1)])
+        return values[order], order
+    order = order_along(values, 0, False, True)
     start()
-    return record(gather(expr_of(values), [expr_of(places)], _FLAT, values.shape)), places
+    return record(gather(expr_of(values), [expr_of(order)], _FLAT, values.shape)), order
 
 
-def _inverse(begins: Array, places: Array, shape: tuple[int, ...]) -> Array:
+def _inverse(begins: Array, order: Array, shape: tuple[int, ...]) -> Array:
     """Return, for each element of the array, the index of its value among the unique values."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
-    node = scatter(
-        expr_of(empty(places.shape, np.int64)), expr_of(number), [expr_of(places)], _FLAT, places.shape, "same"
-    )
+    node = scatter(expr_of(empty(order.shape, np.int64)), expr_of(number), [expr_of(order)], _FLAT, order.shape, "same")
     return reshape(record(node), shape)
 
 
@@ -161,9 +159,9 @@ def isin(
         marks = order_along(others, None, False, False).astype(both)
         values = element.astype(both)
         start()
-        place = rank(expr_of(marks), expr_of(values), "left", np.dtype(np.int64))
-        place = expr_of(record(place).clip(0, others.size - 1))
-        nearest = record(gather(expr_of(marks), [place], _FLAT, values.shape))
+        rank_of = rank(expr_of(marks), expr_of(values), "left", np.dtype(np.int64))
+        rank_of = expr_of(record(rank_of).clip(0, others.size - 1))
+        nearest = record(gather(expr_of(marks), [rank_of], _FLAT, values.shape))
         return nearest != values if invert else nearest == values
 
 

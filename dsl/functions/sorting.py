@@ -59,8 +59,8 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
         kinds = map_("add", [map_("add", [bits[0], bits[0]]), bits[1]])
         within = _lexical([imag, real], descending, location)
         classes = _ordered(_along_rows(kinds, within), False, True, location)
-        places = _along_rows(within, classes)
-        return places if numbered else _along_rows(node, places)
+        order = _along_rows(within, classes)
+        return order if numbered else _along_rows(node, order)
     # (This import loads the kernel language and all modules that it needs.)
     call = import_module("weft.dsl.functions.radix_sort").RadixSort(descending, numbered)
     name, kind = ("argsort", _INT64) if numbered else ("sort", node.dtype)
@@ -74,20 +74,20 @@ def packed(node: Expr) -> Expr:
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
 
 
-def _along_rows(node: Expr, places: Expr) -> Expr:
-    """Return the elements of each row of `node` at the indices in the same row of `places`."""
+def _along_rows(node: Expr, order: Expr) -> Expr:
+    """Return the elements of each row of `node` at the indices in the same row of `order`."""
     steps = contiguous_strides(node.shape)
     before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
-    return gather(node, [places], ((0, before, 0),), places.shape)
+    return gather(node, [order], ((0, before, 0),), order.shape)
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
     """Return the indices that sort by several keys, of which the last is compared first."""
-    places = _ordered(keys[0], descending, True, location)
+    order = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
-        nearer = _ordered(_along_rows(key, places), descending, True, location)
-        places = _along_rows(places, nearer)
-    return places
+        nearer = _ordered(_along_rows(key, order), descending, True, location)
+        order = _along_rows(order, nearer)
+    return order
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
@@ -229,9 +229,9 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 def _check_kth(a: Array, kth: Any, axis: Any) -> None:
     """Raise NumPy's error if an index in `kth` is out of bounds."""
     n = a.size if axis is None else a.shape[normalize_axis(axis, a.ndim)]
-    for place in np.atleast_1d(np.asarray(kth)).ravel():
-        if not -n <= place < n:
-            raise ValueError(f"kth(={place + n if place < 0 else place}) out of bounds ({n})")
+    for index in np.atleast_1d(np.asarray(kth)).ravel():
+        if not -n <= index < n:
+            raise ValueError(f"kth(={index + n if index < 0 else index}) out of bounds ({n})")
 
 
 # -- methods -------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from weft.dsl.arrays.array import Array, convert, record
 from weft.dsl.arrays.array import start as begin
 from weft.dsl.arrays.validation import as_dtype
-from weft.dsl.functions.creation import place
+from weft.dsl.functions.creation import device_context
 from weft.dsl.immediate.at_call import NUMBERS
 from weft.fusion import cast, constant, current_epoch, iota, map_
 from weft.runtime import IMMEDIATE, default_device
@@ -39,7 +39,7 @@ def linspace(
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     count = operator.index(num)
-    with place(device):
+    with device_context(device):
         if _is_double(start) and _is_double(stop):
             spaced = _record_spaced(float(start), float(stop), count, endpoint, dtype)  # type: ignore[arg-type]
             if spaced is not None:

@@ -52,13 +52,13 @@ class SymbolicFunction:
         weak = not all(isinstance(value, Array) for value in arrays)
         found: list[Any] = []
         with np.errstate(all="ignore"):  # (a branch that is not selected may divide by zero)
-            for function, places in self.steps:
+            for function, inputs in self.steps:
                 if function is None:
-                    found.append(arrays[places])
+                    found.append(arrays[inputs])
                 elif function is _NUMBER:
-                    found.append(places)
+                    found.append(inputs)
                 else:
-                    operands = [found[k] for k in places]
+                    operands = [found[k] for k in inputs]
                     alone = weak and all(type(value) in _WEAK for value in operands)
                     found.append(_of_numbers(function, operands) if alone else function(*operands))
         results = [found[k] for k in self.program.results]

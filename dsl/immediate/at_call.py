@@ -117,14 +117,16 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
     return attempt(way, operands, limit=MEDIUM * limit) if known else MISSED
 
 
-def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = None, limit: int | None = None) -> Any:
+def attempt(
+    way: Implementation, operands: Iterable[Any], default: Device | None = None, limit: int | None = None
+) -> Any:
     """Execute an op immediately, without recording it. Return `MISSED` if the operands do not allow this.
 
     Parameters
     ----------
     way : Way
     operands : iterable
-    home : Device, optional
+    default : Device, optional
         The device of the result if no operand is a weft array, by default the default device.
     limit : int, optional
         The maximum number of elements of an operand, by default `IMMEDIATE`.
@@ -142,7 +144,7 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
                 return MISSED
             alike = alike and bool((way.types >> values.dtype.num) & 1)
             if kind is not np.ndarray:
-                own = value._home or value._storage.device
+                own = value._device or value._storage.device
                 if device is not None and own is not device:
                     return MISSED
                 device = own
@@ -157,7 +159,7 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
             given.append(value)
         else:
             return MISSED
-    if device is None and (device := home) is None:
+    if device is None and (device := default) is None:
         device = default_device()
         if not device.small_on_host:
             return MISSED
@@ -172,7 +174,7 @@ def attempt(way: Implementation, operands: Iterable[Any], home: Device | None = 
     return MISSED if way.op is None or not device.host_math else _by_loops(way.op, given, device)
 
 
-def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
+def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
     """Apply an op's compiled loop to NumPy arrays and scalars. Return `MISSED` if there is no loop for their dtypes."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
@@ -184,7 +186,7 @@ def _by_loops(op: OpDef, given: list[Any], home: Device) -> Any:
         return MISSED
     function, casts = found
     typed = [value if cast is None else cast(value) for value, cast in zip(given, casts, strict=True)]
-    return from_numpy_result(function(*typed), home)
+    return from_numpy_result(function(*typed), device)
 
 
 @lru_cache(maxsize=1024)
@@ -271,7 +273,7 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
 _COPIED = 4096
 
 
-def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
+def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
     """Convert a NumPy result to weft arrays. A view of an array in `given` becomes a view of its weft array's storage."""
     kind = type(result)
     if kind is np.ndarray:
@@ -286,16 +288,16 @@ def from_numpy_result(result: Any, home: Device, given: Sequence[tuple[np.ndarra
                 if base is values or base is values.base:
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
         if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
-            return adopt_new(result if base is None else result.copy(), home)
-        return adopt_result(result, home)
+            return adopt_new(result if base is None else result.copy(), device)
+        return adopt_result(result, device)
     if kind is tuple or kind is list:
-        return kind([from_numpy_result(each, home, given) for each in result])
+        return kind([from_numpy_result(each, device, given) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return type(result)(*[from_numpy_result(each, home, given) for each in result])
+        return type(result)(*[from_numpy_result(each, device, given) for each in result])
     return result
 
 
-def finish(result: object, home: Device, *operands: Any) -> Any:
+def finish(result: object, device: Device, *operands: Any) -> Any:
     """Convert a NumPy function's result as `from_numpy_result` does.
 
     Views of `operands` become views of their storages.
@@ -305,7 +307,7 @@ def finish(result: object, home: Device, *operands: Any) -> Any:
         for each in value if isinstance(value, (list, tuple)) else (value,):
             if type(each) is Array and each._values is not None:
                 found.append((each._values, each))
-    return from_numpy_result(result, home, found)
+    return from_numpy_result(result, device, found)
 
 
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
@@ -320,7 +322,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
     if kind is Array or kind is Scalar:
         if value.size > left or not (COMMON >> value.dtype.num) & 1:
             return MISSED
-        if value._home is None and value._storage.device.name == "cpu":
+        if value._device is None and value._storage.device.name == "cpu":
             if recording.held and value._storage.buffer is None:
                 return MISSED  # (work recorded inside a recorded function stays recorded)
             realise(value._storage)
@@ -481,8 +483,8 @@ def seen(array: Array, result: object) -> Any:
     if result.flags.num < 0:  # (a result of `broadcast_arrays`: NumPy warns if the flag is read)
         result.flags.writeable = not overlaps(result.shape, result.strides)
     alone = result.flags.writeable or overlaps(result.shape, result.strides)
-    if array._home is not None and array._lent:
+    if array._device is not None and array._exported:
         result = view_of_storage(array, result)
     view = object.__new__(Array if alone else ReadOnly)
-    view._storage, view._values, view._home = array._storage, result, None
+    view._storage, view._values, view._device = array._storage, result, None
     return view

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.fusion import Storage, contiguous_strides, end_small_run, lend_owner, release_memory
+from weft.fusion import Storage, contiguous_strides, end_small_run, export_owner, release_memory
 from weft.runtime import IMMEDIATE, Buffer, Device
 
 DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its ABI
@@ -32,7 +32,7 @@ def values_of(array: Any) -> np.ndarray | None:
     """
     values: np.ndarray | None = array._values
     if values is not None:
-        if array._home is not None:
+        if array._device is not None:
             return values
         buffer = array._storage.buffer
         if buffer is not None:
@@ -111,11 +111,11 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 def make_storage(array: Any) -> Storage:
     """Return a storage for an array that immediate execution has created without a storage."""
-    values, device = array._values, array._home
-    if not array._lent:
+    values, device = array._values, array._device
+    if not array._exported:
         return adopt(values, device)
     storage = Storage(values.shape, values.dtype, device)
-    array._values = lend_owner(storage, values)
+    array._values = export_owner(storage, values)
     return storage
 
 
@@ -144,7 +144,7 @@ def settled_values(array: Any) -> np.ndarray | None:
 
 def is_free(array: Any) -> bool:
     """Return whether an array's memory may be overwritten because no recorded operation or exported view needs it."""
-    if array._home is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
+    if array._device is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
     if array._storage.buffer is None:
         return array._storage.host is not None
@@ -165,7 +165,7 @@ def write_back(array: Any, values: np.ndarray) -> None:
 
     Another thread may have moved the array to its device since the view was created.
     """
-    if array._home is None and array._storage.host is None and array._storage.device.name != "cpu":
+    if array._device is None and array._storage.host is None and array._storage.device.name != "cpu":
         array[...] = values.copy()
 
 

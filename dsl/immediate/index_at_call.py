@@ -42,7 +42,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
     if not limit or type(array) is not Array:
         return False
     values = array._values
-    if array._home is not None and values is not None and kind in NUMBERS and is_basic(key) and values.size <= limit:
+    if array._device is not None and values is not None and kind in NUMBERS and is_basic(key) and values.size <= limit:
         if _casts(value, values.dtype):
             note_call()
             values[key] = value
@@ -101,7 +101,7 @@ def _written(array: Array, value: Any, limit: int) -> Any:
         value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
         return value if value is MISSED else np.asarray(value)
     if kind is Array:
-        if (array._home or array._storage.device) is not (value._home or value._storage.device):
+        if (array._device or array._storage.device) is not (value._device or value._storage.device):
             return MISSED
         value = settled_values(value)
         return MISSED if value is None or value.size > limit else value
@@ -159,7 +159,7 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
         values = values_of(array)
     if values is None:
         return False
-    evaluate([each._storage for each in (mask, value) if type(each) is Array and each._home is None])
+    evaluate([each._storage for each in (mask, value) if type(each) is Array and each._device is None])
     given = [values_of(each) if type(each) is Array else each for each in (mask, value)]
     if not is_free(array) or not values.flags.writeable or given[0] is None or given[1] is None:
         return False

@@ -35,8 +35,8 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
     """Return the largest number of positional arguments with which a NumPy function writes to none of its arguments."""
-    place = index_of_out(function)
-    return 0 if getattr(function, "__name__", "") in WRITERS else inf if place is None else place
+    index = index_of_out(function)
+    return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:

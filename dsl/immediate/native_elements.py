@@ -100,8 +100,8 @@ class _Element(OperandText):
         self._at = at
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
-        self._home, self._overflow, self._offset = (t.new(f"alloca {kind}") for kind in ("ptr", "i32", "i64"))
-        t.do(f"store ptr null, ptr {self._home}")
+        self._device, self._overflow, self._offset = (t.new(f"alloca {kind}") for kind in ("ptr", "i32", "i64"))
+        t.do(f"store ptr null, ptr {self._device}")
         t.store("0", self._offset, 0)
 
     def text(self) -> str:
@@ -121,16 +121,16 @@ class _Element(OperandText):
         self._check(t.load(entry, 0, "ptr"), "known", "give.up")
         self._kind, self._bytes = t.load(entry, 1, "ptr"), t.load(entry, 2)
         self._least, self._greatest = t.load(entry, 3), t.load(entry, 4)
-        place = self._place(values)
+        address = self._address_of(values)
         t.branch(f"icmp eq i1 {sets}, 1", "set", "get")
-        self._get(place)
-        self._set_to(first, values, place)
+        self._get(address)
+        self._set_to(first, values, address)
         t.label("give.up")
         result = t.new(f"tail call ptr {known['next']}(ptr {known['bound']}, ptr %given, i64 %count, ptr %names)")
         t.do(f"ret ptr {result}")
         return t.end()
 
-    def _place(self, values: str) -> str:
+    def _address_of(self, values: str) -> str:
         """Emit code that computes the address of the element at a key: an integer, or a tuple of one integer per axis."""
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
@@ -177,28 +177,28 @@ class _Element(OperandText):
         t.label(f"{name}.value")
         return t.new(f"phi i64 [ {value}, %{name}.int ], [ {long}, %{name}.long ]")
 
-    def _get(self, place: str) -> None:
+    def _get(self, address: str) -> None:
         t, known = self._t, self._known
         t.label("get")
         made = t.new(f"call ptr {known['allocate']}(ptr {self._kind}, i64 0)")
         t.branch(f"icmp eq ptr {made}, null", "made", "made.set")
         t.label("made.set")
         t.store(t.new(f"add i64 {t.load(known['looks'], 0)}, 1"), known["looks"], 0)
-        self._copy("read", place, t.new(f"getelementptr i8, ptr {made}, i64 {HEADER}"))
+        self._copy("read", address, t.new(f"getelementptr i8, ptr {made}, i64 {HEADER}"))
         t.label("made")
         t.do(f"ret ptr {made}")
 
-    def _copy(self, name: str, place: str, target: str) -> None:
+    def _copy(self, name: str, address: str, target: str) -> None:
         """Emit code that copies an element's bytes and jumps to ``made`` after a read, or to ``written`` after a write."""
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")
         for size in sizes:
             t.label(f"{name}.{size}")
-            t.do(f"store i{8 * size} {t.new(f'load i{8 * size}, ptr {place}, align 1')}, ptr {target}, align 1")
+            t.do(f"store i{8 * size} {t.new(f'load i{8 * size}, ptr {address}, align 1')}, ptr {target}, align 1")
             t.do(f"br label %{'made' if name == 'read' else 'written'}")
 
-    def _set_to(self, first: str, values: str, place: str) -> None:
+    def _set_to(self, first: str, values: str, address: str) -> None:
         t, known = self._t, self._known
         t.label("set")
         t.branch(f"icmp sgt i64 {t.load(known['limit'], 0)}, 0", "set.on", "give.up")
@@ -241,7 +241,7 @@ class _Element(OperandText):
         source = t.new(
             f"phi ptr [ {alike}, %set.same ], [ {self._offset}, %set.rounded ], [ {self._offset}, %set.whole ]"
         )
-        self._copy("write", source, place)
+        self._copy("write", source, address)
         t.label("written")
         t.do(f"call void {known['Py_IncRef']}(ptr {known['None']})")
         t.do(f"ret ptr {known['None']}")

@@ -96,16 +96,16 @@ def _plain_signature(function: Callable[..., Any]) -> str:
     if type(function) is not FunctionType:
         return str(signature(function))
     code, named, given = function.__code__, function.__kwdefaults__ or {}, function.__defaults__ or ()
-    names, places = code.co_varnames, code.co_argcount
-    end = places + code.co_kwonlyargcount
-    defaults = dict(zip(names[places - len(given) : places], given, strict=True)) | named
+    names, positional = code.co_varnames, code.co_argcount
+    end = positional + code.co_kwonlyargcount
+    defaults = dict(zip(names[positional - len(given) : positional], given, strict=True)) | named
     shown = [
         name if name not in defaults else f"{name}={each if isinstance(each := defaults[name], _LITERALS) else None!r}"
         for name in names[:end]
     ]
     rest, options = bool(code.co_flags & CO_VARARGS), bool(code.co_flags & CO_VARKEYWORDS)
     after = [f"*{names[end]}"] if rest else ["*"] if code.co_kwonlyargcount else []
-    parts = [*shown[:places], *after, *shown[places:], *([f"**{names[end + rest]}"] if options else [])]
+    parts = [*shown[:positional], *after, *shown[positional:], *([f"**{names[end + rest]}"] if options else [])]
     if code.co_posonlyargcount:
         parts.insert(code.co_posonlyargcount, "/")
     return f"({', '.join(parts)})"

@@ -115,7 +115,7 @@ class _Immediate(ResultText):
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
-        self._held, self._home, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))
+        self._held, self._device, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))
         (
             self._count,
             self._allowed,
@@ -126,7 +126,7 @@ class _Immediate(ResultText):
             self._sum,
             self._many,
         ) = (t.new("alloca i64") for _ in range(8))
-        for where in (self._home, self._before, self._result, self._held):
+        for where in (self._device, self._before, self._result, self._held):
             t.do(f"store ptr null, ptr {where}")
         self._views = t.new(f"icmp eq ptr {self._known['mode']}, inttoptr (i64 {int(Mode.VIEW)} to ptr)")
         self._types = t.new(f"ptrtoint ptr {self._known['types']} to i64")
@@ -258,8 +258,8 @@ class _Immediate(ResultText):
         t.label("taken.few")
         t.branch(f"icmp eq i64 {t.load(self._by_loop, 0)}, 0", "taken.well", "taken.loop")
         t.label("taken.loop")
-        home = t.load(self._home, 0, "ptr")
-        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
+        device = t.load(self._device, 0, "ptr")
+        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {device}, ptr {known['host_math']})")
         self._decrement_reference(here)  # (True and False are immortal)
         even, own = t.new(f"icmp eq i64 {t.load(self._uneven, 0)}, 0"), t.new(f"icmp eq ptr {here}, {known['True']}")
         t.branch(f"and i1 {even}, {own}", "taken.well", "give.up")
@@ -290,11 +290,11 @@ class _Immediate(ResultText):
         t.branch(f"or i1 {in_place}, {self._has_out}", "written", "result")
         t.label("written")
         self._decrement_reference(result)
-        place = t.new(f"select i1 {in_place}, i64 0, i64 {self._last}")
-        itself = t.load("%given", place, "ptr")
+        index = t.new(f"select i1 {in_place}, i64 0, i64 {self._last}")
+        itself = t.load("%given", index, "ptr")
         # (If it is in a tuple, it is a NumPy array, which is used unchanged.)
         opened = t.load(
-            self._taken, t.new(f"select i1 {in_place}, i64 0, i64 {t.new(f'sub i64 {place}, {self._skipped}')}"), "ptr"
+            self._taken, t.new(f"select i1 {in_place}, i64 0, i64 {t.new(f'sub i64 {index}, {self._skipped}')}"), "ptr"
         )
         packed = t.new(f"icmp eq ptr {self._type(itself)}, {known['tuple']}")
         itself = t.new(f"select i1 {packed}, ptr {opened}, ptr {itself}")
@@ -373,7 +373,7 @@ class _Immediate(ResultText):
     def _finish(self, result: str) -> None:
         """Emit code that calls the Python function `finish` for a result that is a tuple or a view of an operand."""
         t, known = self._t, self._known
-        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
+        for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
         given = t.begin_loop("finish", self._positional)
         thing = t.load("%given", t.new(f"add i64 {given}, {self._skipped}"), "ptr")
@@ -438,7 +438,7 @@ class _Immediate(ResultText):
         array = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Array']}, i64 0)")
         self._check(array, "show.set", "leave")
         self._set(array, "Array._values", result)
-        for name, value in (("_storage", storage), ("_home", known["None"])):
+        for name, value in (("_storage", storage), ("_device", known["None"])):
             self._increment_reference(value)
             self._set(array, f"Array.{name}", value)
         self._return(array)
@@ -447,10 +447,10 @@ class _Immediate(ResultText):
         """Emit code that creates the storage of a new array, as `host_values.adopt` does, then jumps to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
-        home, values = self._field(first, "Array._home"), self._field(first, "Array._values")
-        t.branch(f"icmp eq ptr {home}, {known['cpu']}", "adopt.own", "show.slow")
+        device, values = self._field(first, "Array._device"), self._field(first, "Array._values")
+        t.branch(f"icmp eq ptr {device}, {known['cpu']}", "adopt.own", "show.slow")
         t.label("adopt.own")
-        t.branch(f"icmp eq ptr {self._field(first, 'Array._lent')}, null", "adopt.here", "show.slow")
+        t.branch(f"icmp eq ptr {self._field(first, 'Array._exported')}, null", "adopt.here", "show.slow")
         t.label("adopt.here")
         storage = t.new(f"call ptr {known['PyType_GenericAlloc']}(ptr {known['Storage']}, i64 0)")
         self._check(storage, "adopt.storage", "leave")
@@ -468,17 +468,23 @@ class _Immediate(ResultText):
         for name, value in made.items():
             self._check(value, f"adopt.{name}", "adopt.failed")
         # (A finalizer may have created another storage in the meantime.)
-        t.branch(f"icmp eq ptr {self._field(first, 'Array._home')}, {home}", "adopt.set", "adopt.failed")
+        t.branch(f"icmp eq ptr {self._field(first, 'Array._device')}, {device}", "adopt.set", "adopt.failed")
         t.label("adopt.set")
         dtype = self._word(values, DTYPE)
-        kept = {"device": home, "_owner": values, "values": values, "unwritten": known["None"], "origin": known["None"]}
+        kept = {
+            "device": device,
+            "_owner": values,
+            "values": values,
+            "unwritten": known["None"],
+            "origin": known["None"],
+        }
         for name, value in kept.items():
             self._set(buffer, f"Buffer.{name}", self._increment_reference(value))
-        for name, value in {"device": home, "dtype": dtype, "expr": known["None"], "epoch": known["None"]}.items():
+        for name, value in {"device": device, "dtype": dtype, "expr": known["None"], "epoch": known["None"]}.items():
             self._set(storage, f"Storage.{name}", self._increment_reference(value))
         self._set(first, "Array._storage", storage)
-        self._set(first, "Array._home", self._increment_reference(known["None"]))
-        self._decrement_reference(home)
+        self._set(first, "Array._device", self._increment_reference(known["None"]))
+        self._decrement_reference(device)
         t.do("br label %show.new")
         t.label("adopt.failed")
         for value in (storage, result):

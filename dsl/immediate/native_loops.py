@@ -126,7 +126,7 @@ def _common_words() -> tuple[int, ...]:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):
         return ()
-    interface = [numpy_function("_ARRAY_API", place) for place in (_NEW_ARRAY, _NEW_SCALAR)]
+    interface = [numpy_function("_ARRAY_API", index) for index in (_NEW_ARRAY, _NEW_SCALAR)]
     addresses = [ctypes.cast(each, ctypes.c_void_p).value or 0 for each in flags]
     return *map(python_function, _FUNCTIONS), *map(id, _OBJECTS.values()), *interface, *addresses
 
@@ -145,14 +145,14 @@ class _Loop(OperandText):
         self._at, self._raised = at, raised
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, *_OWN))
-        self._home, self._lead = (t.new("alloca ptr") for _ in range(2))
+        self._device, self._lead = (t.new("alloca ptr") for _ in range(2))
         self._product, self._in_order, self._overflow, self._lead_number = (t.new("alloca i64") for _ in range(4))
         self._things, self._arrays, self._starts, self._args, self._pair = (
             t.new("alloca ptr, i64 3") for _ in range(5)
         )
         self._numbers, self._steps, self._outer, self._dims = (t.new("alloca i64, i64 9") for _ in range(4))
         self._scratch = t.new(f"alloca i64, i64 {SCRATCH}")
-        for word in (self._home, self._lead):
+        for word in (self._device, self._lead):
             t.do(f"store ptr null, ptr {word}")
         t.store(str(C_ORDER), self._in_order, 0)
         self._mode = t.new(f"ptrtoint ptr {self._known['mode']} to i64")
@@ -213,8 +213,8 @@ class _Loop(OperandText):
         t.label("things")
         reflected = t.new(f"icmp eq i64 {self._mode}, {Mode.REFLECTED}")
         k = t.begin_loop("thing", self._inputs)
-        place = t.new(f"select i1 {reflected}, i64 {t.new(f'sub i64 1, {k}')}, i64 {t.new(f'add i64 {k}, {first}')}")
-        t.do(f"store ptr {t.load('%given', place, 'ptr')}, ptr {t.at(self._things, k)}")
+        index = t.new(f"select i1 {reflected}, i64 {t.new(f'sub i64 1, {k}')}, i64 {t.new(f'add i64 {k}, {first}')}")
+        t.do(f"store ptr {t.load('%given', index, 'ptr')}, ptr {t.at(self._things, k)}")
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
@@ -267,8 +267,8 @@ class _Loop(OperandText):
         self._check(t.load(self._entry, OPERAND, "ptr"), "lead.listed", "give.up")
         t.branch(f"icmp eq i64 {t.load(self._entry, COMPILED)}, 0", "lead.usable", "lead.compiled")
         t.label("lead.compiled")
-        home = t.load(self._home, 0, "ptr")
-        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {home}, ptr {known['host_math']})")
+        device = t.load(self._device, 0, "ptr")
+        here = t.new(f"call ptr {known['PyObject_GetAttr']}(ptr {device}, ptr {known['host_math']})")
         self._decrement_reference(here)  # (True and False are immortal)
         t.branch(f"icmp eq ptr {here}, {known['True']}", "lead.usable", "give.up")
         t.label("lead.usable")
@@ -305,9 +305,9 @@ class _Loop(OperandText):
         t.do("br label %number.set")
         t.label("number.set")
         found = t.new(f"phi i64 [ {whole}, %number.int ], [ {bits}, %number.real ]")
-        place = t.at(self._numbers, t.new(f"mul i64 {k}, 2"))
-        t.store(found, place, 0)
-        t.store("0", place, 1)
+        address = t.at(self._numbers, t.new(f"mul i64 {k}, 2"))
+        t.store(found, address, 0)
+        t.store("0", address, 1)
         t.do("br label %number.end")
         t.end_loop("number", reached=True)
 
@@ -410,8 +410,8 @@ class _Loop(OperandText):
         step, target = t.load(self._steps, 0), t.load(self._starts, 0, "ptr")
         k = t.begin_loop("copy", columns)
         value = t.load(self._scratch, k)
-        place = t.new(f"getelementptr i8, ptr {target}, i64 {t.new(f'mul i64 {k}, {step}')}")
-        t.do(f"store i64 {value}, ptr {place}")
+        address = t.new(f"getelementptr i8, ptr {target}, i64 {t.new(f'mul i64 {k}, {step}')}")
+        t.do(f"store i64 {value}, ptr {address}")
         t.end_loop("copy")
         itself = t.load(self._things, 0, "ptr")
         self._increment_reference(itself)

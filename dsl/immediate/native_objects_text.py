@@ -51,10 +51,10 @@ class ObjectText:
         t.branch(f"or i1 {unset}, {none}", otherwise, name)
         t.label(name)
 
-    def _branch_on_type(self, here: str, kind: str, places: Mapping[str, str]) -> None:
-        """Emit a branch on an object's type `kind`. `places` maps types to labels. Other types branch to ``slow``."""
-        for k, (name, label) in enumerate(places.items()):
-            behind = f"{here}.{k}" if k + 1 < len(places) else "slow"
+    def _branch_on_type(self, here: str, kind: str, labels: Mapping[str, str]) -> None:
+        """Emit a branch on an object's type `kind`. `labels` maps types to labels. Other types branch to ``slow``."""
+        for k, (name, label) in enumerate(labels.items()):
+            behind = f"{here}.{k}" if k + 1 < len(labels) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
             if behind != "slow":
                 self._t.label(behind)

@@ -54,7 +54,7 @@ class OperandText(ObjectText):
     # addresses of stack slots, which hold addresses of objects, and integers
     _taken: str
     _held: str
-    _home: str
+    _device: str
     _before: str
     _loops: str
     _count: str
@@ -126,7 +126,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
         t.do("br label %operand.end")
         t.end_loop("operand", reached=True)
-        t.branch(f"icmp eq ptr {t.load(self._home, 0, 'ptr')}, null", "give.up", "taken")
+        t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
     def _open(self, name: str, at: str) -> tuple[str, str]:
         """Emit code that loads an argument and its type. A tuple given as `out` to ``__array_ufunc__`` is unpacked."""
@@ -158,8 +158,8 @@ class OperandText(ObjectText):
         t.label("items.few")
         made = t.new(f"call ptr {known['PyList_New']}(i64 {count})")
         self._check(made, "items.made", "leave")
-        place = t.at(self._taken, k)
-        t.do(f"store ptr {made}, ptr {place}")
+        slot = t.at(self._taken, k)
+        t.do(f"store ptr {made}, ptr {slot}")
         t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
         get = t.new(f"select i1 {is_tuple}, ptr {known['PyTuple_GetItem']}, ptr {known['PyList_GetItem']}")
         m = t.begin_loop("item", count)
@@ -192,7 +192,7 @@ class OperandText(ObjectText):
         t.label("items.tuple")
         whole = t.new(f"call ptr {known['PyList_AsTuple']}(ptr {made})")
         self._check(whole, "items.whole", "leave")
-        t.do(f"store ptr {whole}, ptr {place}")
+        t.do(f"store ptr {whole}, ptr {slot}")
         self._decrement_reference(made)
         t.do("br label %operand.end")
 
@@ -202,19 +202,19 @@ class OperandText(ObjectText):
         It branches to ``give.up`` if there is no such array, or if the operands are on different devices.
         """
         t = self._t
-        values, home = self._field(thing, "Array._values"), self._field(thing, "Array._home")
+        values, device = self._field(thing, "Array._values"), self._field(thing, "Array._device")
         self._is_some(values, f"{name}.has", "give.up")
-        self._is_some(home, f"{name}.has_home", f"{name}.stored")
+        self._is_some(device, f"{name}.has_device", f"{name}.stored")
         t.do(f"br label %{name}.valid")
         t.label(f"{name}.stored")
         storage = self._field(thing, "Array._storage")
         self._check(storage, f"{name}.storage", "give.up")
         buffer = self._field(storage, "Storage.buffer")
-        self._is_some(buffer, f"{name}.buffer", f"{name}.lent")
+        self._is_some(buffer, f"{name}.buffer", f"{name}.stored_on_host")
         seen = self._field(buffer, "Buffer.values")
         self._is_some(seen, f"{name}.seen", "give.up")
         t.do(f"br label %{name}.root")
-        t.label(f"{name}.lent")
+        t.label(f"{name}.stored_on_host")
         host = self._field(storage, "Storage.host")
         self._is_some(host, f"{name}.host", "give.up")
         t.do(f"br label %{name}.root")
@@ -222,18 +222,18 @@ class OperandText(ObjectText):
         root = t.new(f"phi ptr [ {seen}, %{name}.seen ], [ {host}, %{name}.host ]")
         whole = t.new(f"icmp eq ptr {root}, {values}")
         part = t.new(f"icmp eq ptr {root}, {self._word(values, BASE)}")
-        device = self._field(storage, "Storage.device")
+        stored_on = self._field(storage, "Storage.device")
         t.branch(f"or i1 {whole}, {part}", f"{name}.still", "give.up")
         t.label(f"{name}.still")
         t.do(f"br label %{name}.valid")
         t.label(f"{name}.valid")
-        home = t.new(f"phi ptr [ {home}, %{name}.has_home ], [ {device}, %{name}.still ]")
-        before = t.load(self._home, 0, "ptr")
+        device = t.new(f"phi ptr [ {device}, %{name}.has_device ], [ {stored_on}, %{name}.still ]")
+        before = t.load(self._device, 0, "ptr")
         unknown = t.new(f"icmp eq ptr {before}, null")
-        same = t.new(f"icmp eq ptr {before}, {home}")
+        same = t.new(f"icmp eq ptr {before}, {device}")
         t.branch(f"or i1 {unknown}, {same}", f"{name}.here", "give.up")
         t.label(f"{name}.here")
-        t.do(f"store ptr {home}, ptr {self._home}")
+        t.do(f"store ptr {device}, ptr {self._device}")
         return values
 
     def _of_protocol(self, fewer: str) -> str:
@@ -261,12 +261,12 @@ class OperandText(ObjectText):
         writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
         t.branch(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
         t.label(f"{name}.writable")
-        self._is_some(self._field(thing, "Array._home"), f"{name}.own", f"{name}.shared")
+        self._is_some(self._field(thing, "Array._device"), f"{name}.own", f"{name}.shared")
         t.do(f"br label %{name}.free")
         t.label(f"{name}.shared")
         storage = self._field(thing, "Array._storage")
         buffer = self._field(storage, "Storage.buffer")
-        self._is_some(buffer, f"{name}.unlent", f"{name}.on.host")
+        self._is_some(buffer, f"{name}.unexported", f"{name}.on.host")
         t.branch(f"icmp eq i32 {self._word(buffer, 0, 'i32')}, 1", f"{name}.free", "give.up")
         t.label(f"{name}.on.host")
         self._is_some(self._field(storage, "Storage.host"), f"{name}.held", "give.up")
@@ -429,7 +429,7 @@ class OperandText(ObjectText):
     def _fill(self, array: str, values: str) -> None:
         """Emit code that sets the fields of a new weft array over the memory of the NumPy array `values`."""
         self._set(array, "Array._values", values)
-        for name, value in (("_home", self._t.load(self._home, 0, "ptr")), ("_view", self._known["None"])):
+        for name, value in (("_device", self._t.load(self._device, 0, "ptr")), ("_view", self._known["None"])):
             self._increment_reference(value)
             self._set(array, f"Array.{name}", value)
 

@@ -38,7 +38,7 @@ class ResultText(IndexText):
         common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
         t.branch(f"and i1 {in_order}, {common}", "new", "unusual")
         t.label("unusual")
-        for k, value in enumerate((result, t.load(self._home, 0, "ptr"))):
+        for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
         handed = t.new(
             f"call ptr {known['PyObject_Vectorcall']}(ptr {known['from_numpy_result']}, ptr {self._pair}, i64 2, ptr null)"

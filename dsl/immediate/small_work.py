@@ -16,8 +16,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import REDUCTION_BLOCK as CHUNK
-from weft.fusion import NeedsKernelError, reduce_values, was_evaluated_alone
+from weft.fusion import REDUCTION_BLOCK, NeedsKernelError, reduce_values, was_evaluated_alone
 from weft.runtime import IMMEDIATE, default_device
 
 
@@ -210,7 +209,7 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 # -- reductions of whole arrays in memory: nothing fuses with them, and the result is a scalar ---------
 
 # Maximum number of elements for which plans also compute a variance from two sums.
-_TWO_SUMS = 2 * CHUNK
+_TWO_SUMS = 2 * REDUCTION_BLOCK
 _ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
@@ -261,7 +260,7 @@ def _spread(name: str, values: np.ndarray) -> Any:
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
     """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
-    home = default_device()
-    if size > IMMEDIATE[0] or not home.small_on_host:
+    device = default_device()
+    if size > IMMEDIATE[0] or not device.small_on_host:
         return None
-    return adopt_new(function(*arguments), home)
+    return adopt_new(function(*arguments), device)

@@ -57,10 +57,10 @@ def take(result: object, held: int = 0) -> Any:
         size, limit = result.size, IMMEDIATE[0]
         if size * size <= limit:
             return result
-        if size <= limit and result.base is None and (home := default_device()).small_on_host:
+        if size <= limit and result.base is None and (device := default_device()).small_on_host:
             if result.flags.c_contiguous and (COMMON >> result.dtype.num) & 1 and result.dtype.isnative:
-                return adopt_new(result, home)
-            return from_numpy_result(result, home)
+                return adopt_new(result, device)
+            return from_numpy_result(result, device)
         alone = getrefcount(result) - held == ALONE
         return adopt_array(result, from_host_if_large) if alone else from_host_if_large(result)
     return from_host_if_large(result)

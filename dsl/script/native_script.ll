@@ -267,8 +267,8 @@ return:
   ret ptr %result
 own:
   %is.first = icmp eq i64 %k, 0
-  %by.place = icmp sgt i64 %count, 0
-  %first = and i1 %is.first, %by.place
+  %is.positional = icmp sgt i64 %count, 0
+  %first = and i1 %is.first, %is.positional
   %owner = select i1 %first, ptr %word.method, ptr %word.own
   %owns = call ptr %word.PyObject_Vectorcall(ptr %owner, ptr %given, i64 %count, ptr %names)
   ret ptr %owns

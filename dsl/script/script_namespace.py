@@ -42,11 +42,11 @@ def script_module(name: str) -> types.ModuleType:
 
     def find(key: str) -> Any:
         theirs = getattr(wrapped, key)
-        home, first = _public_name(theirs, wrapped, key)
-        if (home, first) == (name, key):
+        module, first = _public_name(theirs, wrapped, key)
+        if (module, first) == (name, key):
             found = _find(name, key, theirs, own)
         else:
-            found = getattr(made if home == name else script_module(home), first)
+            found = getattr(made if module == name else script_module(module), first)
         names[key] = found
         return found
 
@@ -63,10 +63,10 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
     name, first = wrapped.__name__, getattr(theirs, "__name__", key)
     if callable(theirs) and not isinstance(theirs, type):
         parts = name.split(".")
-        homes = [".".join(parts[:k]) for k in range(1, len(parts))]
-        home = str(getattr(theirs, "__module__", ""))
-        homes += [home] if "._" in name and not home.startswith(f"{name}.") else []
-        for module in (*homes, name):
+        modules = [".".join(parts[:k]) for k in range(1, len(parts))]
+        own = str(getattr(theirs, "__module__", ""))
+        modules += [own] if "._" in name and not own.startswith(f"{name}.") else []
+        for module in (*modules, name):
             if getattr(sys.modules.get(module), first, None) is theirs:
                 return module, first
     return name, key

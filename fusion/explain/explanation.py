@@ -31,7 +31,7 @@ from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.merge_groups import merge_groups
 from weft.fusion.plan.nest import make_nest
 from weft.fusion.plan.numpy_loops import find_numpy_loop
-from weft.fusion.plan.reduction_splits import chunk_length
+from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 from weft.fusion.plan.schedule import Schedule
 from weft.fusion.plan.steps import KernelFacts, Shown
@@ -383,7 +383,7 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
         title += f", {group.passes()} passes over each row"
     if isinstance(group, RowsAndColumns):
         title += " of rows and of columns in one pass, split into blocks that are combined at the end"
-    elif chunk_length(group, make_nest(group), CPU):
+    elif block_length(group, make_nest(group), CPU):
         title += ", split into blocks that are combined at the end"
     elif shares_rows(group, make_nest(group)):
         title += ", split into blocks, which the threads of a CPU read twice"
@@ -476,9 +476,9 @@ def _instructions(group: Group) -> list[tuple[int, Instruction]]:
     for p in group.placed:
         numbers: list[object] = []
         for i in p.task.body:
-            place = p.flat(i.index) if i.kind in ("read", "gather", "iota") else None
+            index = p.flat(i.index) if i.kind in ("read", "gather", "iota") else None
             what = (i.node.op, i.node.attrs, i.node.dtype) if i.kind in ("map", "constant", "scalar") else i.node
-            key = (p.stage, i.kind, what, place, i.factors, tuple(numbers[k] for k in i.operands))
+            key = (p.stage, i.kind, what, index, i.factors, tuple(numbers[k] for k in i.operands))
             numbers.append(hash(key))
             for part in all_instructions([i]):
                 if part.kind == "map" and part.node.op != "cast":
@@ -498,8 +498,8 @@ def work_of(group: Group) -> int:
 
 def facts_of(group: Group) -> KernelFacts:
     """Return the facts about a group's kernel that profiles show."""
-    place = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
-    return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), place)
+    location = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
+    return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), location)
 
 
 def _line(location: Location | None) -> str:

@@ -72,14 +72,14 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
     value = _without_parentheses(made[task.result])
     target = names(task.node)
     previous = names(task.previous) if task.previous is not None else ""
-    place = "" if task.kind == "scatter" else _subscript(task.node.shape, placed.flat(task.target), group.loops)
+    subscript = "" if task.kind == "scatter" else _subscript(task.node.shape, placed.flat(task.target), group.loops)
     match task.kind:
         case "reduce" | "scan":
             line = f"{target} = {task.kind}_{task.node.op}({value}){_loop_names(placed, group)}"
         case "update":
-            line = f"{target} = {previous} {'in place' if task.node in in_place else 'copied'}, {place} <- {value}"
+            line = f"{target} = {previous} {'in place' if task.node in in_place else 'copied'}, {subscript} <- {value}"
         case "rebuild":
-            line = f"{target} = {previous} in new memory, {place} <- {value}"
+            line = f"{target} = {previous} in new memory, {subscript} <- {value}"
         case "scatter":
             line = f"{target} = {previous} with scattered elements <- {value}"
         case "map":
@@ -116,10 +116,10 @@ class FormulaWriter:
         self.group = group
         self.names = names
         self.lines: list[str] = []
-        self.places: dict[Expr, set[Affine]] = {}
+        self.read_indices: dict[Expr, set[Affine]] = {}
         for p in group.placed:
             for read, index in p.task.reads():
-                self.places.setdefault(read, set()).update([] if index is None else [p.flat(index)])
+                self.read_indices.setdefault(read, set()).update([] if index is None else [p.flat(index)])
         extents = tuple(loop.extent for loop in group.loops)
         everywhere = tuple(variable(k) if n > 1 else ZERO for k, n in enumerate(extents))
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
@@ -162,7 +162,7 @@ class FormulaWriter:
     def _subscripts(self, read: Instruction) -> str:
         """Return the subscripts of a read, or "" if the value is read only at the index of the result."""
         form = self.placed.flat(read.index)
-        if len(self.places[read.node]) == 1 and form in self.plain:
+        if len(self.read_indices[read.node]) == 1 and form in self.plain:
             return ""
         return _subscript(read.node.shape, form, self.group.loops)
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 SHORT = 8
 # Number of elements that one block of a split reduction reduces: they fit in the L2 cache of a core, and in the
 # registers of a GPU thread block.
-CHUNK = 1 << 14
+REDUCTION_BLOCK = 1 << 14
 # Rows per block of a column reduction on a CPU: the number of streams that a CPU prefetches.
 ROW_BLOCK = 32
 # Minimum number of rows that keeps a machine busy; maximum length of a column for which a second pass is not
@@ -48,7 +48,7 @@ class Tree(NamedTuple):
         Indices of the loops that are kept, and indices of the loops that are reduced, outermost first.
     extents : tuple of int
         Extents of the reduced loops, after loops that are contiguous in memory are merged.
-    chunk : int
+    block_length : int
         Iterations of the outermost reduced loop per block, or 0 if the loop is not split.
     first, last : Level
         The order in the kernel that reduces elements, and in the kernel that combines the blocks' results.
@@ -58,7 +58,7 @@ class Tree(NamedTuple):
     outer: tuple[int, ...]
     inner: tuple[int, ...]
     extents: tuple[int, ...]
-    chunk: int
+    block_length: int
     first: LaneLoop
     last: LaneLoop
 
@@ -83,16 +83,16 @@ def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tr
             return Tree((), (), (), (), 0, LaneLoop(), LaneLoop())
         case [True]:
             n = pieces[0]
-            chunk = CHUNK if n > 2 * CHUNK else 0
-            return Tree(pieces, (), (0,), pieces, chunk, lanes, lanes)
+            block_length = REDUCTION_BLOCK if n > 2 * REDUCTION_BLOCK else 0
+            return Tree(pieces, (), (0,), pieces, block_length, lanes, lanes)
         case [False, True]:
             rows, n = pieces
-            cut = n > 2 * CHUNK and (rows < MANY_ROWS or n > LONG_ROW)
+            cut = n > 2 * REDUCTION_BLOCK and (rows < MANY_ROWS or n > LONG_ROW)
             first = lanes if n > SHORT else LaneLoop()
-            return Tree(pieces, (0,), (1,), (n,), CHUNK if cut else 0, first, LaneLoop())
+            return Tree(pieces, (0,), (1,), (n,), REDUCTION_BLOCK if cut else 0, first, LaneLoop())
         case [True, False]:
             n, columns = pieces
-            length = max(ROW_BLOCK, CHUNK // max(1, columns))
+            length = max(ROW_BLOCK, REDUCTION_BLOCK // max(1, columns))
             cut = n > max(SHORT_COLUMN, 2 * length)
             return Tree(pieces, (1,), (0,), (n,), length if cut else 0, LaneLoop(), LaneLoop())
     return None

@@ -137,10 +137,10 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
         writer.known[symbol] = writer.put(("symbol", k))
     for symbol, part in shared:
         writer.known[symbol] = writer.number_of(part)
-    places = [writer.number_of(part) for part in reduced]
+    indices = [writer.number_of(part) for part in reduced]
     program = writer.program
-    program.results = places[: len(wanted)]
-    rest = iter(places[len(wanted) :])
+    program.results = indices[: len(wanted)]
+    rest = iter(indices[len(wanted) :])
     program.gradients = [[next(rest) for _ in wrt] for _ in wanted] if wrt else []
     return program
 
@@ -198,11 +198,11 @@ class _Writer:
     def put(self, instruction: Instruction) -> int:
         """Append an instruction and return its index. Equal instructions share an index."""
         key = (*instruction, type(instruction[1])) if instruction[0] == "number" else instruction
-        place = self.found.get(key)
-        if place is None:
-            place = self.found[key] = len(self.program.instructions)
+        index = self.found.get(key)
+        if index is None:
+            index = self.found[key] = len(self.program.instructions)
             self.program.instructions.append(instruction)
-        return place
+        return index
 
     def number_of(self, root: object) -> int:
         """Write the instructions of an expression and return the index of the last instruction."""
@@ -276,9 +276,9 @@ class _Writer:
         """Write an instruction for a constant, which is given as a Python number."""
         return self.put(("number", value))
 
-    def inverse(self, place: int) -> int:
+    def inverse(self, index: int) -> int:
         """Write 1 / x, which is a float even for an integer x."""
-        return self.put(("divide", self.number(1), place))
+        return self.put(("divide", self.number(1), index))
 
     def compose(self, name: str, x: int) -> int:
         """Write a function that consists of several ops."""
@@ -314,10 +314,10 @@ class _Writer:
 
     def chain(self, row: str, operands: list[int]) -> int:
         """Write an op of many operands as a chain of binary ops."""
-        place = operands[0]
+        index = operands[0]
         for other in operands[1:]:
-            place = self.put((row, place, other))
-        return place
+            index = self.put((row, index, other))
+        return index
 
     def power(self, node: Any, invert: bool = False) -> int:
         """Write a power: as products for an integer exponent, as ``sqrt`` for 1/2.
@@ -338,24 +338,24 @@ class _Writer:
             ("power", base, self.number(self.constant(exponent)) if exponent.is_Rational else self.known[exponent])
         )
 
-    def product(self, place: int, times: int) -> int:
+    def product(self, index: int, times: int) -> int:
         """Write an integer power by repeated squaring."""
         result = None
         while times:
             if times & 1:
-                result = place if result is None else self.put(("multiply", result, place))
+                result = index if result is None else self.put(("multiply", result, index))
             times >>= 1
             if times:
-                place = self.put(("square", place))
+                index = self.put(("square", index))
         assert result is not None
         return result
 
     def piecewise(self, node: Any) -> int:
         """Write the value of the first piece whose condition holds, or NaN if no condition holds."""
-        place = self.put(("number", float("nan")))
+        index = self.put(("number", float("nan")))
         for value, condition in reversed([pair.args for pair in node.args]):
             if condition == self.sympy.true:
-                place = self.known[value]
+                index = self.known[value]
             else:
-                place = self.put(("where", self.known[condition], self.known[value], place))
-        return place
+                index = self.put(("where", self.known[condition], self.known[value], index))
+        return index

@@ -18,7 +18,7 @@ from weft.fusion.graph.expr import Expr, contiguous_strides
 from weft.fusion.graph.index_map import Affine, flatten, variable
 from weft.fusion.lower.blocked_steps_writer import BlockedStepsWriter
 from weft.fusion.lower.kernel_writer import Lowered
-from weft.fusion.plan.blocked_steps import BlockedSteps, Place, Statement, Step, unflatten
+from weft.fusion.plan.blocked_steps import BlockedSteps, IntVector, Statement, Step, unflatten
 from weft.fusion.plan.step_blocks import (
     iteration_range,
     plane_sizes,
@@ -74,12 +74,12 @@ class BlockWriter(BlockedStepsWriter):
 
     def _make_rings(self) -> None:
         """Allocate the ring buffers and fill them with 0. Rings of the same dtype share an array."""
-        places, sizes = ring_offsets(self.blocked)
+        offsets, sizes = ring_offsets(self.blocked)
         arrays = {
             dtype: self.builder.emit("local", (), (Pointer(dtype, "local"),), count=count)[0]
             for dtype, count in sizes.items()
         }
-        self.rings = {node: (arrays[node.dtype], place) for node, place in places.items()}
+        self.rings = {node: (arrays[node.dtype], offset) for node, offset in offsets.items()}
         # (unneeded values may be computed from elements that no step has written)
         for dtype, count in sizes.items():
             with self.builder.loop(self.builder.constant(count), "reduce") as loop:
@@ -106,9 +106,9 @@ class BlockWriter(BlockedStepsWriter):
         self.steady.clear()
         kept = list(self.indices)
         for node in taken:
-            places = [self._coordinate(axis, 0) for axis in range(self.blocked.axes)]
+            coordinates = [self._coordinate(axis, 0) for axis in range(self.blocked.axes)]
             self._set_indices(
-                [self._clamped(p, axis, self._size(axis, node.shape[axis])) for axis, p in enumerate(places)]
+                [self._clamped(p, axis, self._size(axis, node.shape[axis])) for axis, p in enumerate(coordinates)]
             )
             self._queue_ring_store(node, super(BlockedStepsWriter, self)._load(node, _index_at_point(node))[0])
         for number in numbers:
@@ -152,34 +152,36 @@ class BlockWriter(BlockedStepsWriter):
         self.leave_loops(1)
         self.indices[1:] = indices
 
-    def _clamped(self, place: Value, axis: int, length: Value) -> Value:
-        """Return `place` clamped to ``[0, length - 1]``."""
+    def _clamped(self, coordinate: Value, axis: int, length: Value) -> Value:
+        """Return `coordinate` clamped to ``[0, length - 1]``."""
         b = self.builder
         with b.at(2 + axis):
             last = b.op("subtract", length, b.constant(1))
-            return b.op("maximum", b.op("minimum", place, last), b.constant(0))
+            return b.op("maximum", b.op("minimum", coordinate, last), b.constant(0))
 
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
         """Emit a step at the current point: new values inside the step's box, copies of previous values outside."""
         b, step = self.builder, self.blocked.steps[number]
-        places = self._set_indices_in_box(number)
+        coordinates = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
         self.results.clear()
         # (a statement that copies no values outside its box may start at a different point from the step's other
         # statements)
         kept = [s for s in step.statements if s.task.node not in self.group.private]
         targets = {s.task.node: self._target(s, s.placed.flat(s.task.target)) for s in kept if s.previous is None}
-        self._set_indices([self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(places)])
-        inside = self._inside(step, places)
+        self._set_indices(
+            [self._clamped(p, axis, self._size(axis, step.last[axis])) for axis, p in enumerate(coordinates)]
+        )
+        inside = self._inside(step, coordinates)
         for statement, value in values:
             node = statement.task.node
             if inside is not None and statement.previous is not None:
                 value = self._select_in_box(statement, inside, value)
             self._queue_ring_store(node, value)
             if node not in self.group.private:
-                here = self._is_own(step, places)
+                here = self._is_own(step, coordinates)
                 if inside is not None and statement.previous is None:
                     here = b.op("logical_and", here, inside)
                 pointer, index = targets.get(node) or self._target(statement, _index_at_point(node))
@@ -197,24 +199,24 @@ class BlockWriter(BlockedStepsWriter):
         """
         b, step = self.builder, self.blocked.steps[number]
         self.number = number
-        places = [self._coordinate(axis, step.lag) for axis in range(self.blocked.axes)]
+        coordinates = [self._coordinate(axis, step.lag) for axis in range(self.blocked.axes)]
         inner = []
-        for axis, (place, origin, extent) in enumerate(zip(places, step.origin, step.extents, strict=True)):
+        for axis, (coordinate, origin, extent) in enumerate(zip(coordinates, step.origin, step.extents, strict=True)):
             with b.at(2 + axis):
-                place = b.op("subtract", place, self._size(axis, origin)) if origin else place
-            inner.append(self._clamped(place, axis, self._size(axis, extent)))
+                coordinate = b.op("subtract", coordinate, self._size(axis, origin)) if origin else coordinate
+            inner.append(self._clamped(coordinate, axis, self._size(axis, extent)))
         self._set_indices(inner)
-        return places
+        return coordinates
 
     def _step_in_place(self, number: int) -> None:
         """Emit a step that works in place. It reads only inside its box, since other threads may write outside."""
         b, blocked = self.builder, self.blocked
-        places = self._set_indices_in_box(number)
+        coordinates = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements
         node = statement.task.node
         owner = blocked.owner[node]
         index = self._ring_index(owner, ring_delay(blocked, owner, number, (0,) * blocked.axes), 0)
-        inside = self._inside(blocked.steps[number], places, all_sides=True)
+        inside = self._inside(blocked.steps[number], coordinates, all_sides=True)
         assert inside is not None
         outside, self.values, self.branching, self.writing_over = self.values, dict(self.values), 1 + blocked.axes, True
         with b.if_(inside):
@@ -222,29 +224,29 @@ class BlockWriter(BlockedStepsWriter):
             b.store(self.rings[owner][0], index, b.cast(made[statement.task.result][0], node.dtype))
         self.values, self.branching, self.writing_over = outside, None, False
 
-    def _inside(self, step: Step, places: list[Value], *, all_sides: bool = False) -> Value | None:
+    def _inside(self, step: Step, coordinates: list[Value], *, all_sides: bool = False) -> Value | None:
         """Emit a test of whether the point is in the box of a step. Return None if all points are in the box.
 
         With `all_sides`, points outside the array are also tested.
         """
         b, found = self.builder, None
-        for axis, place in enumerate(places):
+        for axis, coordinate in enumerate(coordinates):
             origin, extent, last = step.origin[axis], step.extents[axis], step.last[axis]
             tests = []
             with b.at(2 + axis):
                 if origin or all_sides:
-                    tests.append(b.op("greater_equal", place, self._size(axis, origin), dtype=bool))
+                    tests.append(b.op("greater_equal", coordinate, self._size(axis, origin), dtype=bool))
                 if origin + extent < last or all_sides:
-                    tests.append(b.op("less", place, self._size(axis, origin + extent), dtype=bool))
+                    tests.append(b.op("less", coordinate, self._size(axis, origin + extent), dtype=bool))
                 for test in tests:
                     found = test if found is None else b.op("logical_and", found, test)
         return found
 
-    def _is_own(self, step: Step, places: list[Value]) -> Value:
+    def _is_own(self, step: Step, coordinates: list[Value]) -> Value:
         """Emit a test of whether this block writes the step's result at the current point."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
-        for axis, place in enumerate(places):
+        for axis, coordinate in enumerate(coordinates):
             start, stop, end = self.starts[axis], self.stops[axis], self._size(axis, final.last[axis])
             last = self._size(axis, step.last[axis])
             with b.at(2 + axis):
@@ -253,7 +255,7 @@ class BlockWriter(BlockedStepsWriter):
                 elif step.last[axis] < final.last[axis]:
                     stop = b.op("minimum", stop, last)
                 for test in ("greater_equal", start), ("less", stop):
-                    holds = b.op(test[0], place, test[1], dtype=bool)
+                    holds = b.op(test[0], coordinate, test[1], dtype=bool)
                     found = holds if found is None else b.op("logical_and", found, holds)
         assert found is not None
         return found
@@ -293,12 +295,12 @@ class BlockWriter(BlockedStepsWriter):
         # (branches read memory: the values that they need must be computed before the branches)
         distance = self._read_offset(node, form) if self.branching is None or self.writing_over else None
         if distance is None or (node, self.number, distance) not in self.served:
-            assert node not in self.blocked.homes
+            assert node not in self.blocked.boxes
             return super(BlockedStepsWriter, self)._load(node, form)
         source, index = self._in_ring(node, distance)
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
-    def _read_offset(self, node: Expr, form: Affine) -> Place | None:
+    def _read_offset(self, node: Expr, form: Affine) -> IntVector | None:
         """Return the offset at which a step reads a value, relative to the step's points.
 
         Return None unless the step reads along all axes.
@@ -312,16 +314,16 @@ class BlockWriter(BlockedStepsWriter):
             return None
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
-    def _ring_offset(self, node: Expr, first: Place) -> Place | None:
+    def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
         """Return the offset of a read whose first element is `first`. Return None if it is too large for a ring."""
         here = self.blocked.steps[self.number].origin
-        if node in self.blocked.homes:
-            home, start = self.blocked.homes[node]
-            there = self.blocked.steps[home].origin
+        if node in self.blocked.boxes:
+            writer, start = self.blocked.boxes[node]
+            there = self.blocked.steps[writer].origin
             first = tuple(o - s + a for o, s, a in zip(first, start, there, strict=True))
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
-    def _in_ring(self, node: Expr, distance: Place) -> tuple[Value, Value]:
+    def _in_ring(self, node: Expr, distance: IntVector) -> tuple[Value, Value]:
         """Return a value's ring buffer, and the ring index of the element at this offset from the current point."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
@@ -352,7 +354,7 @@ class BlockWriter(BlockedStepsWriter):
             total = self._memoized(("along", rows, behind % rows, axis), depth, along)
         assert total is not None
         found, by = total, self.rings[node][1] + beside
-        return self._memoized(("place", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
+        return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
         """Return the ring index of the first element of the row that was stored `behind` iterations ago."""

@@ -67,19 +67,19 @@ class BlockedStepsWriter(KernelWriter):
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
         for node in blocked.rings:
-            number, _ = blocked.homes[node]
+            number, _ = blocked.boxes[node]
             if rolled is not None and number < rolled.first + rolled.iterations * rolled.period:
                 here = [s.task.node for s in blocked.steps[number].statements]
                 key: object = (number % rolled.period, here.index(node), node.dtype, blocked.rings[node])
                 arrays.setdefault(key, {})[node] = number // rolled.period
             else:
                 arrays[node] = {node: 0}
-        for places in arrays.values():
-            node, begin = next(iter(places)), min(places.values())
-            count = (max(places.values()) - begin + 1) * prod(blocked.rings[node])
+        for iterations in arrays.values():
+            node, begin = next(iter(iterations)), min(iterations.values())
+            count = (max(iterations.values()) - begin + 1) * prod(blocked.rings[node])
             kind = Pointer(node.dtype, "local")
             (array,) = self.builder.emit("local", (), (kind,), count=count, align=LINE)
-            self.rings.update((node, (array, place - begin)) for node, place in places.items())
+            self.rings.update((node, (array, iteration - begin)) for node, iteration in iterations.items())
 
     # -- bounds and indices -------------------------------------------------------------------
 
@@ -293,13 +293,13 @@ class BlockedStepsWriter(KernelWriter):
         `first` is the flat index of the element that is read at the first point of the step's box.
         """
         b, blocked, position = self.builder, self.blocked, self.nest.position
-        home, start = blocked.homes[node]
+        writer, start = blocked.boxes[node]
         owner = blocked.owner.get(node, node)
-        whose = blocked.homes[owner][0]
+        whose = blocked.boxes[owner][0]
         rows, *sizes = blocked.rings[owner]
         # convert an index of the step to the coordinate in the step that computed the value
         offset = [
-            o - s + a for o, s, a in zip(unflatten(first, node.shape), start, blocked.steps[home].origin, strict=True)
+            o - s + a for o, s, a in zip(unflatten(first, node.shape), start, blocked.steps[writer].origin, strict=True)
         ]
         here = blocked.steps[self.number].origin
         pitches = [prod(sizes[k + 1 :]) for k in range(len(sizes))]
@@ -313,8 +313,8 @@ class BlockedStepsWriter(KernelWriter):
             slope = rows * prod(sizes) if self.again is not None else 0
             total = self._with_slope(ring * rows * prod(sizes), slope)
             for axis, pitch in zip(range(blocked.rows, blocked.axes), pitches, strict=True):
-                places = b.op("subtract", shift(axis), self._first_index(whose, axis))
-                total = b.op("add", total, b.op("multiply", places, b.constant(pitch)) if pitch > 1 else places)
+                distance = b.op("subtract", shift(axis), self._first_index(whose, axis))
+                total = b.op("add", total, b.op("multiply", distance, b.constant(pitch)) if pitch > 1 else distance)
             return total
 
         total, depth = self._numbered((*key, "base"), self._depth(), base)
@@ -340,5 +340,5 @@ class BlockedStepsWriter(KernelWriter):
 def _index_of_point(statement: Statement) -> Affine:
     """Return the flat index of the current point, which may be outside of the statement's box."""
     shape = statement.task.node.shape
-    places = [combine(s, ((variable(axis), 1),)) for axis, s in enumerate(statement.start)]
-    return flatten(tuple(places), shape)
+    coordinates = [combine(s, ((variable(axis), 1),)) for axis, s in enumerate(statement.start)]
+    return flatten(tuple(coordinates), shape)

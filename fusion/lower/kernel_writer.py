@@ -416,7 +416,7 @@ class KernelWriter:
             # several threads may write the same element
             self.builder.emit("atomic", (pointer, index, value), (node.dtype,), kind=node.op)
             if not form[0]:
-                self.builder.kernel.attributes["places"] = self.integer(node.size, "places").name
+                self.builder.kernel.attributes["scatter_size"] = self.integer(node.size, "scatter_size").name
             return
         if node.op:
             old = self.builder.load(pointer, index)

@@ -21,13 +21,13 @@ from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest, goes_across, make_nest
-from weft.fusion.plan.reduction_splits import chunk_length
+from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 
 # Name of the kernel that combines the results of blocks.
 FINISH = "finish"
 # Block length of scans along rows. Rows of more than two blocks are shared by threads.
-SCAN_CHUNK = 1 << 15
+SCAN_BLOCK = 1 << 15
 # Scans of columns: minimum number of adjacent columns; number of threads that fill a GPU; minimum number of rows per
 # block.
 SIDE_BY_SIDE = 64
@@ -61,7 +61,7 @@ def lower_group(
     any_order = machine is not None and machine.is_gpu and any(scatters_in_any_order(p) for p in group.placed)
     if any_order:
         nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
-    length = chunk_length(group, nest, machine or CPU)
+    length = block_length(group, nest, machine or CPU)
     if length:
         return _lower_split(group, nest, reductions, length, partial_base, parametric, for_cpu=on_cpu)
     length = scan_length(group, nest, machine) if machine else 0
@@ -83,7 +83,7 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 def shares_rows(group: Group, nest: Nest) -> bool:
     """Return whether a group is a scan along rows that are long enough for several threads per row."""
-    return _is_scan_group(group, nest) and nest.inner[0].extent > 2 * SCAN_CHUNK
+    return _is_scan_group(group, nest) and nest.inner[0].extent > 2 * SCAN_BLOCK
 
 
 def _is_scan_group(group: Group, nest: Nest) -> bool:
@@ -112,7 +112,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     blocks.
     """
     if not machine.is_gpu:
-        return SCAN_CHUNK if shares_rows(group, nest) else 0
+        return SCAN_BLOCK if shares_rows(group, nest) else 0
     if _is_scan_group(group, nest):
         extent = nest.inner[0].extent
         columns = prod(loop.extent for loop in nest.outer)
@@ -132,7 +132,7 @@ def _split_loop(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])
     split = Split(-(-extent // length), length, extent, inside, rows, base)
-    outer = [Loop(split.chunks, "parallel"), *nest.outer]
+    outer = [Loop(split.blocks, "parallel"), *nest.outer]
     return split, Nest(outer, nest.inner, {k: at + 1 for k, at in nest.position.items()})
 
 
@@ -140,9 +140,9 @@ def _lower_shared(
     group: Group, nest: Nest, length: int, base: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
     scans = [p for p in group.placed if p.task.kind == "scan"]
-    split, chunked = _split_loop(nest, length, base)
-    first = SplitWriter(group, chunked, "partial", parametric)
-    second = SplitWriter(group, chunked, "shared", parametric)
+    split, split_nest = _split_loop(nest, length, base)
+    first = SplitWriter(group, split_nest, "partial", parametric)
+    second = SplitWriter(group, split_nest, "shared", parametric)
     first.for_cpu = second.for_cpu = for_cpu
     first.build_totals(scans, split)
     second.build_shared(scans, split)
@@ -152,13 +152,13 @@ def _lower_shared(
 def _lower_split(
     group: Group, nest: Nest, reductions: list[Placed], length: int, base: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
-    split, chunked = _split_loop(nest, length, base)
+    split, split_nest = _split_loop(nest, length, base)
     rows = split.rows
-    first = SplitWriter(group, chunked, "partial", parametric)
+    first = SplitWriter(group, split_nest, "partial", parametric)
     first.for_cpu = for_cpu
     first.build_partials(split)
     finishing = Nest(
-        nest.outer, [Loop(split.chunks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
+        nest.outer, [Loop(split.blocks, "reduce")], {k: at for k, at in nest.position.items() if at < len(rows)}
     )
     second = SplitWriter(group, finishing, FINISH, parametric)
     second.build_finish(reductions, split)

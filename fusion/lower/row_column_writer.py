@@ -36,7 +36,7 @@ def lower_row_columns(group: RowsAndColumns, base: int, parametric: bool) -> lis
     count = sum(accumulators(p.task.node.op) for p in _reductions(group.columns))
     across = _split(group.down, group.row_block, (*batch, group.along.extent), base)
     along = _split(group.along, group.length, (*batch, group.down.extent), base + count)
-    parts = replace(across, chunks=across.chunks * group.apart)
+    parts = replace(across, blocks=across.blocks * group.apart)
     found = [RowColumnWriter(group, along, parts, parametric).write()]
     if group.apart > 1:
         found[0].kernel.attributes["schedule"] = RowColumnReduction()
@@ -63,7 +63,7 @@ def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parame
     depth = len(group.batch)
     where = depth + (kept is group.along)
     position = {k: min(at, depth) for k, at in group.position.items() if at < depth or at == where}
-    nest = Nest([*group.batch, Loop(kept.extent, "parallel")], [Loop(split.chunks, "reduce")], position)
+    nest = Nest([*group.batch, Loop(kept.extent, "parallel")], [Loop(split.blocks, "reduce")], position)
     writer = FinishWriter(behind, nest, "finish", parametric)
     writer.apart = group.apart if part is group.columns else 1
     writer.build_finish(_reductions(behind), split)
@@ -89,7 +89,7 @@ class FinishWriter(SplitWriter):
         columns = self.integer(split.rows[-1], "columns")
         first = b.op("multiply", b.op("multiply", self.indices[-1], b.constant(self.apart)), columns)
         first = b.op("add", first, self.indices[0])
-        places = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
+        indices = [b.op("add", first, b.op("multiply", columns, b.constant(k))) for k in range(self.apart)]
         names = [name for p in reductions for name in self.combining_ops(p)]
 
         def together(one: list[Value], other: list[Value]) -> list[Value]:
@@ -100,20 +100,20 @@ class FinishWriter(SplitWriter):
             return found
 
         found: list[Value] = halve_columns(
-            [super(FinishWriter, self).partial_reductions(reductions, split, at, like, p) for p in places], together
+            [super(FinishWriter, self).partial_reductions(reductions, split, at, like, p) for p in indices], together
         )
         return found
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
         """Return the parameter that points to the partial results for accumulator `k`."""
-        return super().scratch(replace(split, chunks=split.chunks * self.apart), k, dtype, writable=writable)
+        return super().scratch(replace(split, blocks=split.blocks * self.apart), k, dtype, writable=writable)
 
 
 class RowColumnWriter(SplitWriter):
     """Writer of the kernel that computes row and column reductions."""
 
     def __init__(self, group: RowsAndColumns, along: Split, across: Split, parametric: bool) -> None:
-        cuts = [Loop(split.chunks, "parallel") for split in (across, along) if split.chunks != 1]
+        cuts = [Loop(split.blocks, "parallel") for split in (across, along) if split.blocks != 1]
         position = {k: at + len(cuts) for k, at in group.position.items()}
         nest = Nest([*cuts, *group.batch], [group.down, group.along], position)
         super().__init__(group, nest, "partial", parametric)
@@ -138,7 +138,7 @@ class RowColumnWriter(SplitWriter):
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
-        self.so_far = self._scratch_offset(self.across, self.cut - 1 if self.along.chunks == 1 else 0)
+        self.so_far = self._scratch_offset(self.across, self.cut - 1 if self.along.blocks == 1 else 0)
         self._begin_columns()
         if self.together > 1:
             together = b.constant(self.together)
@@ -152,7 +152,7 @@ class RowColumnWriter(SplitWriter):
         """Return the first index and the end index of the current block along a split loop."""
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
-        if split.chunks == 1:
+        if split.blocks == 1:
             return b.constant(0), extent
         size = self.integer(split.length, ("length", split.base))
         if apart == 1:
@@ -171,7 +171,7 @@ class RowColumnWriter(SplitWriter):
         """
         b = self.builder
         indices = [*self.indices[self.cut : self.row], last]
-        total = self.indices[cut] if split.chunks != 1 else None
+        total = self.indices[cut] if split.blocks != 1 else None
         for k, (index, extent) in enumerate(zip(indices, split.rows, strict=True)):
             if total is not None:
                 total = b.op("multiply", total, self.integer(extent, ("kept", split.base, k)))
@@ -251,7 +251,7 @@ class RowColumnWriter(SplitWriter):
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
         """Store a row's result and compute the values that depend on it. Of a block, only store the partial result."""
-        if self.along.chunks != 1:
+        if self.along.blocks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):
                 self.builder.store(self.scratch(self.along, k, np.dtype(value.type), writable=True), where, value)
@@ -271,7 +271,7 @@ class RowColumnWriter(SplitWriter):
     def traffic(self) -> tuple[int, int]:
         """Return the bytes read and written. Partial results and elementwise results are included."""
         read, scratch = super().traffic()
-        whole = self.along.chunks == 1
+        whole = self.along.blocks == 1
         done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]
         done += [p for p in self.both.rows.placed if whole and p not in done]
         return read, scratch + sum(bytes_written(p.task) for p in done if p.task.node not in self.group.private)

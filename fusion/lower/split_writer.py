@@ -28,9 +28,9 @@ from weft.fusion.plan.task import ShiftedMoment
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The split of a reduction loop of `extent` iterations into `chunks` blocks of `length` iterations."""
+    """The split of a reduction loop of `extent` iterations into `blocks` blocks of `length` iterations."""
 
-    chunks: int
+    blocks: int
     length: int
     extent: int
     inside: int  # elements per iteration of that loop
@@ -230,9 +230,9 @@ class SplitWriter(KernelWriter):
         depth = len(self.nest.outer)
         initial = [v for p in reductions for v in self.initial(p)]
         names = tuple(name for p in reductions for name in self.combining_ops(p))
-        chunks = self.integer(split.chunks, "chunks")
+        blocks = self.integer(split.blocks, "blocks")
         common = [self._common_shift(p) for p in reductions] if first else []
-        with self.builder.loop(chunks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
+        with self.builder.loop(blocks, "reduce", initial=initial, combine=names, **across(depth > 0)) as loop:
             self.indices.append(loop.index)
             where = self._scratch_index(split, [depth, *range(depth)])
             loaded = self.partial_reductions(reductions, split, at, loop.carried, where)
@@ -318,7 +318,7 @@ class SplitWriter(KernelWriter):
                 f"p{len(self.pointers)}", dtype, writable=writable, noalias=True, align=dtype.itemsize
             )
             self.bindings.append(("partial", split.base + k, 0))
-            self.partials.append((split.base + k, split.chunks * prod(split.rows) * dtype.itemsize))
+            self.partials.append((split.base + k, split.blocks * prod(split.rows) * dtype.itemsize))
         return found
 
     def traffic(self) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from weft.fusion.plan.task import Task
 
 MOST_AXES = 3
 
-Place = tuple[int, ...]
+IntVector = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Statement:
     """A task that writes a box of an array. The box is given by its first element and its extents."""
 
     placed: Placed
-    start: Place
-    extents: Place
+    start: IntVector
+    extents: IntVector
 
     @property
     def task(self) -> Task:
@@ -64,9 +64,9 @@ class Step:
     """
 
     statements: list[Statement]
-    origin: Place
-    extents: Place
-    last: Place
+    origin: IntVector
+    extents: IntVector
+    last: IntVector
     low: list[int] = field(default_factory=list)
     high: list[int] = field(default_factory=list)
     lag: int = 0
@@ -84,8 +84,8 @@ class Rolled:
     first: int
     period: int
     iterations: int
-    low: Place
-    high: Place
+    low: IntVector
+    high: IntVector
     lag: int
 
 
@@ -97,7 +97,7 @@ class BlockedSteps(Group):
     ----------
     members : int
         Bit set of the numbers of the original groups.
-    homes : dict
+    boxes : dict
         Value that a step computes -> the step's number, and the coordinates of the box's first point in the value.
     readers : dict
         Value that later steps read -> the number of each such step, and the offset of its read.
@@ -116,14 +116,14 @@ class BlockedSteps(Group):
 
     members: int = 0
     steps: list[Step] = field(default_factory=list)
-    homes: dict[Expr, tuple[int, Place]] = field(default_factory=dict)
-    readers: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
-    rings: dict[Expr, Place] = field(default_factory=dict)
-    width: Place = ()
-    outside: dict[Expr, list[tuple[int, Place]]] = field(default_factory=dict)
+    boxes: dict[Expr, tuple[int, IntVector]] = field(default_factory=dict)
+    readers: dict[Expr, list[tuple[int, IntVector]]] = field(default_factory=dict)
+    rings: dict[Expr, IntVector] = field(default_factory=dict)
+    width: IntVector = ()
+    outside: dict[Expr, list[tuple[int, IntVector]]] = field(default_factory=dict)
     owner: dict[Expr, Expr] = field(default_factory=dict)
-    tile: Place = ()
-    margin: Place = ()
+    tile: IntVector = ()
+    margin: IntVector = ()
     rolled: Rolled | None = None
 
     @property
@@ -137,7 +137,7 @@ class BlockedSteps(Group):
         return int(self.axes > 1)
 
     @property
-    def counts(self) -> Place:
+    def counts(self) -> IntVector:
         """Number of blocks along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
@@ -154,7 +154,7 @@ class BlockedSteps(Group):
         )
 
 
-def unflatten(flat: int, shape: Place) -> Place:
+def unflatten(flat: int, shape: IntVector) -> IntVector:
     """Return the coordinates of the element with this flat index."""
     found = []
     for step in contiguous_strides(shape):
@@ -187,7 +187,7 @@ def read_statement(placed: Placed) -> Statement | None:
     return Statement(Placed(task, axes, 0), start, tuple(extents))
 
 
-def read_offset(statement: Statement, node: Expr, form: Affine | None) -> Place | None:
+def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
     """Return the coordinates of the element of `node` that a statement reads at its first point.
 
     Return None unless the statement reads the value along all axes.
@@ -224,11 +224,11 @@ def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
     for number, step in enumerate(blocked.steps):
         statement = step.statements[0]
         node, previous = statement.task.node, statement.previous
-        if len(step.statements) > 1 or previous not in blocked.homes or node not in blocked.readers:
+        if len(step.statements) > 1 or previous not in blocked.boxes or node not in blocked.readers:
             continue
-        home, start = blocked.homes[previous]
-        places = zip(statement.start, start, blocked.steps[home].origin, step.origin, strict=True)
-        if any(o - s + a - b for o, s, a, b in places):
+        writer, start = blocked.boxes[previous]
+        origins = zip(statement.start, start, blocked.steps[writer].origin, step.origin, strict=True)
+        if any(o - s + a - b for o, s, a, b in origins):
             continue
         if not blocked.private.issuperset((node, previous)) or any(i.kind == "choose" for i in statement.task.body):
             continue

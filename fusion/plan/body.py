@@ -196,7 +196,7 @@ class BodyBuilder:
                 choices = self._choices(node, at)
                 return [choices] if isinstance(choices, tuple) else []
             case "reduce" if node in self.spread:
-                return [(node.operands[0], place) for place in _reduced_coordinates(node, at)]
+                return [(node.operands[0], coordinates) for coordinates in _reduced_coordinates(node, at)]
             case _:
                 return []
 
@@ -270,27 +270,27 @@ class BodyBuilder:
         base = node.operands[0].shape
         (terms,) = node.attrs
         if len(terms) == len(base):
-            return flatten(self._places(node, at), base)
-        return self._places(node, at)[0]
+            return flatten(self._gather_coordinates(node, at), base)
+        return self._gather_coordinates(node, at)[0]
 
     def _gathered(self, node: Expr, at: Coordinates) -> Coordinates:
         base = node.operands[0].shape
-        places = self._places(node, at)
-        return places if len(places) == len(base) else self.unflatten(places[0], base)
+        coordinates = self._gather_coordinates(node, at)
+        return coordinates if len(coordinates) == len(base) else self.unflatten(coordinates[0], base)
 
-    def _places(self, node: Expr, at: Coordinates) -> Coordinates:
+    def _gather_coordinates(self, node: Expr, at: Coordinates) -> Coordinates:
         base, *indices = node.operands
         (terms,) = node.attrs
         lengths = base.shape if len(terms) == len(base.shape) else (base.size,)
-        places = []
+        coordinates = []
         for n, (start, steps, which) in zip(lengths, terms, strict=True):
             parts: list[tuple[Affine, int]] = [(at[axis], step) for axis, step in steps]
             if which >= 0:
                 number = self.known[indices[which], broadcast(at, indices[which].shape)]
                 self.ranges.setdefault(number, (0, n - 1))
                 parts.append(((0, ((-1 - number, 1),)), 1))
-            places.append(combine(start, tuple(parts)))
-        return tuple(places)
+            coordinates.append(combine(start, tuple(parts)))
+        return tuple(coordinates)
 
     def unflatten(self, flat: Affine, shape: tuple[int, ...]) -> Coordinates:
         """Return the coordinates of the element at a flat index, which must be in range."""
@@ -505,6 +505,6 @@ def _reduced_coordinates(node: Expr, at: Coordinates) -> list[Coordinates]:
     found: list[Coordinates] = [()]
     for k, n in enumerate(shape):
         found = [
-            (*place, form) for place in found for form in ([(i, ()) for i in range(n)] if k in axes else [fixed[k]])
+            (*prefix, form) for prefix in found for form in ([(i, ()) for i in range(n)] if k in axes else [fixed[k]])
         ]
     return found

@@ -18,7 +18,7 @@ from weft.fusion.plan.body import Loop, Role
 from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.plan.materialized_values import base_of
 from weft.fusion.plan.nest import goes_across, make_nest
-from weft.fusion.plan.reduction_splits import chunk_length, order_alone, reduction_loops, reread_rejection
+from weft.fusion.plan.reduction_splits import block_length, order_alone, reduction_loops, reread_rejection
 from weft.fusion.plan.shifted_moments import with_own_shift
 from weft.fusion.plan.task import Task
 
@@ -37,7 +37,7 @@ class Grouping:
         self.machine = machine
         self.in_place = set(in_place)  # updates that reuse the memory of their previous version
         self.groups: list[Group] = []
-        self.home: dict[Expr, int] = {}  # materialized value -> its group
+        self.group_of: dict[Expr, int] = {}  # materialized value -> its group
         self.readers: dict[Expr, set[int]] = {}  # materialized value -> the groups that read it
         self.followers: list[set[int]] = []  # group -> groups that directly depend on it
 
@@ -52,7 +52,7 @@ class Grouping:
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
         reads = needed_values(task)
-        needs = waits_for | {self.home[node] for node in reads if node in self.home}
+        needs = waits_for | {self.group_of[node] for node in reads if node in self.group_of}
         reason = ALONE
         for number in sorted(needs | set(range(max(0, len(self.groups) - LOOK_BACK), len(self.groups))), reverse=True):
             group = self.groups[number]
@@ -72,7 +72,7 @@ class Grouping:
             start_group(new, task)
         else:
             reads = [node for p in new.placed for node in needed_values(p.task)]
-            self.home[new.placed[0].task.node] = new.number
+            self.group_of[new.placed[0].task.node] = new.number
         self._append(new, task.node, reads)
         self._order(new, needs)
 
@@ -93,14 +93,14 @@ class Grouping:
     def _append(self, group: Group, node: Expr, reads: list[Expr]) -> None:
         self.groups.append(group)
         self.followers.append(set())
-        self.home[node] = group.number
+        self.group_of[node] = group.number
         for read in reads:
             self.readers.setdefault(read, set()).add(group.number)
-        self._order(group, {self.home[r] for r in reads if r in self.home})
+        self._order(group, {self.group_of[r] for r in reads if r in self.group_of})
 
     def _join(self, group: Group, placed: Placed, reads: list[Expr], needs: set[int]) -> None:
         group.place(placed)
-        self.home[placed.task.node] = group.number
+        self.group_of[placed.task.node] = group.number
         for read in reads:
             self.readers.setdefault(read, set()).add(group.number)
         self._order(group, needs)
@@ -204,10 +204,10 @@ class Grouping:
             if node not in stored:
                 continue
             assert index is not None
-            home = stored[node]
-            if placed.flat(index) == home.flat(home.task.target):
+            producer = stored[node]
+            if placed.flat(index) == producer.flat(producer.task.target):
                 # results of reductions are known after the loops, and other values immediately
-                ready = max(ready, home.stage + (home.task.kind == "reduce"))
+                ready = max(ready, producer.stage + (producer.task.kind == "reduce"))
             else:
                 return "it reads values at indices other than those at which they are computed"
         previous = placed.task.previous
@@ -270,7 +270,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
     Such a task shares a kernel with the reduction that computes its shift.
     """
-    return task.shifted is not None and order_alone(task, machine).chunk > 0
+    return task.shifted is not None and order_alone(task, machine).block_length > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
@@ -325,8 +325,8 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
             return "its sums would be divided among other threads"
     elif len({way for _, way in ways}) > 1:
         return "one sum is along rows, and another along columns"
-    chunk = chunk_length(trial, nest, machine)
-    if any(order_alone(p.task, machine).chunk != chunk for p in sums if p.task.kind == "reduce"):
+    length = block_length(trial, nest, machine)
+    if any(order_alone(p.task, machine).block_length != length for p in sums if p.task.kind == "reduce"):
         return (
             "it needs the complete reduction of rows that are split into blocks"
             if needs
@@ -359,8 +359,8 @@ def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed
     """
     hints: dict[int, int] = {}
     for node, index in produced:
-        home = stored[node]
-        theirs = {(coefficient, loop) for loop, coefficient in home.flat(home.task.target)[1]}
+        producer = stored[node]
+        theirs = {(coefficient, loop) for loop, coefficient in producer.flat(producer.task.target)[1]}
         assert index is not None
         for loop, coefficient in index[1]:
             same = [other for c, other in theirs if c == coefficient]

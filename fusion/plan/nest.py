@@ -88,9 +88,9 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
         names = order_loops(group, members, forms)
         merged: list[Loop] = []
         before = sum(len(loops) for loops in result)
-        for place, k in enumerate(names):
+        for n, k in enumerate(names):
             loop = group.loops[k]
-            outside = names[place - 1]
+            outside = names[n - 1]
             if merged and all(c.get(outside, 0) == loop.extent * c.get(k, 0) for c in coefficients):
                 # the enclosing loop continues this loop
                 merged[-1] = Loop(merged[-1].extent * loop.extent, loop.role)

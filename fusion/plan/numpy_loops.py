@@ -116,10 +116,10 @@ def _box_bounds(box: Expr) -> tuple[tuple[int, int], ...] | None:
     shape, strides, offset = box.attrs
     if len(shape) != len(box.shape):
         return None
-    place = decode_view(box.shape, shape, strides, offset)
-    if place is None or any(terms not in ((), ((axis, 1),)) for axis, (_, terms) in enumerate(place)):
+    coordinates = decode_view(box.shape, shape, strides, offset)
+    if coordinates is None or any(terms not in ((), ((axis, 1),)) for axis, (_, terms) in enumerate(coordinates)):
         return None
-    return tuple((first, first + n) for (first, _), n in zip(place, shape, strict=True))
+    return tuple((first, first + n) for (first, _), n in zip(coordinates, shape, strict=True))
 
 
 def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> None:

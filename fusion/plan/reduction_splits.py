@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from weft.codegen import Machine
-from weft.fusion.graph.reduction_order import CHUNK, LONG_ROW, MANY_ROWS, ROW_BLOCK, SHORT_COLUMN
+from weft.fusion.graph.reduction_order import LONG_ROW, MANY_ROWS, REDUCTION_BLOCK, ROW_BLOCK, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
 from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
 from weft.fusion.plan.task import ReductionOrder, Task
@@ -24,7 +24,7 @@ LEAST_ROWS = 128
 FEW_ELEMENTS = 1 << 17
 
 
-def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
+def block_length(group: Group, nest: Nest, machine: Machine) -> int:
     """Return the block length into which the outermost reduction loop is split, or 0 if it is not split.
 
     A kernel that reads its rows more than once is not split, unless the later passes only compute shifted moments.
@@ -40,9 +40,9 @@ def chunk_length(group: Group, nest: Nest, machine: Machine) -> int:
         if length or machine.is_gpu:
             return length
     size = row_size(group)
-    if size <= 2 * CHUNK or (machine.is_gpu and rows >= machine.blocks // 2):
+    if size <= 2 * REDUCTION_BLOCK or (machine.is_gpu and rows >= machine.blocks // 2):
         return 0  # (many rows: the last block would have work for each of them)
-    return max(1, CHUNK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
+    return max(1, REDUCTION_BLOCK // inside) if rows < MANY_ROWS or size > LONG_ROW else 0
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
@@ -51,9 +51,9 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
         alone = Group(0)
         start_group(alone, task)
         nest = make_nest(alone)
-        chunk = chunk_length(alone, nest, machine)
+        length = block_length(alone, nest, machine)
         across = goes_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
-        task.order = ReductionOrder(reduction_loops(alone.placed[0], nest), chunk, across)
+        task.order = ReductionOrder(reduction_loops(alone.placed[0], nest), length, across)
     return task.order
 
 
@@ -70,7 +70,7 @@ def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
     Return 0 if the reduction is not split.
     """
     if not machine.is_gpu:
-        length = max(ROW_BLOCK, CHUNK // columns)
+        length = max(ROW_BLOCK, REDUCTION_BLOCK // columns)
         return length if extent > max(SHORT_COLUMN, 2 * length) else 0
     blocks = -(-columns // COLUMNS)
     length = max(LEAST_ROWS, extent * blocks // (2 * machine.blocks))

@@ -19,7 +19,7 @@ from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, al
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
 from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
-from weft.fusion.plan.reduction_splits import chunk_length, order_alone
+from weft.fusion.plan.reduction_splits import block_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.traffic import bytes_read
 
@@ -128,12 +128,12 @@ def _reads_where_computed(first: Group, second: Group) -> bool:
     """Return whether the second group reads values of the first group only at the points that compute them."""
     for p in second.placed:
         for node, index in p.task.reads():
-            home = first.made.get(node)
-            if home is None:
+            producer = first.made.get(node)
+            if producer is None:
                 continue
-            if index is None or home.stage != 1 or home.task.kind != "map" or p.stage != 1:
+            if index is None or producer.stage != 1 or producer.task.kind != "map" or p.stage != 1:
                 return False
-            if p.flat(index) != home.flat(home.task.target):
+            if p.flat(index) != producer.flat(producer.task.target):
                 return False
     return True
 
@@ -202,11 +202,11 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
     ):
         return False
     found.length, found.row_block = (
-        chunk_length(group, nest, machine) for group, nest in zip((found.rows, found.columns), nests, strict=True)
+        block_length(group, nest, machine) for group, nest in zip((found.rows, found.columns), nests, strict=True)
     )
-    chunks = -(-found.along.extent // found.length) if found.length else 1
+    blocks = -(-found.along.extent // found.length) if found.length else 1
     row_blocks = -(-found.down.extent // found.row_block) if found.row_block else 1
-    parts = chunks * row_blocks * prod(loop.extent for loop in found.batch)
+    parts = blocks * row_blocks * prod(loop.extent for loop in found.batch)
     kept = (found.length or found.along.extent) * sum(_itemsizes(found.columns))
     return parts >= LEAST_PARTS and found.along.extent >= LEAST_ROW and kept <= ROOM
 
@@ -220,9 +220,9 @@ def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
     if nests is None or found.batch:
         return False
     rows, columns = nests
-    if chunk_length(found.rows, rows, machine) or any(p.task.node.dtype.kind == "c" for p in found.placed):
+    if block_length(found.rows, rows, machine) or any(p.task.node.dtype.kind == "c" for p in found.placed):
         return False
-    found.row_block = chunk_length(found.columns, columns, machine)
+    found.row_block = block_length(found.columns, columns, machine)
     length = found.along.extent
     if not found.row_block or length < GPU_ROW or len(columns.outer) != 1:
         return False
@@ -282,13 +282,13 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     masks = [group.members if isinstance(group, BlockedSteps) else 1 << group.number for group in schedule.groups]
     merged = False
     waiting: list[int] = []  # positions of groups that others may join
-    for place, group in enumerate(schedule.groups):
+    for after, group in enumerate(schedule.groups):
         if not is_plain(group):
             continue
         for before in reversed(waiting[-LOOK_BACK:]):
             first = groups[before]
             assert first is not None
-            where = _launch_position(groups, masks, before, place)
+            where = _launch_position(groups, masks, before, after)
             made = (
                 None
                 if where is None or not _shares_enough_reads(first, group, machine)
@@ -296,16 +296,16 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
             )
             if made is None or where is None:
                 continue
-            masks[where] = masks[before] | masks[place]
+            masks[where] = masks[before] | masks[after]
             made.before = (first.before | group.before) & ~masks[where]
             made.reason = first.reason
-            groups[before] = groups[place] = None
+            groups[before] = groups[after] = None
             groups[where] = made
             waiting.remove(before)
             merged = True
             break
         else:
-            waiting.append(place)
+            waiting.append(after)
     if not merged:
         return schedule
     found = [group for group in groups if group is not None]
@@ -327,14 +327,14 @@ def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
     return common + sum(node.nbytes for node in other.read if node in one.made) >= machine.pair_bytes
 
 
-def _launch_position(groups: list[Group | None], masks: list[int], before: int, place: int) -> int | None:
+def _launch_position(groups: list[Group | None], masks: list[int], before: int, after: int) -> int | None:
     """Return the launch position at which the merged kernel of two groups may run, or None."""
-    first, second = groups[before], groups[place]
+    first, second = groups[before], groups[after]
     assert first is not None
     assert second is not None
-    between = [(group, masks[k]) for k, group in enumerate(groups[before + 1 : place], before + 1) if group is not None]
+    between = [(group, masks[k]) for k, group in enumerate(groups[before + 1 : after], before + 1) if group is not None]
     if not any(group.before & masks[before] for group, _ in between):
-        return place
+        return after
     return None if any(second.before & mask for _, mask in between) else before
 
 

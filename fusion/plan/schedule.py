@@ -94,7 +94,7 @@ def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
         ending = {n for n in group.read - needed if n.kind == "leaf" and schedule.last_use[n] == position}
         reads = _reads_of(group, ending)
         for writer in group.placed:
-            if found := [taken for taken, places in reads.items() if _can_donate(writer, group, taken, places)]:
+            if found := [taken for taken, accesses in reads.items() if _can_donate(writer, group, taken, accesses)]:
                 group.donors[writer.task.node] = found
 
 
@@ -235,7 +235,7 @@ def _group(
         if task is None:
             grouping.add_opaque(node)
         else:
-            grouping.add(task, {grouping.home[w] for w in waits})
+            grouping.add(task, {grouping.group_of[w] for w in waits})
     for group in grouping.groups:
         if group.opaque is None:
             group.private = _register_values(group, grouping, outputs)
@@ -252,11 +252,11 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
     for p in group.placed:
         private.discard(p.task.previous)
         for node, index in p.task.reads():
-            home = made.get(node)
-            if home is None:
+            producer = made.get(node)
+            if producer is None:
                 continue
-            kept = not home.inner or home.task.kind == "reduce" or p.stage == home.stage
-            if index is None or not kept or p.flat(index) != home.flat(home.task.target):
+            kept = not producer.inner or producer.task.kind == "reduce" or p.stage == producer.stage
+            if index is None or not kept or p.flat(index) != producer.flat(producer.task.target):
                 private.discard(node)
     return private
 
@@ -268,8 +268,8 @@ def _donate(group: Group, ending: set[Expr]) -> None:
     """
     reads = _reads_of(group, ending)
     for writer in group.placed:
-        for taken, places in reads.items():
-            if _can_donate(writer, group, taken, places):
+        for taken, accesses in reads.items():
+            if _can_donate(writer, group, taken, accesses):
                 group.over[writer.task.node] = taken
                 del reads[taken]
                 break
@@ -291,7 +291,7 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
     return reads
 
 
-def _can_donate(writer: Placed, group: Group, taken: Expr, places: Reads) -> bool:
+def _can_donate(writer: Placed, group: Group, taken: Expr, accesses: Reads) -> bool:
     """Return whether a result may use the memory of `taken`: each element is read only by the iteration that writes it."""
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
@@ -299,7 +299,7 @@ def _can_donate(writer: Placed, group: Group, taken: Expr, places: Reads) -> boo
     if (taken.size, taken.dtype.itemsize) != (node.size, node.dtype.itemsize):
         return False
     target = writer.flat(writer.task.target)
-    return all(index is not None and p.flat(index) == target and p.stage <= writer.stage for p, index in places)
+    return all(index is not None and p.flat(index) == target and p.stage <= writer.stage for p, index in accesses)
 
 
 def _last_uses(groups: list[Group]) -> dict[Expr, int]:

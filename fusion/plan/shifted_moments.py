@@ -69,20 +69,20 @@ def _find_shift(
     if function != "square":
         centre = _reduction_read(task, at, find)
         return (centre, None) if centre is not None and centre.node.op == "maximum" else None
-    home, instruction = task, task.body[at]
+    quotient, instruction = task, task.body[at]
     if instruction.kind == "read":
         # a mean that is materialized has the same layout as the sum
         mean = find(instruction.node)
         if mean is None or mean.kind != "map" or instruction.index != task.target:
             return None
-        home, instruction = mean, mean.body[mean.result]
+        quotient, instruction = mean, mean.body[mean.result]
     if instruction.kind != "map" or instruction.node.op != "divide":
         return None
     total, below = instruction.operands
-    divisor, kind = home.body[below], task.node.dtype
+    divisor, kind = quotient.body[below], task.node.dtype
     if divisor.kind != "constant" or any(dtype != kind for dtype in (*instruction.node.attrs, instruction.node.dtype)):
         return None
-    centre = _reduction_read(home, total, find)
+    centre = _reduction_read(quotient, total, find)
     count = prod(loop.extent for loop in task.loops if loop.role == "reduce")
     if centre is None or centre.node.op != "add" or not is_number(divisor.node, count):
         return None
@@ -105,8 +105,8 @@ def _same_values(task: Task, values: list[int], centre: Task) -> bool:
         return False
     numbers = _Numbers()
 
-    def number(home: Task, made: list[int], k: int) -> int:
-        return numbers.cast(made[k], home.body[k].node.dtype, task.node.dtype)
+    def number(owner: Task, made: list[int], k: int) -> int:
+        return numbers.cast(made[k], owner.body[k].node.dtype, task.node.dtype)
 
     own, theirs = numbers.number(task.body), numbers.number(centre.body)
     return {number(task, own, k) for k in values} == {number(centre, theirs, centre.result)}

@@ -19,14 +19,14 @@ import numpy as np
 
 from weft.codegen import GPU, find_op
 from weft.fusion.graph.expr import Expr
-from weft.fusion.plan.blocked_steps import BlockedSteps, Place, Statement, find_owners, read_offset, reads_of
+from weft.fusion.plan.blocked_steps import BlockedSteps, IntVector, Statement, find_owners, read_offset, reads_of
 from weft.fusion.plan.body import all_instructions
 from weft.fusion.plan.group import Group
 from weft.fusion.plan.task import Task
 from weft.fusion.plan.traffic import traffic
 
 # Sizes of tiles, by number of axes.
-TILES: dict[int, tuple[Place, ...]] = {
+TILES: dict[int, tuple[IntVector, ...]] = {
     1: ((256,), (512,), (1024,), (2048,)),
     2: ((8, 32), (16, 32), (32, 32), (8, 64), (16, 64), (32, 64)),
 }
@@ -47,7 +47,7 @@ ITERATION_COST = 30
 LAUNCH_COST = 30_000_000  # of a launch: about a microsecond of the whole GPU
 
 
-def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, Place]]:
+def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
     """Yield each read from a ring: the value, the step that reads it, and the offset from the step's points."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
@@ -60,10 +60,10 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
     Outside values have lag 0.
     """
-    return blocked.steps[blocked.homes[node][0]].lag if node in blocked.homes else 0
+    return blocked.steps[blocked.boxes[node][0]].lag if node in blocked.boxes else 0
 
 
-def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: Place) -> int:
+def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
     """Return the number of iterations between the store of a row in a ring and its read by step `number`."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
@@ -77,13 +77,13 @@ def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
     return first, max(high for _, high in spans) - first
 
 
-def pads_of(blocked: BlockedSteps) -> Place:
+def pads_of(blocked: BlockedSteps) -> IntVector:
     """Return, for each axis of the tile, the largest distance at which a point reads from rings."""
     reaches = [[abs(d) for d in distance[blocked.rows :]] for _, _, distance in ring_readers(blocked)]
     return tuple(max((r[axis] for r in reaches), default=0) for axis in range(blocked.axes - blocked.rows))
 
 
-def plane_sizes(blocked: BlockedSteps) -> Place:
+def plane_sizes(blocked: BlockedSteps) -> IntVector:
     """Return the extents of a row of a ring along each axis, including the padding."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
@@ -94,12 +94,12 @@ def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype,
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
     )
-    places = {}
+    offsets = {}
     for node, (rows, *_) in blocked.rings.items():
-        places[node] = sizes[node.dtype]
+        offsets[node] = sizes[node.dtype]
         sizes[node.dtype] += rows * prod(plane)
     threads = threads_of(blocked)
-    return places, {dtype: -(-count // threads) * threads for dtype, count in sizes.items()}
+    return offsets, {dtype: -(-count // threads) * threads for dtype, count in sizes.items()}
 
 
 def ring_bytes(blocked: BlockedSteps) -> int:
@@ -126,7 +126,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
     for node, number, distance in ring_readers(blocked):
         owner = blocked.owner.get(node, node)
         rows[owner] = max(rows.get(owner, 0), ring_delay(blocked, node, number, distance) + 1)
-    found: list[tuple[int, Place, Place, Place]] = []
+    found: list[tuple[int, IntVector, IntVector, IntVector]] = []
     for tile in TILES[max(1, blocked.axes - 1)]:
         blocked.tile = tile
         blocked.rings = {node: (count, *tile) for node, count in rows.items()}
@@ -139,25 +139,25 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
     return True
 
 
-def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, Place]]]:
+def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
     """Return the values from outside the kernel that are read more than once. Each value is mapped to its reads."""
-    found: dict[Expr, dict[tuple[int, Place], None]] = {}
+    found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
             for node, offset in _offsets(statement):
                 distance = ring_offset(o - b for o, b in zip(offset, step.origin, strict=True))
-                if node not in blocked.homes and distance is not None:
+                if node not in blocked.boxes and distance is not None:
                     found.setdefault(node, {})[number, distance] = None
     return {node: list(readers) for node, readers in found.items() if len(readers) > 1}
 
 
-def ring_offset(distance: Iterable[int]) -> Place | None:
+def ring_offset(distance: Iterable[int]) -> IntVector | None:
     """Return `distance` as a tuple of ints, or None if it is too large for a ring buffer."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 
 
-def _offsets(statement: Statement) -> Iterator[tuple[Expr, Place]]:
+def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
     """Yield each value that a statement reads at all of its points, and the element that the first point reads."""
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
@@ -180,7 +180,7 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
         behind = [lag_of(blocked, node) + d + apart for node, d in found]
         for s in step.statements:
             if s.task.node in blocked.owner and s.previous in blocked.owner:
-                before = blocked.homes[s.previous][0]
+                before = blocked.boxes[s.previous][0]
                 behind += [blocked.steps[before].lag - d + apart for _, d in reads[before]]
         step.lag = max(behind, default=0) if blocked.rows else 0
 

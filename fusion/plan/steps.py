@@ -101,10 +101,10 @@ class KernelLaunch(Launch):
         """Return the description of the launch that launch listeners receive."""
         facts = self.facts()
         members = [op + (f" ({show_location(where)})" if where is not None else "") for op, where in facts.members]
-        place = show_location(facts.location) if facts.location is not None else ""
+        location = show_location(facts.location) if facts.location is not None else ""
         work = facts.instructions * self.work
         key = kernel_number(self.digest)
-        return LaunchNote(self.name, tuple(dict.fromkeys(members)), self.nbytes, work, place, key, facts.sources())
+        return LaunchNote(self.name, tuple(dict.fromkeys(members)), self.nbytes, work, location, key, facts.sources())
 
 
 @dataclass(slots=True)

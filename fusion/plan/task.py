@@ -100,7 +100,11 @@ class Task:
         """Return a key of the task's computation. Tasks with equal keys have equal results."""
         node = self.node
         steps = tuple(
-            (i.kind, i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype), *_places(i))
+            (
+                i.kind,
+                i.node if i.kind in ("read", "gather") else (i.node.op, i.node.attrs, i.node.dtype),
+                *_index_and_operands(i),
+            )
             for i in all_instructions(self.body)
         )
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
@@ -126,7 +130,7 @@ class ReductionOrder:
     """
 
     loops: tuple[object, ...]
-    chunk: int
+    block_length: int
     across: bool
 
 
@@ -159,7 +163,7 @@ def _renamed(body: Iterable[Instruction], alias: Mapping[Expr, Expr]) -> list[In
     ]
 
 
-def _places(i: Instruction) -> tuple[object, ...]:
+def _index_and_operands(i: Instruction) -> tuple[object, ...]:
     return i.index, i.operands, i.factors, tuple((len(branch.instructions), branch.result) for branch in i.branches)
 
 
@@ -261,14 +265,14 @@ def _cut(
 
     With these cuts, quotients are exact, or dividends are less than the divisor.
     """
-    home = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
+    axis_of = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
         for loop, c in form[1]:
             length = divisor // common_divisor(divisor, c)
             if loop < 0 or not 1 < length < loops[loop].extent or loops[loop].extent % length:
                 continue
-            axis, step = home[loop]
+            axis, step = axis_of[loop]
             innermost = prod(shape[axis + 1 :]) == 1
             if loops[loop].role != "scan" and not (innermost and length * step < SHORTEST):
                 wanted.setdefault(axis, set()).add(length * step)

@@ -20,7 +20,7 @@ from weft.fusion.graph.expr import Expr
 from weft.fusion.plan import step_blocks
 from weft.fusion.plan.blocked_steps import (
     BlockedSteps,
-    Place,
+    IntVector,
     Rolled,
     Statement,
     Step,
@@ -64,9 +64,9 @@ class Chain:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
-        self.homes: dict[Expr, tuple[int, Place]] = {}
+        self.boxes: dict[Expr, tuple[int, IntVector]] = {}
         # value -> the steps that read it, and the offsets of the reads
-        self.read: dict[Expr, list[tuple[int, Place]]] = {}
+        self.read: dict[Expr, list[tuple[int, IntVector]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
         """Add the statements of a group. Return False if the chain is no longer valid."""
@@ -75,16 +75,16 @@ class Chain:
     def _add(self, statement: Statement) -> bool:
         if self.steps and len(self.steps[0].extents) != len(statement.extents):
             return False
-        offsets: list[tuple[Expr, Place]] = []
+        offsets: list[tuple[Expr, IntVector]] = []
         for node, form, inside in reads_of(statement):
-            if node in self.homes:
+            if node in self.boxes:
                 offset = read_offset(statement, node, form)
                 if offset is None or inside:
                     return False
                 offsets.append((node, offset))
         beside = statement.previous
         number, step = self._step_for(statement, offsets, beside)
-        if beside in self.homes:
+        if beside in self.boxes:
             offsets.append((beside, statement.start))
         reads = [(node, self._distance(step, node, offset)) for node, offset in offsets]
         if any(abs(d) > REACH for _, distance in reads for d in distance):
@@ -96,22 +96,24 @@ class Chain:
         step.statements.append(statement)
         if statement.updates:
             step.last = statement.task.node.shape
-        self.homes[statement.task.node] = number, statement.start
+        self.boxes[statement.task.node] = number, statement.start
         for node, distance in reads:
-            if self.homes[node][0] != number:
+            if self.boxes[node][0] != number:
                 self.read.setdefault(node, []).append((number, distance))
         return True
 
-    def _distance(self, step: Step, node: Expr, offset: Place) -> Place:
+    def _distance(self, step: Step, node: Expr, offset: IntVector) -> IntVector:
         """Return the offset at which a step reads a value, relative to the step's points.
 
         `offset` is the element that the first point reads.
         """
-        home, start = self.homes[node]
-        there = self.steps[home].origin
+        writer, start = self.boxes[node]
+        there = self.steps[writer].origin
         return tuple(o - s + a - b for o, s, a, b in zip(offset, start, there, step.origin, strict=True))
 
-    def _step_for(self, statement: Statement, reads: list[tuple[Expr, Place]], beside: Expr | None) -> tuple[int, Step]:
+    def _step_for(
+        self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
+    ) -> tuple[int, Step]:
         """Return the step for a statement, and the step's number: the last step if possible, otherwise a new step."""
         here = len(self.steps) - 1
         updating = statement.updates
@@ -125,8 +127,8 @@ class Chain:
             )
             # (a step that moved to another origin could no longer be compared with the points of other steps)
             moved = updating and not others
-            same = all(self.homes[n][0] != here or self.homes[n][1] == offset for n, offset in reads)
-            if alike and same and not moved and (beside not in self.homes or self.homes[beside][0] != here):
+            same = all(self.boxes[n][0] != here or self.boxes[n][1] == offset for n, offset in reads)
+            if alike and same and not moved and (beside not in self.boxes or self.boxes[beside][0] != here):
                 return here, step
         shape = statement.task.node.shape
         origin = statement.start if updating else (0,) * len(shape)
@@ -138,23 +140,23 @@ class Chain:
         `kept` contains the values that are needed outside the kernel.
         """
         axes, steps = len(self.steps[0].extents), self.steps
-        blocked = BlockedSteps(number, steps=steps, homes=self.homes, readers=self.read)
+        blocked = BlockedSteps(number, steps=steps, boxes=self.boxes, readers=self.read)
         for step in steps:
             step.low, step.high = [-FAR] * axes, [-FAR] * axes
             for statement in step.statements:
                 blocked.place(statement.placed)
         steps[-1].low, steps[-1].high = [0] * axes, [0] * axes
         # step -> the values that it reads, with their offsets
-        links: list[list[tuple[int, Place]]] = [[] for _ in steps]
+        links: list[list[tuple[int, IntVector]]] = [[] for _ in steps]
         for node, readers in self.read.items():
             for reader, distance in readers:
-                links[reader].append((self.homes[node][0], distance))
+                links[reader].append((self.boxes[node][0], distance))
         for step, found in zip(reversed(steps), reversed(links), strict=True):
             if any(s.task.node in kept for s in step.statements):
                 step.low, step.high = ([max(0, h) for h in halo] for halo in (step.low, step.high))
-            for home, distance in found:
+            for writer, distance in found:
                 for axis, d in enumerate(distance):
-                    low, high = steps[home].low, steps[home].high
+                    low, high = steps[writer].low, steps[writer].high
                     low[axis] = max(low[axis], step.low[axis] - d)
                     high[axis] = max(high[axis], step.high[axis] + d)
         blocked.loops = [Loop(max(step.extents[a] for step in steps), "parallel") for a in range(axes)]
@@ -176,10 +178,10 @@ def choose_parts(blocked: BlockedSteps) -> bool:
     behind: dict[Expr, int] = {}
     for node, readers in blocked.readers.items():
         ring = blocked.owner.get(node, node)
-        home = steps[blocked.homes[ring][0]]
-        rows = max(steps[k].lag - home.lag - d[0] for k, d in readers) + 1 if blocked.rows else 1
+        writer = steps[blocked.boxes[ring][0]]
+        rows = max(steps[k].lag - writer.lag - d[0] for k, d in readers) + 1 if blocked.rows else 1
         behind[ring] = max(rows, behind.get(ring, 0))
-    found: list[tuple[float, Place, list[int]]] = []
+    found: list[tuple[float, IntVector, list[int]]] = []
     for width in _candidates(axes - blocked.rows):
         sizes = [w + h for w, h in zip(width, halo[blocked.rows :], strict=True)]
         sizes[-1] = -(-sizes[-1] // VECTOR) * VECTOR
@@ -203,7 +205,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
     return True
 
 
-def _candidates(axes: int) -> list[Place]:
+def _candidates(axes: int) -> list[IntVector]:
     """Return the possible widths of blocks along the axes after the rows."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
@@ -243,7 +245,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
     begin = first
     for node, readers in blocked.readers.items():
         if any(first <= k < first + period for k, _ in readers):
-            begin = min(begin, blocked.homes[node][0])
+            begin = min(begin, blocked.boxes[node][0])
     pairs = [(steps[k], steps[k + period]) for k in range(begin, first + (iterations - 1) * period)]
     if any(_rings(blocked, a) != _rings(blocked, b) for a, b in pairs):
         return None
@@ -263,11 +265,11 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
-        if node not in blocked.homes:
+        if node not in blocked.boxes:
             return node
-        home, start = blocked.homes[node]
-        statements = [s.task.node for s in blocked.steps[home].statements]
-        return number - home, statements.index(node), start, node.shape, node.dtype
+        writer, start = blocked.boxes[node]
+        statements = [s.task.node for s in blocked.steps[writer].statements]
+        return number - writer, statements.index(node), start, node.shape, node.dtype
 
     parts = [
         (
@@ -299,7 +301,7 @@ def _rings(blocked: BlockedSteps, step: Step) -> object:
     for s in step.statements:
         node = s.task.node
         owner = blocked.owner.get(node)
-        found.append(blocked.homes[node][0] - blocked.homes[owner][0] if owner else blocked.rings.get(node))
+        found.append(blocked.boxes[node][0] - blocked.boxes[owner][0] if owner else blocked.rings.get(node))
     return step.origin, found
 
 
@@ -388,7 +390,7 @@ class _ChainMerger:
         statements = _statements(group)
         depends = bool(group.before & (self.mask | self.late_mask))
         if statements is not None and not group.before & self.late_mask:
-            related = any(node in self.chain.homes for s in statements for node in _read_by(s))
+            related = any(node in self.chain.boxes for s in statements for node in _read_by(s))
             if self.members and related and self.chain.add(statements):
                 self.members.append((group, statements))
                 self.mask |= 1 << group.number
@@ -453,7 +455,7 @@ class _ChainMerger:
         members = {group.number for group, _ in piece}
         if not all(chain.add(statements) for _, statements in piece):
             return None
-        kept = {node for node in chain.homes if node in self.outputs or not self.readers.get(node, set()) <= members}
+        kept = {node for node in chain.boxes if node in self.outputs or not self.readers.get(node, set()) <= members}
         size = sum(s.task.size() for step in chain.steps for s in step.statements)
         if len(chain.steps) > 2 * MOST_STEPS or size > MOST_INSTRUCTIONS:
             return None

@@ -72,7 +72,7 @@ def fill_memory(storage: Storage) -> bool:
     buffer = device.allocate(node.nbytes)
     buffer.origin = node.location
     if node.kind == "constant":
-        device.lend(buffer, node.dtype, node.shape).fill(constant_value(node))
+        device.view_memory(buffer, node.dtype, node.shape).fill(constant_value(node))
     if storage.expr is not node:
         return False  # another thread has written to it
     storage.buffer = buffer

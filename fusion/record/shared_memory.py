@@ -44,20 +44,20 @@ class SharedMemory:
 _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemory]] = WeakKeyDictionary()
 
 
-def lend(storage: Storage, values: np.ndarray) -> np.ndarray:
+def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
     """Share the memory of an evaluated storage. `values` is the C-contiguous array over this memory.
 
     The memory stays shared while other code has arrays whose base is the result. This takes a fraction of the time of
     `share`.
     """
-    lender = np.frombuffer(memoryview(values), np.uint8)  # type: ignore[arg-type]
-    storage.lender = lender, 0
+    exporter = np.frombuffer(memoryview(values), np.uint8)  # type: ignore[arg-type]
+    storage.exporter = exporter, 0
     storage.host = values
     storage.buffer = storage.epoch = storage.expr = None
-    return lender
+    return exporter
 
 
-def lend_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
+def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
     """Mark a new storage's memory as shared.
 
     Other code also holds `values`, the C-contiguous array that owns the memory. Return the array through which the
@@ -66,42 +66,42 @@ def lend_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
     # (Of the arrays over a memoryview, only the memoryview itself refers to `values`.)
     memory = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
     storage.host = np.frombuffer(memory, np.uint8)
-    storage.lender = values, 1
+    storage.exporter = values, 1
     return np.ndarray(values.shape, values.dtype, storage.host)
 
 
-def lender_of(storage: Storage) -> np.ndarray | None:
-    """Return the base of the arrays that use a storage's memory if `lend` has shared the memory, otherwise None."""
-    return storage.lender[0] if storage.lender is not None else None
+def exporter_of(storage: Storage) -> np.ndarray | None:
+    """Return the base of the arrays that use a storage's memory if `export_memory` has shared the memory, otherwise None."""
+    return storage.exporter[0] if storage.exporter is not None else None
 
 
-def _find_lent(storage: Storage) -> SharedMemory | None:
-    """Return an owner of the memory that `lend` has shared.
+def _find_exported(storage: Storage) -> SharedMemory | None:
+    """Return an owner of the memory that `export_memory` has shared.
 
     If only the storage uses it, end the sharing and return None.
     """
     values = storage.host
-    if storage.lender is None or values is None:
+    if storage.exporter is None or values is None:
         return None
-    lender, own = storage.lender
-    buffer = Buffer(storage.device, lender.ctypes.data, values.nbytes, values)
-    if getrefcount(lender) > _UNLENT + own:
-        buffer._owner = lender
+    exporter, own = storage.exporter
+    buffer = Buffer(storage.device, exporter.ctypes.data, values.nbytes, values)
+    if getrefcount(exporter) > _UNEXPORTED + own:
+        buffer._owner = exporter
         return SharedMemory(buffer)
     buffer.values = values
     storage.buffer, storage.host = buffer, None
-    storage.lender = None
+    storage.exporter = None
     return None
 
 
-def _count_unlent() -> int:
-    """Return the reference count of an array that only its storage references, as `_find_lent` counts it."""
+def _count_unexported() -> int:
+    """Return the reference count of an array that only its storage references, as `_find_exported` counts it."""
     held = np.empty(0), 0
-    lender, _ = held
-    return getrefcount(lender)
+    exporter, _ = held
+    return getrefcount(exporter)
 
 
-_UNLENT = _count_unlent()
+_UNEXPORTED = _count_unexported()
 
 
 def find_shared(storage: Storage) -> SharedMemory | None:
@@ -109,7 +109,7 @@ def find_shared(storage: Storage) -> SharedMemory | None:
     if storage.host is None:
         return None
     if (entry := _shared.get(storage)) is None:
-        return _find_lent(storage)
+        return _find_exported(storage)
     owner = entry[1]
     if isinstance(owner, SharedMemory):
         return owner

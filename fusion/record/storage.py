@@ -55,16 +55,16 @@ class Storage:
     host : numpy.ndarray or None
         The elements of a small array that is in host memory although its device has separate memory. There is no buffer
         then.
-    lender : tuple or None
+    exporter : tuple or None
         For memory of a small NumPy array that is shared: the array that other code's arrays have as their base, and how
         often the storage itself refers to that array.
     value : ValueBuffer or None
         The elements that kernels last took by value.
     """
 
-    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "expr", "host", "lender", "shape", "value")
+    __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "exporter", "expr", "host", "shape", "value")
     host: np.ndarray | None
-    lender: tuple[np.ndarray, int] | None
+    exporter: tuple[np.ndarray, int] | None
     value: ValueBuffer | None
 
     def __init__(
@@ -84,7 +84,7 @@ class Storage:
         self.epoch = epoch
 
     def __getattr__(self, name: str) -> None:
-        if name in ("host", "lender", "value"):  # (unset in storages that recording creates)
+        if name in ("host", "exporter", "value"):  # (unset in storages that recording creates)
             return None
         raise AttributeError(name)
 

@@ -43,13 +43,15 @@ def _forget(key: object, seconds: float) -> None:
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
     """Return the nodes, versions and origins of a graph as numbers and tuples. In `nodes`, operands come first."""
     number = {node: k for k, node in enumerate(nodes)}
-    places: dict[Any, int] = {}
+    location_numbers: dict[Any, int] = {}
     rows = []
     for node in nodes:
         where = node.location
-        place = None if where is None else places.setdefault((id(where[0]), *where[1:]), len(places))
+        location_number = (
+            None if where is None else location_numbers.setdefault((id(where[0]), *where[1:]), len(location_numbers))
+        )
         operands = tuple([number[child] for child in node.operands])
-        rows.append((node.kind, node.op, operands, node.attrs, node.shape, node.dtype, place))
+        rows.append((node.kind, node.op, operands, node.attrs, node.shape, node.dtype, location_number))
     origins = [(number[leaf], number[origin]) for leaf, origin in graph.origins.items()]
     return rows, [number[version] for version in graph.versions], origins
 
@@ -60,7 +62,7 @@ def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]
     Source locations become placeholders. Equal locations become equal placeholders.
     """
     nodes: list[Expr] = []
-    for kind, op, operands, attrs, shape, dtype, place in rows:
-        location = None if place is None else (restore.__code__, place)
+    for kind, op, operands, attrs, shape, dtype, location_number in rows:
+        location = None if location_number is None else (restore.__code__, location_number)
         nodes.append(Expr(kind, op, tuple([nodes[k] for k in operands]), attrs, shape, dtype, location))
     return LiveGraph([nodes[k] for k in versions], {nodes[leaf]: nodes[origin] for leaf, origin in origins})

@@ -17,7 +17,7 @@ from weft.fusion.graph.reduction_order import LaneLoop, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
 from weft.fusion.plan.nest import all_forms, make_nest, order_loops
-from weft.fusion.plan.reduction_splits import chunk_length
+from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.task import Task, make_task
 from weft.runtime import get_device, make_reduction_ufunc
 
@@ -51,11 +51,15 @@ def compile_reduction(op: str, kind: np.dtype) -> Any:
     start_group(group, make_task(node, {base, node}, []))
     (lowered,) = lower_for(device.target, group, special=False)
     slots = [0] * len(lowered.bindings)
-    places = {}
+    slot_indices = {}
     for k, (what, value, _) in enumerate(lowered.bindings):
-        places[value if what == "buffer" else what] = k
+        slot_indices[value if what == "buffer" else what] = k
     return make_reduction_ufunc(
-        op, obtain_function(device, lowered.kernel), slots, (places[base], places[node], places["int"]), (kind, kind)
+        op,
+        obtain_function(device, lowered.kernel),
+        slots,
+        (slot_indices[base], slot_indices[node], slot_indices["int"]),
+        (kind, kind),
     )
 
 
@@ -92,6 +96,6 @@ def tree_of(task: Task, target: Target) -> Tree:
         found = find_reduction_lanes(kernel.kernel, target)
         levels.append(LaneLoop() if found is None else LaneLoop(*found))
     extents = tuple(loop.extent for loop in nest.inner)
-    chunk = chunk_length(group, nest, target.machine)
+    length = block_length(group, nest, target.machine)
     pieces = tuple(loop.extent for loop in task.loops)
-    return Tree(pieces, outer, order, extents, chunk, levels[0], levels[-1])
+    return Tree(pieces, outer, order, extents, length, levels[0], levels[-1])

@@ -150,8 +150,8 @@ def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, p
     """Set the fields that runs of `plan` need, make the recorded versions the plan's outputs, and cache the plan."""
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
-    place_of = dict(plan.outputs)
-    plan.handed = [place_of.get(version, -1) for version in graph.versions]
+    slot_of = dict(plan.outputs)
+    plan.handed = [slot_of.get(version, -1) for version in graph.versions]
     plan.complete = -1 not in plan.handed
     sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
     plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
@@ -333,7 +333,7 @@ def _run_step(step: Step, table: list[Any], device: Device) -> None:
             moved = sum(child.nbytes for _, child, _ in step.operands) + step.node.nbytes
             where = step.node.location
             sources = ((*source_line(where), 1.0),) if where is not None else ()
-            note = LaunchNote(f"call {step.node.op}", nbytes=moved, place=show_location(where), sources=sources)
+            note = LaunchNote(f"call {step.node.op}", nbytes=moved, location=show_location(where), sources=sources)
             launch_heard(device, note, partial(call_host, step, table, device))
         else:
             call_host(step, table, device)

@@ -46,7 +46,7 @@ def launch_with_draws(
 ) -> None:
     """Launch a kernel that reads streams of random numbers. The numbers are written to memory only if necessary."""
     slots = [slot for _, slot, _ in streams]
-    words = [device.lend(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
+    words = [device.view_memory(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
     readers = []
     for (argument, _, count), own in zip(streams, words, strict=True):
         each, read = (arguments[int(n[1:])] if type(n) is str else n for n in function.spans[argument])
@@ -57,7 +57,7 @@ def launch_with_draws(
     held = []
     for (argument, _, count), own in zip(streams, words, strict=True):
         held.append(memory := device.allocate(count * _FLOAT.itemsize))
-        runtime.fill_from_stream(device.lend(memory, _FLOAT, (count,)), own)
+        runtime.fill_from_stream(device.view_memory(memory, _FLOAT, (count,)), own)
         arguments[argument] = memory.address
     device.launch(function, parallel, work, arguments)
 
@@ -71,7 +71,7 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
         moved = sum(child.nbytes for _, child, _ in step.operands) + node.nbytes
         runtime.report_fallback(device, node.op, moved, node.location)
     # (many NumPy functions copy read-only operands)
-    show = device.lend if device.memory_on_host else device.download
+    show = device.view_memory if device.memory_on_host else device.download
     arrays = []
     for slot, child, window in step.operands:
         if window and child.size:
@@ -85,7 +85,7 @@ def call_host(step: HostCall, table: list[Any], device: Device) -> None:
             arrays.append(show(table[slot], child.dtype, child.shape))
     if device.memory_on_host and node.size:
         # written directly to the output
-        out = device.lend(table[step.out], node.dtype, node.shape)
+        out = device.view_memory(table[step.out], node.dtype, node.shape)
         if step.loop is None:
             node.attrs[0](out, *arrays)
         else:

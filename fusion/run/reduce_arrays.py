@@ -26,7 +26,7 @@ from weft.codegen import (
     is_bfloat16,
     widened,
 )
-from weft.fusion.graph.reduction_order import CHUNK, SHORT, LaneLoop, Tree, plain_tree
+from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, plain_tree
 from weft.fusion.run.expanded_ops import BY_NUMPY
 
 # Number of sums of packed rows after which a compiled loop is worthwhile.
@@ -70,7 +70,7 @@ def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.
     """
     loop = _loops.get((op, dtype.char))
     if loop is not None and not keepdims and len(axes) == values.ndim and values.dtype is dtype:
-        if 1 < values.size <= 2 * CHUNK and values.flags.c_contiguous:
+        if 1 < values.size <= 2 * REDUCTION_BLOCK and values.flags.c_contiguous:
             return loop(values if len(axes) == 1 else values.reshape(-1))
     if op in _POSITIONS or dtype_kind(dtype) not in "fc" or op in _EXTREMES:
         found = _reduce_exactly(op, values, axes, dtype)
@@ -163,7 +163,7 @@ def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
         values = values.reshape(tree.pieces).transpose(*tree.outer, *tree.inner).reshape(rows, *tree.extents)
     else:
         values = values.reshape(rows, *tree.extents)
-    if tree.chunk:
+    if tree.block_length:
         values = _reduce_blocks(row, values, tree)
         found = reduce_rows(row, values, tree.last)
     else:
@@ -174,11 +174,11 @@ def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
 def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
     """Return the partial result of each block of the outermost reduction loop, as an array ``(rows, blocks)``."""
     rows, extent, *rest = values.shape
-    whole = extent // tree.chunk
-    parts = values[:, : whole * tree.chunk].reshape(rows * whole, tree.chunk, *rest)
+    whole = extent // tree.block_length
+    parts = values[:, : whole * tree.block_length].reshape(rows * whole, tree.block_length, *rest)
     found = reduce_rows(row, parts, tree.first).reshape(rows, whole)
-    if whole * tree.chunk < extent:
-        left = reduce_rows(row, values[:, whole * tree.chunk :], tree.first)
+    if whole * tree.block_length < extent:
+        left = reduce_rows(row, values[:, whole * tree.block_length :], tree.first)
         found = np.concatenate([found, left[:, None]], axis=1)
     return found
 
@@ -259,7 +259,7 @@ def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: n
     elif axes != (ndim - 1,) or values.shape[-1] <= SHORT or values.size == values.shape[-1]:
         return None
     length = values.shape[-1]
-    if length < 2 or (length > 2 * CHUNK and values.ndim > 1):
+    if length < 2 or (length > 2 * REDUCTION_BLOCK and values.ndim > 1):
         return None
     key = op, kind.char
     loop = _loops.get(key)
@@ -273,8 +273,8 @@ def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: n
             _counts[key] = -sys.maxsize
             return None
         _loops[key] = loop
-    if length <= 2 * CHUNK:
+    if length <= 2 * REDUCTION_BLOCK:
         return loop(values)
-    whole = length - length % CHUNK
-    parts = loop(values[:whole].reshape(-1, CHUNK))
+    whole = length - length % REDUCTION_BLOCK
+    parts = loop(values[:whole].reshape(-1, REDUCTION_BLOCK))
     return loop(parts if whole == length else np.append(parts, loop(values[whole:])))

@@ -118,9 +118,9 @@ def first_difference(found: np.ndarray, wanted: np.ndarray, units: int = 0) -> s
     same = same.reshape(found.shape)
     if same.all():
         return ""
-    place = tuple(int(k) for k in np.unravel_index(int(np.argmin(same)), same.shape)) if same.ndim else ()
+    index = tuple(int(k) for k in np.unravel_index(int(np.argmin(same)), same.shape)) if same.ndim else ()
     count = int(same.size - np.count_nonzero(same))
-    return f"{found[place]!r} compiled, {wanted[place]!r} interpreted, at {place} and at {counted(count - 1, 'more place')}"
+    return f"{found[index]!r} compiled, {wanted[index]!r} interpreted, at {index} and at {counted(count - 1, 'more place')}"
 
 
 def _download(device: Device, buffer: Buffer, version: Expr) -> np.ndarray:

@@ -16,14 +16,14 @@ from weft.runtime.llvm_files import read_llvm
 _NAME, _TABLE_NAME = "weft_get_buffer", "weft_buffers"
 _AS_BUFFER = 160  # offset of `tp_as_buffer` in a type object of CPython's 64-bit ABI
 _FUNCTIONS = ("PyObject_GetBuffer", "Py_IncRef")
-# Words of the table: the class; the value of the slot `home` for which requests are passed on; True; the address of a
+# Words of the table: the class; the value of the slot `_device` for which requests are passed on; True; the address of a
 # counter of requests; Python's functions; the slot function that this one replaces.
-_WORDS = ("KIND", "HOME", "TRUE", "COUNTER", "GET", "HOLD", "BEFORE")
+_WORDS = ("KIND", "DEVICE", "TRUE", "COUNTER", "GET", "HOLD", "BEFORE")
 _TABLE = (ctypes.c_int64 * len(_WORDS))()
 words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
-def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int) -> None:
+def put_buffer(kind: type, slots: Mapping[str, int], device: object, counter: int) -> None:
     """Make instances of a class export the buffer of the NumPy array in their slot `_values`.
 
     Parameters
@@ -31,9 +31,9 @@ def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int)
     kind : type
         The class. Instances of subclasses are not changed.
     slots : mapping of str to int
-        The offsets of the slots `_values`, `_home` and `_lent`. The last is set to True.
-    home : object
-        Instances whose slot `_home` is not this object are not changed.
+        The offsets of the slots `_values`, `_device` and `_exported`. The last is set to True.
+    device : object
+        Instances whose slot `_device` is not this object are not changed.
     counter : int
         Address of a 64-bit integer that counts the requests.
 
@@ -46,11 +46,11 @@ def put_buffer(kind: type, slots: Mapping[str, int], home: object, counter: int)
         return
     code = native_object(_NAME, _text(slots), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
-    immortal((memory, kind, home))
-    place = ctypes.c_void_p.from_address(ctypes.c_int64.from_address(id(kind) + _AS_BUFFER).value)
+    immortal((memory, kind, device))
+    slot = ctypes.c_void_p.from_address(ctypes.c_int64.from_address(id(kind) + _AS_BUFFER).value)
     functions = map(python_function, _FUNCTIONS)
-    _TABLE[:] = [id(kind), id(home), id(True), counter, *functions, place.value or 0]  # type: ignore[assignment]
-    place.value = address
+    _TABLE[:] = [id(kind), id(device), id(True), counter, *functions, slot.value or 0]  # type: ignore[assignment]
+    slot.value = address
 
 
 def _text(slots: Mapping[str, int]) -> str:
@@ -61,8 +61,8 @@ def _text(slots: Mapping[str, int]) -> str:
         TABLE=_TABLE_NAME,
         WORDS=len(_WORDS),
         TYPE=TYPE,
-        OWN=slots["_home"],
-        LENT=slots["_lent"],
+        OWN=slots["_device"],
+        EXPORTED=slots["_exported"],
         VALUES=slots["_values"],
         **{name: k for k, name in enumerate(_WORDS)},
     )

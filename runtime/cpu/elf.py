@@ -103,7 +103,7 @@ class _Linker:
             raise UnsupportedObjectError("not an object file for x86-64")
         self.sections = [Section(*_SECTION.unpack_from(code, start + k * size)) for k in range(count)]
         self.names = self.sections[names].offset
-        self.places: dict[int, int] = {}  # number of a section -> its offset in the image
+        self.section_offsets: dict[int, int] = {}  # number of a section -> its offset in the image
         self.symbols = next((self.read_symbols(s) for s in self.sections if s.kind == _SYMBOLS), [])
 
     def read_symbols(self, table: Section) -> list[Symbol]:
@@ -122,7 +122,7 @@ class _Linker:
         """Return the relocations as section, offset, kind, symbol and addend."""
         found = []
         for table in self.sections:
-            if table.kind != _RELOCATIONS or table.info not in self.places:
+            if table.kind != _RELOCATIONS or table.info not in self.section_offsets:
                 continue
             for at in range(table.offset, table.offset + table.size, _RELOCATION.size):
                 offset, what, addend = _RELOCATION.unpack_from(self.code, at)
@@ -142,31 +142,31 @@ class _Linker:
 
         memory = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-        for number, place in self.places.items():
+        for number, at in self.section_offsets.items():
             section = self.sections[number]
-            memory[place : place + section.size] = self.code[section.offset : section.offset + section.size]
-        for symbol, place in stubs.items():
-            memory[place : place + len(_JUMP) + 8] = _JUMP + self.outside[symbol.name].to_bytes(8, "little")
-        for symbol, place in slots.items():
+            memory[at : at + section.size] = self.code[section.offset : section.offset + section.size]
+        for symbol, at in stubs.items():
+            memory[at : at + len(_JUMP) + 8] = _JUMP + self.outside[symbol.name].to_bytes(8, "little")
+        for symbol, at in slots.items():
             inside = symbol.section != _OUTSIDE
-            address = start + self.place_of(symbol) if inside else self.outside[symbol.name]
-            memory[place : place + 8] = address.to_bytes(8, "little")
+            address = start + self.offset_of(symbol) if inside else self.outside[symbol.name]
+            memory[at : at + 8] = address.to_bytes(8, "little")
 
         for number, offset, kind, symbol, addend in relocations:
-            place = self.places[number] + offset
+            at = self.section_offsets[number] + offset
             if kind in _SLOTS:
                 target = slots[symbol]
             elif symbol.section == _OUTSIDE:
                 target = stubs[symbol]
             else:
-                target = self.place_of(symbol)
+                target = self.offset_of(symbol)
             if kind == _ADDRESS:
-                struct.pack_into("<Q", memory, place, (start + target + addend) & (2**64 - 1))
+                struct.pack_into("<Q", memory, at, (start + target + addend) & (2**64 - 1))
             else:
-                struct.pack_into("<i", memory, place, target + addend - place)
+                struct.pack_into("<i", memory, at, target + addend - at)
         _protect(start, len(memory))
-        defined = (s for s in self.symbols if s.name and s.section in self.places)
-        return Image(memory, {s.name: start + self.place_of(s) for s in defined})
+        defined = (s for s in self.symbols if s.name and s.section in self.section_offsets)
+        return Image(memory, {s.name: start + self.offset_of(s) for s in defined})
 
     def lay_out(self) -> int:
         """Assign an offset in the image to each section that is loaded. Return the total size in bytes."""
@@ -180,7 +180,7 @@ class _Linker:
             if kept or section.flags & _THREAD_LOCAL or section.kind != _BITS:
                 raise UnsupportedObjectError("it has memory of its own that is written to")
             size = -(-size // max(section.alignment, 1)) * max(section.alignment, 1)
-            self.places[number] = size
+            self.section_offsets[number] = size
             size += section.size
         return -(-size // _STUB) * _STUB
 
@@ -190,7 +190,7 @@ class _Linker:
         """Return the symbols that need a stub or a slot for relocations whose kind is in `kinds`."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
-            inside = symbol.section in self.places
+            inside = symbol.section in self.section_offsets
             if kind not in (_ADDRESS, _DISTANCE, _CALL, *_SLOTS):
                 raise UnsupportedObjectError(f"relocation {kind}")
             if not inside and (symbol.section != _OUTSIDE or kind in (_ADDRESS, _DISTANCE)):
@@ -201,9 +201,9 @@ class _Linker:
                 found[symbol] = None
         return found
 
-    def place_of(self, symbol: Symbol) -> int:
+    def offset_of(self, symbol: Symbol) -> int:
         """Return the offset of `symbol`, which the file defines, from the start of the image."""
-        return self.places[symbol.section] + symbol.value
+        return self.section_offsets[symbol.section] + symbol.value
 
 
 def _protect(start: int, size: int) -> None:

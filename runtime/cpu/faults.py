@@ -39,16 +39,16 @@ class FaultRecord:
             interrupts.raise_again(self._words)
         if not self._words[0]:
             return
-        _, place, first, first_site, second, second_site = self._words[:6]
+        _, block_number, first, first_site, second, second_site = self._words[:6]
         sites = [*function.sites, "another branch"]
-        where = f"block {_place(place, grid)}"
-        waits = [f"thread {_place(first, block)} waits at {sites[first_site]}"]
+        where = f"block {_coordinates(block_number, grid)}"
+        waits = [f"thread {_coordinates(first, block)} waits at {sites[first_site]}"]
         if second >= 0:
-            waits.append(f"thread {_place(second, block)} at {sites[second_site]}")
+            waits.append(f"thread {_coordinates(second, block)} at {sites[second_site]}")
         hint = "" if " in line " in "".join(sites) else " (debug=True adds the lines)"
         raise KernelFault(function.name, f"{where}: {', '.join(waits)}: they wait for each other forever{hint}")
 
 
-def _place(number: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
+def _coordinates(number: int, extents: tuple[int, int, int]) -> tuple[int, int, int]:
     x, y, _ = extents
     return number % x, number // x % y, number // (x * y)

@@ -101,7 +101,7 @@ class CpuDevice(SynchronousDevice):
 
     memory_on_host = True
 
-    def lend(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    def view_memory(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """Return the leading elements of a buffer as a writable array, without a copy."""
         return _view(buffer, dtype, shape)
 

@@ -68,8 +68,8 @@ ask:
   br i1 %raised, label %go, label %on
 go:
   %key = call i32 @key(ptr %record)
-  %place = call ptr @pthread_getspecific(i32 %key)
-  call void @longjmp(ptr %place, i32 1)
+  %jump_buffer = call ptr @pthread_getspecific(i32 %key)
+  call void @longjmp(ptr %jump_buffer, i32 1)
   unreachable
 on:
   ret void
@@ -102,7 +102,7 @@ out:
 ; An entry that runs a kernel's entry and is the target of its longjmp.
 define void @weft_guard(ptr %slots, i64 %begin, i64 %end) {
 entry:
-  %place = alloca [${PLACE} x i8], align 64
+  %jump_buffer = alloca [${JUMP_BUFFER_BYTES} x i8], align 64
   %function = load ptr, ptr %slots, align 8
   %record.at = getelementptr i64, ptr %slots, i64 1
   %record = load ptr, ptr %record.at, align 8
@@ -120,11 +120,11 @@ look:
 set:
   %key = call i32 @key(ptr %record)
   %before = call ptr @pthread_getspecific(i32 %key)
-  %jumped = call i32 @_setjmp(ptr %place) returns_twice
+  %jumped = call i32 @_setjmp(ptr %jump_buffer) returns_twice
   %first = icmp eq i32 %jumped, 0
   br i1 %first, label %run, label %over
 run:
-  call i32 @pthread_setspecific(i32 %key, ptr %place)
+  call i32 @pthread_setspecific(i32 %key, ptr %jump_buffer)
   call void %function(ptr %own, i64 %begin, i64 %end)
   br label %over
 over:

@@ -26,7 +26,7 @@ from weft.runtime.llvm_files import read_llvm
 
 INTERVAL = 50_000_000  # nanoseconds
 CLOCK = 1  # the C library's monotonic clock
-PLACE = 512  # bytes of a jump buffer: enough for any machine
+JUMP_BUFFER_BYTES = 512  # bytes of a jump buffer: enough for any machine
 
 _C = ("pthread_self", "pthread_getspecific", "pthread_setspecific", "clock_gettime", "_setjmp", "longjmp")
 _PYTHON = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
@@ -90,7 +90,7 @@ def text() -> str:
         "interrupts",
         CLOCK=CLOCK,
         INTERVAL=INTERVAL,
-        PLACE=PLACE,
+        JUMP_BUFFER_BYTES=JUMP_BUFFER_BYTES,
         SHARED=SHARED,
         STOP=STOP,
         KEY=KEY,

@@ -396,14 +396,14 @@ class Text:
         self.do(f"br label %{name}")
         self.label(f"{name}.done")
 
-    def item(self, known: dict[str, str], table: str, place: str, name: str) -> str:
+    def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
         """Emit a load of an item of a list. At run time, an index out of range branches to ``raise``."""
-        found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {place})")
+        found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
         self.branch(f"icmp eq ptr {found}, null", "raise", name)
         self.label(name)
         return found
 
-    def address(self, known: dict[str, str], table: str, place: str, name: str) -> str:
+    def address(self, known: dict[str, str], table: str, index: str, name: str) -> str:
         """Emit a load of the buffer address in an item of a list.
 
         At run time, an index out of range or an item without an address branches to ``raise``.
@@ -411,7 +411,7 @@ class Text:
         The address of a reusable buffer is loaded directly: the words `KIND` of the builtin are the class of such
         buffers and the offset of the address. Other items are asked for their ``address`` attribute.
         """
-        item = self.item(known, table, place, f"{name}.look")
+        item = self.item(known, table, index, f"{name}.look")
         kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")
         self.branch(f"icmp eq ptr {kind}, {known[KIND[0]]}", f"{name}.known", f"{name}.ask")
         self.label(f"{name}.known")

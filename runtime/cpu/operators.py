@@ -138,14 +138,14 @@ def _text() -> str:
         operands = ", ".join(f"ptr %{each}" for each in taken)
         for k in range(len(names), len(names) + room):
             names.append(f"{name}{k}")
-            place = f"ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {_FIRST + _EACH * k})"
-            call = f"%found = tail call {kind} @{name}({operands}, {place})"
+            address = f"ptr getelementptr inbounds (ptr, ptr @{_TABLE_NAME}, i64 {_FIRST + _EACH * k})"
+            call = f"%found = tail call {kind} @{name}({operands}, {address})"
             lines.append(
                 f"define internal {kind} @{name}{k}({operands}) nounwind {{\n  {call}\n  ret {kind} %found\n}}"
             )
-    places = "\n  ".join(f"i64 {k}, label %{name}" for k, name in enumerate(names))
+    cases = "\n  ".join(f"i64 {k}, label %{name}" for k, name in enumerate(names))
     returns = "\n".join(f"{name}:\n  ret ptr @{name}" for name in names)
     lines.append(
-        f"define ptr @{_NAME}(i64 %k) {{\n  switch i64 %k, label %none [\n  {places} ]\n{returns}\nnone:\n  ret ptr null\n}}"
+        f"define ptr @{_NAME}(i64 %k) {{\n  switch i64 %k, label %none [\n  {cases} ]\n{returns}\nnone:\n  ret ptr null\n}}"
     )
     return "\n".join(lines)

@@ -29,8 +29,8 @@ part:
   %sum = add i64 %me, %turn
   %number = urem i64 %sum, %parts
   %offset = mul i64 %number, ${LINE}
-  %place = add i64 %offset, ${LINES}
-  %line = getelementptr i8, ptr %pool, i64 %place
+  %line_offset = add i64 %offset, ${LINES}
+  %line = getelementptr i8, ptr %pool, i64 %line_offset
   %end_at = getelementptr i8, ptr %line, i64 8
   %end = load i64, ptr %end_at, align 8
   br label %look
@@ -195,8 +195,8 @@ divide:
   %upto = sdiv i64 %shared, %parts
   %edge = mul i64 %upto, %chunk
   %offset = mul i64 %part, ${LINE}
-  %place = add i64 %offset, ${LINES}
-  %line = getelementptr i8, ptr %pool, i64 %place
+  %line_offset = add i64 %offset, ${LINES}
+  %line = getelementptr i8, ptr %pool, i64 %line_offset
   %end_at = getelementptr i8, ptr %line, i64 8
   store atomic i64 %from, ptr %line monotonic, align 8
   store i64 %edge, ptr %end_at, align 8

@@ -66,14 +66,14 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
 
 
 def make_reduction_ufunc(
-    name: str, entry: HostFunction, slots: Sequence[int], places: tuple[int, int, int], dtypes: Sequence[np.dtype]
+    name: str, entry: HostFunction, slots: Sequence[int], slot_indices: tuple[int, int, int], dtypes: Sequence[np.dtype]
 ) -> Any:
     """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows by a compiled kernel.
 
-    `slots` are the arguments of `entry`. The loop sets those with the indices `places`: the address of the row, the
+    `slots` are the arguments of `entry`. The loop sets those with the indices `slot_indices`: the address of the row, the
     address of the result, and the length.
     """
-    data = array("q", [entry.address, len(slots), *places, *slots])
+    data = array("q", [entry.address, len(slots), *slot_indices, *slots])
     return _make(name, _loop("weft_fold_loop"), data, dtypes, (entry,), "(n)->()")
 
 
@@ -97,15 +97,15 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
     The result is the address of the loop, the address of its data, and the dtype of its result.
     """
     begin = dtype.char * ufunc.nin + "->"
-    place = next((k for k, types in enumerate(ufunc.types) if types.startswith(begin)), None)
-    if place is None or ufunc.nout != 1:
+    index = next((k for k, types in enumerate(ufunc.types) if types.startswith(begin)), None)
+    if index is None or ufunc.nout != 1:
         return None
     functions, data = (ctypes.c_int64.from_address(id(ufunc) + at).value for at in _LOOPS)
-    loop = ctypes.c_int64.from_address(functions + 8 * place).value
-    return loop, data and ctypes.c_int64.from_address(data + 8 * place).value, np.dtype(ufunc.types[place][-1])
+    loop = ctypes.c_int64.from_address(functions + 8 * index).value
+    return loop, data and ctypes.c_int64.from_address(data + 8 * index).value, np.dtype(ufunc.types[index][-1])
 
 
-def numpy_function(name: str, place: int) -> int:
+def numpy_function(name: str, index: int) -> int:
     """Return the address of the function at an index of NumPy's C interface "_ARRAY_API" or "_UFUNC_API"."""
     check_objects()
     capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
@@ -113,16 +113,16 @@ def numpy_function(name: str, place: int) -> int:
         raise CompileError("this NumPy shows no C interface")
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))[place] or 0
+    return ctypes.cast(pointer(capsule, None), ctypes.POINTER(ctypes.c_void_p))[index] or 0
 
 
 @cache
-def _interface(place: int) -> Any:
+def _interface(index: int) -> Any:
     c = ctypes.c_int
     arguments = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, c, c, c, c, ctypes.c_char_p, ctypes.c_char_p, c]
-    if place == _MAKE_WITH_SIGNATURE:
+    if index == _MAKE_WITH_SIGNATURE:
         arguments.append(ctypes.c_char_p)
-    return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(numpy_function("_UFUNC_API", place))
+    return ctypes.PYFUNCTYPE(ctypes.py_object, *arguments)(numpy_function("_UFUNC_API", index))
 
 
 @cache
@@ -240,8 +240,8 @@ def _copy(
         t.branch(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         t.label(f"{name}.{k}")
         at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"
-        places = [t.new(f"add i64 {first}, {t.new(f'mul i64 {at}, {step}')}") for first, step in (source, target)]
-        read, written = (t.new(f"inttoptr i64 {place} to ptr") for place in places)
+        addresses = [t.new(f"add i64 {first}, {t.new(f'mul i64 {at}, {step}')}") for first, step in (source, target)]
+        read, written = (t.new(f"inttoptr i64 {address} to ptr") for address in addresses)
         t.do(f"store {kind} {t.new(f'load {kind}, ptr {read}, align 1')}, ptr {written}, align 1")
         t.end_loop(f"{name}.each{k}")
         t.do(f"br label %{behind}")
@@ -257,13 +257,13 @@ def _reduction_text(entry: str) -> str:
     t.store(t.load(t.at("%data", CONSTANTS), k), "%slots", k)
     t.end_loop("copy")
     function = t.load("%data", ENTRY, "ptr")
-    source, result = (t.at("%slots", t.load("%data", place)) for place in (SOURCE, RESULT))
+    source, result = (t.at("%slots", t.load("%data", slot)) for slot in (SOURCE, RESULT))
     t.store(t.load("%dims", 1), "%slots", t.load("%data", LENGTH))
     t.store(t.load("%args", 0), source, 0)
     t.store(t.load("%args", 1), result, 0)
     t.begin_loop("row", t.load("%dims", 0))
     t.do(f"call void {function}(ptr %slots, i64 0, i64 1)")
-    for place, at in ((source, 0), (result, 1)):
-        t.store(t.new(f"add i64 {t.load(place, 0)}, {t.load('%steps', at)}"), place, 0)
+    for slot, at in ((source, 0), (result, 1)):
+        t.store(t.new(f"add i64 {t.load(slot, 0)}, {t.load('%steps', at)}"), slot, 0)
     t.end_loop("row")
     return _end(t)

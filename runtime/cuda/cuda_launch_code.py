@@ -15,6 +15,7 @@ from weft.runtime.cuda.device_memory import PoolBlock
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.records import (
     ARGUMENTS,
+    BUFFERS,
     CHANGED,
     CHANGES,
     ENTERING,
@@ -30,7 +31,6 @@ from weft.runtime.cuda.records import (
     PARAMETERS,
     PATCH,
     PATCHES,
-    PLACES,
     REPLAYING,
     STREAM,
     VALUES,
@@ -82,10 +82,10 @@ def launcher_text() -> str:
     where = t.new(f"call i64 {number}(ptr {first})")
     stream = t.new(f"call i64 {number}(ptr {last})")
     record = t.new(f"inttoptr i64 {where} to ptr")
-    places, numbers = t.load(record, PLACES), t.load(record, NUMBERS)
+    buffers, numbers = t.load(record, BUFFERS), t.load(record, NUMBERS)
     indices, values = t.load(record, INDICES, "ptr"), t.load(record, VALUES, "ptr")
-    _read_places(t, known, places, table, indices, values)
-    _read_numbers(t, known, numbers, places, table, indices, values)
+    _read_buffers(t, known, buffers, table, indices, values)
+    _read_numbers(t, known, numbers, buffers, table, indices, values)
     wrong = t.new(f"call ptr {known['PyErr_Occurred']}()")
     t.branch(f"icmp eq ptr {wrong}, null", "change", "raise")
     t.label("change")
@@ -102,19 +102,19 @@ def launcher_text() -> str:
     return t.end()
 
 
-def _read_places(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
+def _read_buffers(t: Text, known: dict[str, str], count: str, table: str, indices: str, values: str) -> None:
     """Emit code that computes ``values[k] = table[indices[k]].address`` for each k below `count`."""
-    k = t.begin_loop("places", count)
-    t.store(t.address(known, table, t.load(indices, k), "places.read"), values, k)
-    t.end_loop("places")
+    k = t.begin_loop("buffers", count)
+    t.store(t.address(known, table, t.load(indices, k), "buffers.read"), values, k)
+    t.end_loop("buffers")
 
 
 def _read_numbers(
-    t: Text, known: dict[str, str], count: str, places: str, table: str, indices: str, values: str
+    t: Text, known: dict[str, str], count: str, buffers: str, table: str, indices: str, values: str
 ) -> None:
-    """Emit code that computes ``values[places + k] = table[indices[places + k]]`` for each k below `count`."""
+    """Emit code that computes ``values[buffers + k] = table[indices[buffers + k]]`` for each k below `count`."""
     k = t.begin_loop("numbers", count)
-    at = t.new(f"add i64 {k}, {places}")
+    at = t.new(f"add i64 {k}, {buffers}")
     item = t.item(known, table, t.load(indices, at), "numbers.take")
     t.store(t.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {item})"), values, at)
     t.end_loop("numbers")
@@ -125,8 +125,8 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
     first = t.load(record, CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
-    place = t.new(f"getelementptr i8, ptr {values}, i64 {t.load(patch, 0)}")
-    value = t.new(f"add i64 {t.new(f'load i64, ptr {place}')}, {t.load(patch, 1)}")
+    argument = t.new(f"getelementptr i8, ptr {values}, i64 {t.load(patch, 0)}")
+    value = t.new(f"add i64 {t.new(f'load i64, ptr {argument}')}, {t.load(patch, 1)}")
     slot, mark = t.load(patch, 2, "ptr"), t.load(patch, 3, "ptr")
     t.branch(f"icmp eq i64 {t.load(slot, 0)}, {value}", "change.patches.same", "change.patches.new")
     t.label("change.patches.new")

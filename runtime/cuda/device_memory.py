@@ -138,7 +138,7 @@ class PoolBlock(Buffer):
     ----------
     size : int
         Size of the block in bytes. `nbytes` is the requested size.
-    home : CudaStream
+    origin_stream : CudaStream
         The stream in which the block was allocated.
     writer : CudaStream
         The stream that last wrote to the block.
@@ -146,9 +146,9 @@ class PoolBlock(Buffer):
         The other streams that have used the block since then.
     """
 
-    __slots__ = ("_pool", "home", "readers", "size", "writer")
+    __slots__ = ("_pool", "origin_stream", "readers", "size", "writer")
 
-    def __init__(self, pool: MemoryPool, address: int, size: int, nbytes: int, home: CudaStream) -> None:
+    def __init__(self, pool: MemoryPool, address: int, size: int, nbytes: int, origin_stream: CudaStream) -> None:
         # (sets the fields of a buffer directly, to save a call)
         self.device = pool.device
         self.address = address
@@ -156,26 +156,26 @@ class PoolBlock(Buffer):
         self.unwritten = self.origin = self.values = None
         self._pool = pool
         self.size = size
-        self.home = self.writer = home
+        self.origin_stream = self.writer = origin_stream
         self.readers = NOBODY
         self._owner = None
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether a third stream has used the block, besides its home stream and the device's own stream.
+        """Return whether a third stream has used the block, besides its origin stream and the device's own stream.
 
         Every stream waits for the device's own stream.
         """
-        return any(stream is not self.home and not stream.is_main for stream in self.users)
+        return any(stream is not self.origin_stream and not stream.is_main for stream in self.users)
 
     @property
     def users(self) -> frozenset[CudaStream]:
         """Return the streams in which work may still use the block."""
-        return self.readers | {self.home, self.writer}
+        return self.readers | {self.origin_stream, self.writer}
 
     def __del__(self) -> None:
         pool, size = self._pool, self.size
-        if size <= SMALL and self.writer is self.home is pool.own and not self.readers:
+        if size <= SMALL and self.writer is self.origin_stream is pool.own and not self.readers:
             free = pool.own.free.addresses.get(size)
             if free is not None and pool.kept + size <= pool.most_kept:
                 free.append(self.address)
@@ -273,7 +273,7 @@ class MemoryPool(Counted):
     def obtain_free_lists(self) -> FreeLists | None:
         """Return the free lists of the pool's buffers, or None if they cannot be created."""
         if self.free_lists is None:
-            expected = {"home": self.own, "writer": self.own, "readers": NOBODY}
+            expected = {"origin_stream": self.own, "writer": self.own, "readers": NOBODY}
             found = make_free_lists(PoolBlock, self, expected)
             with self._lock:
                 self.free_lists = self.free_lists or found
@@ -348,24 +348,24 @@ class MemoryPool(Counted):
         if self._driver.silent:
             return  # the memory is freed with the process
         with self._lock:
-            if (block.readers or block.writer is not block.home) and block.is_multi_stream:
+            if (block.readers or block.writer is not block.origin_stream) and block.is_multi_stream:
                 # freeing it now would be too early: other streams may still use it
                 self._multi_stream.put(block.address, block.size, block.users)
                 self.counts[KEPT] += block.size
             else:
-                self._take_back(block.address, block.size, block.home)
+                self._take_back(block.address, block.size, block.origin_stream)
 
-    def _take_back(self, address: int, size: int, home: CudaStream) -> None:
-        """Cache or free a block that only its home stream and the device's own stream have used."""
+    def _take_back(self, address: int, size: int, origin_stream: CudaStream) -> None:
+        """Cache or free a block that only its origin stream and the device's own stream have used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
-            self._free(address, home)
+            self._free(address, origin_stream)
             return
-        home.free.put(address, size)
+        origin_stream.free.put(address, size)
         self.counts[KEPT] += size
-        if self._to_record and size >= ASIDE and home.is_main:
+        if self._to_record and size >= ASIDE and origin_stream.is_main:
             self._to_record -= 1
-            self._leave(address, home)
+            self._leave(address, origin_stream)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
         """Record the point in `stream` at which a block was returned."""

@@ -159,9 +159,9 @@ class Modules:
         module = ctypes.c_int64()
         options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)
         values = (ctypes.c_int64 * 2)(ctypes.addressof(log), LOG_BYTES)
-        places = [ctypes.addressof(part) for part in (module, image, options, values)]
+        addresses = [ctypes.addressof(part) for part in (module, image, options, values)]
         try:
-            self._driver.native("cuModuleLoadDataEx", places[0], places[1], 2, places[2], places[3])
+            self._driver.native("cuModuleLoadDataEx", addresses[0], addresses[1], 2, addresses[2], addresses[3])
         except (CompileError, CudaError):
             return log.value.decode(errors="replace").strip()
         self._driver.quietly("cuModuleUnload", module.value)  # the second attempt succeeded

@@ -24,8 +24,8 @@ class Ranges:
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
         """Launch a kernel inside an NVTX range."""
-        place = f" ({note.place})" if note.place else ""
-        self._nvtx.push_range(f"{note.name}{place}", domain="weft")
+        location = f" ({note.location})" if note.location else ""
+        self._nvtx.push_range(f"{note.name}{location}", domain="weft")
         try:
             start()
         finally:

@@ -15,7 +15,7 @@ from weft.runtime.allocation_report import show_location
 
 # Words of a record: numbers of launches, of addresses, of scalars and of changes; addresses of the indices, of the
 # values, of the launches and of the changes; the executable graph, or 0; the call that failed.
-LAUNCHES, PLACES, NUMBERS, PATCHES, INDICES, VALUES, FIRST, CHANGES, GRAPH, FAILED, HEAD = range(11)
+LAUNCHES, BUFFERS, NUMBERS, PATCHES, INDICES, VALUES, FIRST, CHANGES, GRAPH, FAILED, HEAD = range(11)
 # Words of a launch: CUlaunchConfig (grid, block, shared bytes, stream, attributes); the function; the address of its
 # arguments; whether an argument has changed; its node in a graph; CUDA_KERNEL_NODE_PARAMS.
 STREAM, ATTRIBUTES, ATTRIBUTE_COUNT, FUNCTION, ARGUMENTS, CHANGED, NODE, PARAMETERS = range(4, 12)
@@ -37,8 +37,8 @@ class LaunchedKernel(NamedTuple):
     origin: Any
 
     def __str__(self) -> str:
-        slot = show_location(self.origin)
-        return f"{self.name} ({slot})" if slot else self.name
+        location = show_location(self.origin)
+        return f"{self.name} ({location})" if location else self.name
 
 
 @dataclass(slots=True)

@@ -81,8 +81,8 @@ def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
 def find_libdevice() -> Path | None:
     """Return the path of libdevice's bitcode, or None if it is not found."""
     for folder in toolkit_folders():
-        for place in ("nvvm/libdevice", "libdevice"):
-            path = folder / place / "libdevice.10.bc"
+        for subfolder in ("nvvm/libdevice", "libdevice"):
+            path = folder / subfolder / "libdevice.10.bc"
             if path.exists():
                 return path
     return None

@@ -119,7 +119,7 @@ def walls(tree: Tree) -> list[str]:
     return [
         str(found)
         for found in tree.imports
-        if (places := WALLS.get(found.module.split(".")[0])) and not found.file.startswith(places)
+        if (files := WALLS.get(found.module.split(".")[0])) and not found.file.startswith(files)
     ]
 
 
@@ -215,7 +215,7 @@ def shared_class_names(tree: Tree) -> list[str]:
         for node in parsed.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(name)
-    return [f"{name}: {', '.join(places)}" for name, places in found.items() if len(places) > 1]
+    return [f"{name}: {', '.join(files)}" for name, files in found.items() if len(files) > 1]
 
 
 def shared_file_names(tree: Tree) -> list[str]:
@@ -224,7 +224,7 @@ def shared_file_names(tree: Tree) -> list[str]:
     for name, path in tree.files.items():
         if path.name != "__init__.py":
             found[name.split("/")[0], path.name].append(name)
-    return [", ".join(places) for places in found.values() if len(places) > 1]
+    return [", ".join(files) for files in found.values() if len(files) > 1]
 
 
 def nameless_files(tree: Tree) -> list[str]:
@@ -245,13 +245,13 @@ def misplaced_tests(tree: Tree) -> list[str]:
         for p in sorted((tree.root / "tests").iterdir())
         if p.name not in beside and any(p.glob("*.py"))
     ]
-    homes = defaultdict(set)
+    folders = defaultdict(set)
     for name, path in tree.files.items():
-        homes[name.split("/")[0], path.stem].add(name.rpartition("/")[0])
+        folders[name.split("/")[0], path.stem].add(name.rpartition("/")[0])
     for layer in tree.layers:
         for path in sorted((tree.root / "tests" / layer).rglob("test_*.py")):
             folder = str(path.parent.relative_to(tree.root / "tests"))
-            named = homes[layer, path.stem.removeprefix("test_")]
+            named = folders[layer, path.stem.removeprefix("test_")]
             if not (tree.root / folder).is_dir() or (named and folder not in named):
                 wrong.append(f"tests/{folder}/{path.name}")
     return wrong

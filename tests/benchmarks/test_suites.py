@@ -35,10 +35,10 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
     (folder / "bench_info").mkdir(parents=True)
     for name, text in PROGRAMS.items():
-        place = folder / "npbench" / "benchmarks" / name
-        place.mkdir(parents=True)
-        (place / f"{name}.py").write_text(DATA)
-        (place / f"{name}_numpy.py").write_text(f"import numpy as np\n{text}")
+        program = folder / "npbench" / "benchmarks" / name
+        program.mkdir(parents=True)
+        (program / f"{name}.py").write_text(DATA)
+        (program / f"{name}_numpy.py").write_text(f"import numpy as np\n{text}")
         info = {
             "relative_path": name,
             "module_name": name,

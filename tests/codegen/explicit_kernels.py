@@ -36,7 +36,7 @@ class Builder(KernelBuilder):
         """Emit an operation and return its single result."""
         return self.emit(opcode, operands, (type,), **attributes)[0]
 
-    def place(self) -> Value:
+    def grid_index(self) -> Value:
         """Return the thread's index in the grid."""
         first = self.op("multiply", self.one("block_index", axis=0), self.one("block_size", axis=0))
         return self.op("add", first, self.one("thread_index", axis=0))
@@ -51,7 +51,7 @@ def block_sums() -> Program:
     b = Builder("block_sums")
     x, out = b.pointer("x", "f8"), b.pointer("out", "f8", writable=True)
     t, kept, half = b.one("thread_index", axis=0), b.shared("f8", 64), b.local("i4")
-    b.store(kept, t, b.load(x, b.place()))
+    b.store(kept, t, b.load(x, b.grid_index()))
     b.store(half, b.constant(0), b.constant(32))
     with b.scope("tree"), b.repeat():
         b.emit("barrier")
@@ -72,7 +72,7 @@ def shuffled(dtype: Any, mode: str, width: int) -> Program:
     b = Builder("shuffled")
     dtype = np.dtype(dtype)
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
-    i = b.place()
+    i = b.grid_index()
     lane = b.op("bitwise_and", b.op("multiply", b.one("lane_index"), b.constant(3)), b.constant(7))
     moved = b.one("shuffle", (b.constant(ALL, U4), b.load(x, i), lane), dtype, mode=mode, width=width)
     b.store(out, i, moved)
@@ -91,7 +91,7 @@ def votes() -> Program:
     """Return a kernel in which the lower half of each warp votes."""
     b = Builder("votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True)
-    i, mask = b.place(), b.constant(0xFFFF, U4)
+    i, mask = b.grid_index(), b.constant(0xFFFF, U4)
     with b.if_(b.test("less", b.one("lane_index"), b.constant(16))):
         value = b.load(x, i)
         odd = b.test("equal", b.op("bitwise_and", value, b.constant(1)), b.constant(1))
@@ -124,7 +124,7 @@ def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Pro
     b = Builder("warp_reductions")
     dtype = np.dtype(dtype)
     x, out, m = b.pointer("x", dtype), b.pointer("out", dtype, writable=True), b.scalar("m", U4)
-    i, lanes = b.place(), b.constant(mask, U4) if known else m
+    i, lanes = b.grid_index(), b.constant(mask, U4) if known else m
     mine = b.op("right_shift", lanes, b.cast(b.one("lane_index"), U4))
     with b.if_(b.test("equal", b.op("bitwise_and", mine, b.constant(1, U4)), b.constant(1, U4))):
         b.store(out, i, b.one("warp_reduce", (lanes, b.load(x, i)), dtype, kind=kind))
@@ -145,7 +145,7 @@ def histogram() -> Program:
     """
     b = Builder("histogram")
     x, out, top = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True), b.pointer("top", "f4", writable=True)
-    t, i, counts = b.one("thread_index", axis=0), b.place(), b.shared("u4", 8)
+    t, i, counts = b.one("thread_index", axis=0), b.grid_index(), b.shared("u4", 8)
     zero, first = b.constant(0), b.test("less", t, b.constant(8))
     with b.if_(first):
         b.store(counts, t, b.constant(0, U4))
@@ -166,7 +166,7 @@ def counters() -> Program:
     """Return a kernel with atomic counters that wrap around, and a maximum computed by compare-and-swap."""
     b = Builder("counters")
     out, best = b.pointer("out", "u4", writable=True), b.pointer("best", "i8", writable=True)
-    i, zero, one = b.place(), b.constant(0), b.constant(1)
+    i, zero, one = b.grid_index(), b.constant(0), b.constant(1)
     b.emit("atomic", (out, zero, b.constant(9, U4)), (U4,), kind="increment")
     b.emit("atomic", (out, one, b.constant(9, U4)), (U4,), kind="decrement")
     mine = b.cast(b.op("remainder", b.op("multiply", i, b.constant(37)), b.constant(101)), I8)
@@ -200,7 +200,7 @@ def recursion() -> Program:
         again = b.load(b.offset(kept, b.constant(1)), b.constant(0))
         b.yield_(b.op("logical_not", flag, dtype=np.bool_), b.op("multiply", again, z))
     out, zs = b.pointer("out", "i8", writable=True), b.pointer("zs", c8, writable=True)
-    i = b.place()
+    i = b.grid_index()
     (result,) = b.call("fibonacci", b.cast(b.op("remainder", i, b.constant(10)), I8))
     b.store(out, i, result)
     flag, square = b.call("squared", b.load(zs, i), b.constant(False, BOOL))
@@ -239,7 +239,7 @@ def block_votes() -> Program:
     """Return a kernel that uses votes among the threads of a block, memory fences, and the clock."""
     b = Builder("block_votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "i4", writable=True)
-    i = b.place()
+    i = b.grid_index()
     positive = b.test("greater", b.load(x, i), b.constant(0))
     total = b.constant(0)
     for kind, weight in (("count", 1), ("and", 1000), ("or", 10000)):

@@ -128,7 +128,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
     b = KernelBuilder("deep")
     x = b.pointer("x", dtype)
     total = b.pointer("total", dtype, writable=True)
-    place = b.pointer("place", np.int64, writable=True)
+    position = b.pointer("position", np.int64, writable=True)
     a, m, n = b.scalar("a"), b.scalar("m"), b.scalar("n")
     combine = ("add", "argmin")
     with b.loop(n, "parallel") as i:
@@ -143,7 +143,7 @@ def deep_fold(dtype: Any = np.float64) -> Kernel:
                 k.yield_(b.op("add", k.carried[0], value), *best)
             j.yield_(*k.results)
         b.store(total, i.index, j.results[0])
-        b.store(place, i.index, j.results[2])
+        b.store(position, i.index, j.results[2])
     return b.finish()
 
 

@@ -47,13 +47,13 @@ class Writer:
         self.x, self.out = b.pointer("x", I4), b.pointer("out", I4, writable=True)
         n = b.scalar("n")
         self.thread = b.one("thread_index", axis=0)
-        self.place = b.place()
+        self.grid_index = b.grid_index()
         self.shared = b.shared(I4, self.block)
         self.counter = b.shared(I4, 1)
         self.cells = [b.local(I4) for _ in range(2)]
         self.function()
         self.same: list[list[Value]] = [[n, b.one("block_index", axis=0), b.constant(3)]]
-        self.different: list[list[Value]] = [[self.thread, b.load(self.x, self.place)]]
+        self.different: list[list[Value]] = [[self.thread, b.load(self.x, self.grid_index)]]
         for cell in self.cells:
             b.store(cell, b.constant(0), self.pick())
         self.depth, self.labels, self.count = 0, 0, 0
@@ -153,7 +153,7 @@ class Writer:
     def write(self, meets: bool) -> None:
         """Write a statement that adds a value to one of the thread's results."""
         b = self.b
-        at = b.op("add", b.op("multiply", self.place, b.constant(OUT)), b.constant(self.random.randrange(OUT)))
+        at = b.op("add", b.op("multiply", self.grid_index, b.constant(OUT)), b.constant(self.random.randrange(OUT)))
         b.store(self.out, at, b.op("add", b.load(self.out, at), self.pick()))
 
     def branch(self, meets: bool) -> None:

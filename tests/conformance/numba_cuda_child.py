@@ -341,14 +341,14 @@ def install(tests: Path) -> None:
     cuda.__dict__.setdefault("testing", MADE["testing"])
 
 
-def _exec_with_source(text: Any, *places: Any) -> None:
+def _exec_with_source(text: Any, *namespaces: Any) -> None:
     """Execute text and keep its source, as notebooks do. weft compiles kernels from their source."""
     if isinstance(text, str):
         name = f"<text {len(linecache.cache)}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
         text = compile(text, name, "exec")
     caller = sys._getframe(1)
-    _exec(text, *(places or (caller.f_globals, caller.f_locals)))
+    _exec(text, *(namespaces or (caller.f_globals, caller.f_locals)))
 
 
 _exec = exec

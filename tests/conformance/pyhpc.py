@@ -24,10 +24,10 @@ def main(folder: str, size: int) -> int:
     """Run both programs, and return the number of programs that differ."""
     bad = 0
     for name, module in PROGRAMS.items():
-        place = Path(folder) / "benchmarks" / name
-        inputs = load_program(place / "__init__.py", name, to_weft=False)["generate_inputs"](size)
-        theirs = load_program(place / f"{module}.py", module, to_weft=False)["run"]
-        ours = load_program(place / f"{module}.py", module)["run"]
+        program = Path(folder) / "benchmarks" / name
+        inputs = load_program(program / "__init__.py", name, to_weft=False)["generate_inputs"](size)
+        theirs = load_program(program / f"{module}.py", module, to_weft=False)["run"]
+        ours = load_program(program / f"{module}.py", module)["run"]
         expected = _listed(theirs(*(np.array(x) for x in inputs)))
         arguments = [wf.asarray(x) for x in inputs]
         wf.reset_statistics()

@@ -77,8 +77,8 @@ def table() -> str:
     lines = ["| method | " + " | ".join(COLUMNS) + " |", "| --- " * (len(COLUMNS) + 1) + "|"]
     for name in CALLS:
         words = []
-        for kinds, places in COLUMNS.values():
-            (word,) = {where_it_draws(name, kind, place) for kind in kinds for place in places}
+        for kinds, devices in COLUMNS.values():
+            (word,) = {where_it_draws(name, kind, device) for kind in kinds for device in devices}
             words.append(word)
         lines.append(f"| {name} | " + " | ".join(words) + " |")
     return "\n".join(lines)

@@ -39,7 +39,7 @@ def counted(work: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
 
 
 def is_on_host(array: Any) -> bool:
-    return array._home is not None or array._storage.host is not None
+    return array._device is not None or array._storage.host is not None
 
 
 def steps(x: Any, small: Any, count: int) -> Any:
@@ -130,7 +130,7 @@ def test_dtypes_and_views(device: Any, code: str) -> None:
 
 def test_other_kinds_of_kernels(device: Any) -> None:
     b, a, k = np.arange(60_000.0).reshape(60, 1000), np.arange(60.0), np.arange(5) * 7
-    large, small, places = map(wf.asarray, (b, a, k))
+    large, small, indices = map(wf.asarray, (b, a, k))
     programs: list[Callable[[Any, Any, Any], Any]] = [
         lambda x, s, p: (x * s[:, None]).sum(axis=1),
         lambda x, s, p: (x + s[:, None]).max(axis=0),
@@ -141,7 +141,7 @@ def test_other_kinds_of_kernels(device: Any) -> None:
         lambda x, s, p: (x - s[:, None]).sum() + s[7],
     ]
     for program in programs:
-        found, counts = counted(lambda program=program: wf.evaluate(program(large, small, places)))
+        found, counts = counted(lambda program=program: wf.evaluate(program(large, small, indices)))
         np.testing.assert_allclose(found, program(b, a, k), rtol=1e-12)
         assert counts["uploaded"] == 0 and counts["by_value"]
     grown = wf.asarray(b)

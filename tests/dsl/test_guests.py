@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.kernel.language.kernel_errors import Place
+from weft.dsl.kernel.language.kernel_errors import SourceLocation
 from weft.runtime import show_location
 
 NAMES = np.array(["b", "a", "b"])
@@ -88,14 +88,14 @@ def test_a_misspelt_name_is_an_error_that_knows_its_module() -> None:
 
 def test_a_cell_of_a_notebook_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     code = compile("1\n2", "/tmp/ipykernel_7/123.py", "exec")
-    place = Place(code.co_filename, 2, 4, 5, "    x = y")
-    assert place.show().startswith('  File "/tmp/ipykernel_7/123.py", line 2\n')
+    location = SourceLocation(code.co_filename, 2, 4, 5, "    x = y")
+    assert location.show().startswith('  File "/tmp/ipykernel_7/123.py", line 2\n')
     assert show_location((code, 0)).startswith("123.py:")
     compiler = types.SimpleNamespace(format_code_name=lambda name: ("Cell", "In[4]") if "ipykernel" in name else None)
     shell = types.SimpleNamespace(compile=compiler)
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
     assert show_location((code, 0)).startswith("Cell In[4]:")
-    assert place.show() == "  Cell In[4], line 2\n    x = y\n    ^"
+    assert location.show() == "  Cell In[4], line 2\n    x = y\n    ^"
     assert show_location((show_location.__code__, 0)).startswith("allocation_report.py:")
 
 

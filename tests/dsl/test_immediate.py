@@ -120,7 +120,7 @@ def test_nothing_is_planned_and_large_work_is_recorded() -> None:
     assert float(z) == float(np.where(np.arange(100.0) > 1, np.arange(100.0), 1).sum() + 4950 - (99 + 98 + 97 + 96))
     assert wf.statistics()["plans"] == before
     grid = x[:, None] * wf.arange(1000.0)
-    assert grid._home is None and grid._storage.buffer is None  # 100,000 elements
+    assert grid._device is None and grid._storage.buffer is None  # 100,000 elements
     np.testing.assert_array_equal(np.asarray(grid), np.arange(100.0)[:, None] * np.arange(1000.0))
 
 
@@ -152,8 +152,8 @@ def test_the_limit_is_a_setting() -> None:
     x = wf.asarray(np.arange(6.0))
     with override(immediate=3):
         assert LIMIT[0] == 3 and attempt(implementation_of(find_op("add")), (x, x)) is MISSED
-        assert (x + x)._home is None
-    assert (x + x)._home is not None
+        assert (x + x)._device is None
+    assert (x + x)._device is not None
 
 
 def test_small_results_go_into_other_arrays_at_the_call() -> None:
@@ -262,7 +262,7 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
         found, wanted = getattr(wf.linalg, name)(*given), getattr(np.linalg, name)(*map(np.asarray, given))
         assert wf.statistics() == before
         for own, theirs in zip(*((v if isinstance(v, tuple) else (v,)) for v in (found, wanted)), strict=True):
-            assert not isinstance(own, wf.Array) or own._home is not None  # (before NumPy shares its memory)
+            assert not isinstance(own, wf.Array) or own._device is not None  # (before NumPy shares its memory)
             assert same(own, theirs)
     assert type(wf.linalg.qr(x)).__name__ == "QRResult"
     assert same(wf.fft.fft(y[:, 0]), np.fft.fft(b[:, 0]))
@@ -416,10 +416,10 @@ def test_outer_products_are_made_at_the_call_where_they_are_small() -> None:
     v, w = np.arange(1.0, 201.0), np.arange(50.0)
     x, y = wf.asarray(v), wf.asarray(w)
     found = wf.outer(x, y)
-    assert found._home is not None and same(found, np.outer(v, w))
-    assert wf.outer(x, w)._home is not None and wf.outer(x, [1.0, 2.0]).shape == (200, 2)
+    assert found._device is not None and same(found, np.outer(v, w))
+    assert wf.outer(x, w)._device is not None and wf.outer(x, [1.0, 2.0]).shape == (200, 2)
     large = wf.outer(x, x)
-    assert large._home is None and large._storage.buffer is None
+    assert large._device is None and large._storage.buffer is None
     assert same(large, np.outer(v, v))
 
 

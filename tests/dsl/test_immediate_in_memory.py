@@ -239,13 +239,13 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
     ):
         own = key if not isinstance(key, wf.Array) else rows
         taken = x[key]
-        assert taken._home is not None or taken._storage.buffer is not None
+        assert taken._device is not None or taken._storage.buffer is not None
         assert np.array_equal(np.asarray(taken), plain[own]) and taken.strides == plain[own].strides
         x[key] = 2.5
         plain[own] = 2.5
     assert x._storage.buffer is not None and np.array_equal(np.asarray(x), plain)
     assert wf.statistics() == before
-    assert x[np.arange(300)]._home is None  # (as many indices as elements, so it is recorded)
+    assert x[np.arange(300)]._device is None  # (as many indices as elements, so it is recorded)
     with pytest.raises(IndexError, match="out of bounds"):
         x[np.array([300])]
 
@@ -262,7 +262,7 @@ def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, ro
     with override(immediate=0):
         wanted = np.asarray(first @ other)
     for found in (first @ other, wf.dot(first, other)):
-        assert found._home is not None or found._storage.buffer is not None
+        assert found._device is not None or found._storage.buffer is not None
         assert same(found, wanted)
     pending = (matrix[:, ::2] * 2) @ other
     assert (pending._storage.buffer is None) == (pending.size > IMMEDIATE)
@@ -388,7 +388,7 @@ def test_operands_of_products_with_few_elements_are_evaluated_at_the_call() -> N
     first, second = wf.evaluate(matrix - 0.5, matrix * 2)
     wanted = first.T @ second
     found = (matrix - 0.5).T @ (matrix * 2)
-    assert found._home is not None and same(found, wanted)
+    assert found._device is not None and same(found, wanted)
     assert ((matrix - 0.5) @ (matrix * 2).T)._storage.buffer is None
 
 
@@ -397,7 +397,7 @@ def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> 
     kept = np.zeros((300, 300))
     x = wf.asarray(a)
     made = call_numpy(np.linalg.solve, (x, wf.asarray(b)), {})
-    assert made._home is not None and same(made, wf.asarray(np.linalg.solve(a, b)))
+    assert made._device is not None and same(made, wf.asarray(np.linalg.solve(a, b)))
     made += 1
     assert same(made, wf.asarray(np.linalg.solve(a, b) + 1))
     theirs = call_numpy(lambda _: kept, (x,), {})

@@ -10,7 +10,7 @@ import numpy as np
 import weft as wf
 
 
-def test_code_in_the_place_of_code_that_is_gone_is_not_taken_for_it() -> None:
+def test_code_at_the_address_of_deleted_code_is_not_confused_with_it() -> None:
     x = wf.asarray(np.ones(3))
     for number in range(8):
         names: dict[str, Any] = {}

@@ -218,7 +218,7 @@ def masks_without_axes(m: Any) -> list[Any]:
     return found
 
 
-def outputs_of_places(m: Any) -> list[Any]:
+def outputs_of_positions(m: Any) -> list[Any]:
     x, holds = m.array([[3, 1], [2, 7]], dtype="f4"), m.zeros(2, dtype=bool)
     return [m.argmax(x, axis=1, out=holds) is holds, holds.tolist(), m.argmin(x, out=m.zeros((), dtype="i1")).item()]
 
@@ -235,7 +235,7 @@ def of_themselves(m: Any) -> list[Any]:
 
 
 PROGRAMS = (
-    beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_places, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
+    beside_objects, promoted, repeated, averages, byte_orders, masks_without_axes, outputs_of_positions, narrow_indices, rounded, of_narrow_dtypes, of_themselves,
     zero_axes_in_place, parts_with_infinities, orders, positional_out, polynomials, keywords, large_numbers,
     objects_with_arrays,
 )  # fmt: skip
@@ -264,7 +264,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "weights of another length": lambda m: m.average(m.ones((2, 3)), axis=1, weights=[1, 2]),
     "indices of floats": lambda m: m.take(m.arange(3), m.ones(2)),
     "axes twice": lambda m: m.tensordot(m.ones((2, 3, 3)), m.ones((3, 3, 4)), axes=([1, 1], [0, 0])),
-    "places in halves": lambda m: m.argmax(m.arange(3), out=m.zeros((), dtype="f8")),
+    "positions in halves": lambda m: m.argmax(m.arange(3), out=m.zeros((), dtype="f8")),
     "deviation in an output of integers": lambda m: m.std(m.ones((2, 3)), 0, out=m.zeros(3, dtype="i4")),
     "more axes than there are": lambda m: m.tensordot(m.ones(2), m.ones((2, 3))),
     "take of nothing": lambda m: m.take(m.arange(0), [0], mode="wrap"),

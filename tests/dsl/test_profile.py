@@ -117,7 +117,7 @@ def test_explicit_kernels_and_host_calls() -> None:
         wf.evaluate(x @ x)
     kernels = {kernel.note.name: kernel for kernel in p.kernels}
     line = enlarge.py_func.__code__.co_firstlineno
-    assert kernels["enlarge"].note.place == f"test_profile.py:{line}"
+    assert kernels["enlarge"].note.location == f"test_profile.py:{line}"
     assert kernels["enlarge"].note.nbytes == 64 * 64 * 8 and kernels["enlarge"].compiling > 0
     assert kernels["call matmul"].note.nbytes == 3 * 64 * 64 * 8
     assert float(x[0, 0]) == 2.3125
@@ -155,12 +155,12 @@ def test_what_numpy_does_on_the_host_is_told() -> None:
     with wf.device("cpu"):  # (GPUs sort by kernels)
         x = wf.asarray(np.arange(1000.0)[::-1])
         with wf.profile() as p:
-            places = np.argsort(x * 2)
-        assert places.tolist() == [*range(999, -1, -1)]
+            order = np.argsort(x * 2)
+        assert order.tolist() == [*range(999, -1, -1)]
         (call,) = [one.note for one in p.launches if "host" in one.note.name]
         assert call.name == "numpy.argsort on the host"
         assert call.nbytes == 8000
-        assert call.place.startswith("test_profile.py:")
+        assert call.location.startswith("test_profile.py:")
 
 
 def test_a_roofline_needs_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_ranges(gpu: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
         device = CudaDevice(0, gpu)
         CudaDevice(1, gpu)
     assert len(Listening.listeners) == 1
-    sound.launch_heard(device, sound.LaunchNote("fused", place="program.py:3"), lambda: seen.append("launch"))
+    sound.launch_heard(device, sound.LaunchNote("fused", location="program.py:3"), lambda: seen.append("launch"))
     assert seen == [("fused (program.py:3)", "weft"), "launch", "weft"]
     monkeypatch.setattr(Listening, "listeners", ())
     monkeypatch.setitem(sys.modules, "nvtx", None)

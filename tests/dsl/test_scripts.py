@@ -333,7 +333,7 @@ def test_many_numbers_are_drawn_as_numpy_draws_them(xp: Any, monkeypatch: pytest
         filled.append(draw.method)
         method, _, dtype = draw.method.partition(" ")
         drawn = getattr(np.random.Generator(generator.bit_generator), method)(values.shape, dtype or draw.dtype)
-        np.add(draw.place, np.multiply(draw.scale, drawn), out=values)
+        np.add(draw.loc, np.multiply(draw.scale, drawn), out=values)
         return True
 
     monkeypatch.setattr("weft.runtime.cpu.random.generators.fill_with_draw", fill)

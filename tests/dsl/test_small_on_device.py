@@ -27,7 +27,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 def is_on_host(array: Any) -> bool:
-    return array._home is not None or array._storage.host is not None
+    return array._device is not None or array._storage.host is not None
 
 
 @pytest.mark.parametrize("native", [False, True])

@@ -189,7 +189,7 @@ def test_formulas_are_no_longer_than_the_program() -> None:
     assert any(line.endswith("more") for line in kernel.formulas)
 
 
-def test_places_of_values() -> None:
+def test_locations_of_values() -> None:
     def softmax(x: wf.Array) -> wf.Array:
         e = wf.exp(x - x.max(axis=1, keepdims=True))
         return e / e.sum(axis=1, keepdims=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.lower import kernels as home
+from weft.fusion.lower import kernels as kernel_cache
 from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import KernelLaunch
 from weft.fusion.run import execute
@@ -41,7 +41,7 @@ class Counted:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
     found = Counted()
-    obtained, loaded = home.obtain_function, home.is_loaded
+    obtained, loaded = kernel_cache.obtain_function, kernel_cache.is_loaded
 
     def obtain(device: Any, kernel: Any, digest: str) -> Any:
         if not found.on:
@@ -54,9 +54,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counted]:
         return digest in found.digests if found.on else loaded(device, digest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(home, "obtain_function", obtain)
-        patch.setattr(home, "is_loaded", is_loaded)
-        patch.setattr(home, "_met", set())
+        patch.setattr(kernel_cache, "obtain_function", obtain)
+        patch.setattr(kernel_cache, "is_loaded", is_loaded)
+        patch.setattr(kernel_cache, "_met", set())
         patch.setattr(plan_cache, "_known", type(plan_cache._known)())
         yield found
 
@@ -152,14 +152,14 @@ def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
 
 
 def test_large_sizes_that_come_back_get_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    for home_of, name, value in (
+    for module, name, value in (
         (execute, "LARGE", 0),
-        (home, "LARGE", 0),
-        (home, "_met", set()),
+        (kernel_cache, "LARGE", 0),
+        (kernel_cache, "_met", set()),
         (plan_cache, "_known", type(plan_cache._known)()),
         (execute, "_plans", type(execute._plans)()),
     ):
-        monkeypatch.setattr(home_of, name, value)
+        monkeypatch.setattr(module, name, value)
     with wf.device("simt"):
         arrays = [wf.asarray(np.arange(3 * n, dtype=np.float32).reshape(3, n)) for n in (130, 134, 138)]
         first, second, third = ((lambda x=x: (x * 0.37).sum(axis=1)) for x in arrays)

@@ -62,9 +62,9 @@ def moved(x: Any) -> Any:
 
 def counted(x: Any, rows: int) -> Any:
     """Return counts that are computed by a scatter with one index for each element of `x`."""
-    places = wf.zeros(rows, np.int32)
-    wf.add.at(places, wf.asarray(np.zeros(x.size, np.int64)), 1)
-    return places
+    counts = wf.zeros(rows, np.int32)
+    wf.add.at(counts, wf.asarray(np.zeros(x.size, np.int64)), 1)
+    return counts
 
 
 PROGRAMS: dict[str, Callable[[Any], Any]] = {
@@ -98,8 +98,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     def keep(plan: Plan, epoch: Any, settle: Any) -> None:
         plans.append(plan)
         table = epoch.slots[: plan.slots] + [None] * (plan.table_size - plan.slots)
-        for node, place in plan.outputs:
-            table[place] = epoch.device.allocate(node.nbytes)
+        for node, slot in plan.outputs:
+            table[slot] = epoch.device.allocate(node.nbytes)
         settle(plan, table)
 
     monkeypatch.setattr(execute, "execute", keep)

@@ -242,27 +242,27 @@ def test_a_column_is_folded_in_one_order(columns: int) -> None:
 # -- scatters ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("size", "places"), [(1, 3), (1003, 64), (4097, 5000), (70_001, 300)])
+@pytest.mark.parametrize(("size", "length"), [(1, 3), (1003, 64), (4097, 5000), (70_001, 300)])
 @pytest.mark.parametrize("op", ["add", "subtract", "maximum", "bitwise_xor"])
-def test_integers_are_folded_into_places_by_all_threads(size: int, places: int, op: str) -> None:
-    where = RNG.integers(-places, places, size).astype(np.int32)
+def test_integers_are_reduced_by_all_threads(size: int, length: int, op: str) -> None:
+    where = RNG.integers(-length, length, size).astype(np.int32)
     for values in (RNG.integers(-100, 100, size), 1):
-        wanted, found = np.ones(places, np.int64), wf.ones(places, dtype=np.int64)
+        wanted, found = np.ones(length, np.int64), wf.ones(length, dtype=np.int64)
         getattr(np, op).at(wanted, where, values)
         getattr(np, op).at(found, wf.asarray(where), wf.asarray(values) if size > 1 else values)
         np.testing.assert_array_equal(np.asarray(found), wanted)
 
 
-@pytest.mark.parametrize("places", [5, 20_000])
-def test_folds_into_one_place_count_each(places: int) -> None:
-    found = wf.zeros(places, dtype=np.int32)
+@pytest.mark.parametrize("length", [5, 20_000])
+def test_reductions_into_one_element_count_each(length: int) -> None:
+    found = wf.zeros(length, dtype=np.int32)
     np.add.at(found, np.broadcast_to(wf.asarray(np.array([3])), (1000,)), 2)
-    assert np.asarray(found).tolist() == [2000 * (k == 3) for k in range(places)]
+    assert np.asarray(found).tolist() == [2000 * (k == 3) for k in range(length)]
 
 
-def test_few_places_are_a_blocks_own() -> None:
-    def scattered(places: int, dtype: Any) -> dict[str, Any]:
-        result, where = wf.asarray(np.zeros(places, dtype)), wf.asarray(np.zeros(100_000, np.int32))
+def test_few_accumulators_are_private_to_blocks() -> None:
+    def scattered(length: int, dtype: Any) -> dict[str, Any]:
+        result, where = wf.asarray(np.zeros(length, dtype)), wf.asarray(np.zeros(100_000, np.int32))
         np.add.at(result, where, 1)
         return attributes(result)
 
@@ -471,7 +471,7 @@ def test_running_folds_of_running_folds(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(48, 8), (7, 5, 8), (2, 200, 64)])
-def test_elements_at_places_that_a_column_finds(shape: tuple[int, ...]) -> None:
+def test_elements_at_indices_that_a_column_computes(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).random(shape)
     with wf.device("simt"):
         y = wf.asarray(x)

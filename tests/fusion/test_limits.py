@@ -80,7 +80,7 @@ def test_parts_that_are_chosen_inside_parts_do_not_multiply() -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_value_read_at_many_places_is_stored() -> None:
+def test_a_value_read_at_many_indices_is_stored() -> None:
     a = np.random.default_rng(0).random(200)
 
     def steps(xp: Any, x: Any) -> Any:

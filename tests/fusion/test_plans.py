@@ -191,7 +191,7 @@ def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
     assert not any(o.opcode == "load" for o in outermost.regions[0].operations)
 
 
-def test_updates_of_different_places_share_a_kernel() -> None:
+def test_updates_of_different_elements_share_a_kernel() -> None:
     a = np.random.default_rng(4).random((20, 30))
 
     def fill(xp: Any, x: Any, out: Any) -> Any:
@@ -207,7 +207,7 @@ def test_updates_of_different_places_share_a_kernel() -> None:
     np.testing.assert_allclose(out, fill(np, a, np.zeros((20, 30, 3))), rtol=1e-15)
 
 
-def test_updates_of_places_that_meet_stay_in_order() -> None:
+def test_updates_of_overlapping_elements_stay_in_order() -> None:
     def fill(x: Any, out: Any) -> Any:
         out[1:40] = x[1:40]
         out[:39] = x[:39] * 2
@@ -261,7 +261,7 @@ def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda x: (x * x).sum(), lambda x: wf.cumsum(x)])
-def test_chunks_count_their_own_elements(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_blocks_count_their_own_elements(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Test that a kernel of partial results reports the input's size, which determines its number of threads."""
     n = 300_000
     with wf.device("cpu"), override(debug=("launch",)):

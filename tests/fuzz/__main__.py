@@ -11,7 +11,7 @@ import subprocess
 import sys
 from functools import partial
 
-CHUNK = 100
+BATCH = 100
 
 
 def main() -> int:
@@ -41,8 +41,8 @@ def main() -> int:
         return bad
     bad = 0
     kind, total = ("kernels", options.kernels) if options.kernels else ("programs", options.programs)
-    for seed in range(options.seed, options.seed + total, CHUNK):
-        count = min(CHUNK, options.seed + total - seed)
+    for seed in range(options.seed, options.seed + total, BATCH):
+        count = min(BATCH, options.seed + total - seed)
         command = [sys.executable, "-m", "tests.fuzz", "--child", "--seed", str(seed), f"--{kind}", str(count)]
         command += ["--device", options.device, *(["--large"] if options.large else [])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import traceback
 
-CHUNK = 100
+BATCH = 100
 _AT = "at seed "
 
 
@@ -28,7 +28,7 @@ def main(module: str, most_seconds: float = 600) -> int:
         return _child(module, range(options.seed, options.seed + options.programs))
     bad, seed, end = 0, options.seed, options.seed + options.programs
     while seed < end:
-        count = min(CHUNK, end - seed)
+        count = min(BATCH, end - seed)
         lines, code, trouble = _run(module, seed, count, most_seconds)
         for line in lines:
             if not line.startswith(_AT):

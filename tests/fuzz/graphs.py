@@ -198,11 +198,11 @@ class World:
 
         The result would depend on the machine.
         """
-        place: ast.expr
+        written: ast.expr
         match ast.parse(line).body[0]:
-            case ast.Assign(targets=[ast.Subscript() as place], value=value):
+            case ast.Assign(targets=[ast.Subscript() as written], value=value):
                 parts = [value]
-            case ast.Expr(ast.Call(keywords=[ast.keyword("out", place), *_]) as call):
+            case ast.Expr(ast.Call(keywords=[ast.keyword("out", written), *_]) as call):
                 call.keywords = []
                 parts = [call]
             case ast.For(body=[ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name))])]) as loop:
@@ -210,11 +210,11 @@ class World:
                 if self.values[name].dtype.kind in "iub" and any(self.values[n].dtype.kind in "fc" for n in read):
                     raise Rejected
                 return
-            case ast.Expr(ast.Call(func=ast.Attribute(), args=[place, *parts])):
+            case ast.Expr(ast.Call(func=ast.Attribute(), args=[written, *parts])):
                 pass
             case _:
                 return
-        target, *values = (np.asarray(self._evaluated(part)) for part in (place, *parts))
+        target, *values = (np.asarray(self._evaluated(part)) for part in (written, *parts))
         for value in values if target.dtype.kind in "iub" else ():
             if value.dtype.kind in "fc":
                 if not np.isfinite(value).all() or (target.dtype.kind != "i" and (value < 0).any()):

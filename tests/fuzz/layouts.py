@@ -95,9 +95,9 @@ class Generator:
                     form = "{x} + {y}"
                 self.views.append(self.line(form.format(x=x, y=y)))
             elif kind < 7:
-                name, place = self.target()
+                name, index = self.target()
                 operator = "=" if self.inputs[name].dtype.kind == "b" else pick.choice(("=", "+="))
-                self.lines.append(f"{name}{place} {operator} 2")
+                self.lines.append(f"{name}{index} {operator} 2")
             elif kind == 7:
                 name = self.line(f"xp.zeros({self.shape}, 'complex64')")
                 self.lines.append(f"{name}[...] = {x}")

@@ -16,7 +16,7 @@ import weft as wf
 from tests.fuzz import children
 
 NUMBERS = ("k", "0.5 * k", "0.25", "-0.0", "k / 7", "np.float64(k)", "np.float32(0.5)", "3", "k - 3", "1.5 + k % 2")
-PLACES = ("k", "-1", "3", "k % 5", "-k - 1", "0")
+INDICES = ("k", "-1", "3", "k % 5", "-k - 1", "0")
 SLICES = ("1:-1", "k:", "::2", "k:k + 3", "::-1", "2:", ":-2", ":")
 STATEMENTS = (
     "a = a * {n} + b",
@@ -57,7 +57,7 @@ def make_loop(seed: int) -> str:
     body = []
     for _ in range(source.randint(2, 8)):
         line = source.choice(STATEMENTS)
-        for name, choices in (("{n}", NUMBERS), ("{s}", SLICES), ("{i}", PLACES)):
+        for name, choices in (("{n}", NUMBERS), ("{s}", SLICES), ("{i}", INDICES)):
             while name in line:
                 line = line.replace(name, f"({source.choice(choices)})" if name != "{s}" else source.choice(choices), 1)
         body.append(line)

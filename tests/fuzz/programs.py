@@ -216,7 +216,7 @@ class Generator:
             target = self.random.choice([n for n, v in self.values.items() if v.ndim] or [""])
             if not target:
                 return "v0 = xp.ones((3, 2))", "v0", False
-            place = self.index(self.values[target].shape)
+            index = self.index(self.values[target].shape)
             source, inexact = self.random.choice(
                 [(self.pick(), False), (self.random.choice(["1", "0.5", "-2"]), False), self.expression("")]
             )
@@ -226,7 +226,7 @@ class Generator:
             operator = self.random.choice(["=", "+=", "*=", "-="])
             if self.random.random() < 0.25:
                 return f"{target} {operator.strip('=') or '+'}= {source}", target, inexact
-            return f"{target}[{place}] {operator} {source}", target, inexact
+            return f"{target}[{index}] {operator} {source}", target, inexact
         name = f"v{self.random.randrange(8)}"
         source, inexact = self.expression(name)
         return f"{name} = {source}", name, inexact

@@ -16,7 +16,7 @@ from tests.codegen.passes.test_expand_division import SIGNIFICANDS, any_floats, 
 from weft import cuda
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore::weft.PerformanceWarning")]
-CHUNK = 1 << 24
+COUNT = 1 << 24
 
 
 def same_bits(found: Any, wanted: np.ndarray) -> None:
@@ -33,7 +33,7 @@ def check(x: np.ndarray, y: np.ndarray) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_quotients_of_any_bits(part: int) -> None:
     """Test quotients of floats with random bits, 2^26 in total."""
-    check(any_floats(CHUNK, 2 * part), any_floats(CHUNK, 2 * part + 1))
+    check(any_floats(COUNT, 2 * part), any_floats(COUNT, 2 * part + 1))
 
 
 def test_reciprocals_of_all_significands() -> None:
@@ -82,7 +82,7 @@ def test_roots() -> None:
     for exponent in (0, 1, 26, 27, 28, 127, 128, 254, 255):
         x = np.arange(exponent << 23, (exponent + 1) << 23, dtype=np.uint32).view(np.float32)
         same_bits(wf.sqrt(wf.asarray(x)), np.sqrt(x))
-    x = any_floats(CHUNK, 11)
+    x = any_floats(COUNT, 11)
     same_bits(wf.sqrt(wf.asarray(x)), np.sqrt(x))
 
 

@@ -35,7 +35,7 @@ def test_many_rows(request: pytest.FixtureRequest) -> None:
         np.testing.assert_array_equal(np.asarray(wf.argsort(wf.asarray(x), 0)), np.argsort(x, 0, "stable"))
 
 
-def test_the_same_places_many_times(request: pytest.FixtureRequest) -> None:
+def test_the_same_indices_many_times(request: pytest.FixtureRequest) -> None:
     x = wf.asarray(RNG.integers(0, 9, few(request, 5_000_000, 4200)).astype("u1"))
     wanted = np.argsort(np.asarray(x), kind="stable")
     for _ in range(few(request, 50, 2)):

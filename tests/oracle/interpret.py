@@ -97,14 +97,14 @@ def interpret_kernel(
             return
         size = _three(block if block is not None else (kernel.attributes.get("block", 1),))
         grid = _three(grid)
-        places = list(product(*(range(n) for n in reversed(grid))))
+        indices = list(product(*(range(n) for n in reversed(grid))))
         blocks = []
-        for place in reversed(places) if backwards else places:
+        for index in reversed(indices) if backwards else indices:
             shared: dict[Operation, np.ndarray] = {}
             dynamic = interpret_memory.new_array(np.dtype(np.uint8), shared_bytes)
             blocks.append(
                 [
-                    _run(kernel.body, Frame(kernel, dict(given), t[::-1], place[::-1], size, grid, shared, dynamic))
+                    _run(kernel.body, Frame(kernel, dict(given), t[::-1], index[::-1], size, grid, shared, dynamic))
                     for t in product(*(range(n) for n in reversed(size)))
                 ]
             )
@@ -290,7 +290,7 @@ def _offset(operation: Operation, operands: list[Any], frame: Frame) -> Sequence
     return ((array, start + int(index)),)
 
 
-def _place(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
+def _index(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
     where = {
         "thread_index": frame.thread,
         "block_index": frame.block,
@@ -320,7 +320,7 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
         interpret_memory.reinterpreted(operands[0], operation.results[0].type),
     ),
     "address": lambda operation, operands, frame: (interpret_memory.address_of(operands[0]),),
-    "pointer": lambda operation, operands, frame: (interpret_memory.place_at(operands[0]),),
+    "pointer": lambda operation, operands, frame: (interpret_memory.pointer_at(operands[0]),),
     "table": lambda operation, operands, frame: ((operation.attributes["values"], 0),),
     "dynamic_shared": lambda operation, operands, frame: ((frame.dynamic, 0),),
     "call": _call,
@@ -336,9 +336,9 @@ _STRUCTURAL: dict[str, Callable[[Operation, list[Any], Frame], Sequence[Any]]] =
     "cast": _cast,
     "shared": lambda operation, operands, frame: _kept(operation, frame.shared),
     "local": lambda operation, operands, frame: _kept(operation, frame.local),
-    "lane_index": _place,
-    "thread_index": _place,
-    "block_index": _place,
-    "block_size": _place,
-    "grid_size": _place,
+    "lane_index": _index,
+    "thread_index": _index,
+    "block_index": _index,
+    "block_size": _index,
+    "grid_size": _index,
 }

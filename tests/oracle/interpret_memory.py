@@ -15,10 +15,10 @@ from weft.codegen.ops import find_op
 
 _GARBAGE = 0xA5
 
-Place = tuple[np.ndarray, int]
+PointerValue = tuple[np.ndarray, int]
 
 
-def access(operation: Operation, operands: list[Any]) -> Place:
+def access(operation: Operation, operands: list[Any]) -> PointerValue:
     """Return the array and the element that an operation reads or writes.
 
     Raises IndexError if the element is out of bounds.
@@ -38,7 +38,7 @@ def new_array(dtype: np.dtype, count: int) -> np.ndarray:
     return filler.view(dtype)
 
 
-def reinterpreted(pointer: Place, type: Type) -> Place:
+def reinterpreted(pointer: PointerValue, type: Type) -> PointerValue:
     """Return a pointer to the same address with another dtype.
 
     Elements that do not fit entirely into the array are out of bounds.
@@ -53,16 +53,16 @@ def reinterpreted(pointer: Place, type: Type) -> Place:
     return memory[first : first + whole].view(type.dtype), (at - first) // size
 
 
-_addresses: list[Place] = []
+_addresses: list[PointerValue] = []
 
 
-def address_of(place: Place) -> np.int64:
+def address_of(pointer: PointerValue) -> np.int64:
     """Return a unique number for a pointer: the index of the pointer in a list that never shrinks."""
-    _addresses.append(place)
+    _addresses.append(pointer)
     return np.int64(len(_addresses) - 1)
 
 
-def place_at(address: np.int64) -> Place:
+def pointer_at(address: np.int64) -> PointerValue:
     """Return the pointer for a number that `address_of` returned."""
     return _addresses[int(address)]
 

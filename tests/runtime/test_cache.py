@@ -100,7 +100,7 @@ def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     assert cache.get(KEY) is None
 
 
-def test_a_file_in_the_folders_place(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.warns(CacheWarning):
         cache = DiskCache(tmp_path / "file", 1 << 20)

@@ -115,8 +115,8 @@ def test_arguments_of_a_grid(table: Driver, device: CudaDevice) -> None:
     seen: list[int] = []
 
     def launch(*given: Any) -> tuple[int]:
-        places = ctypes.cast(given[-2], ctypes.POINTER(ctypes.c_void_p))
-        seen.extend(ctypes.c_int64.from_address(places[k]).value for k in range(3))  # type: ignore[arg-type]
+        addresses = ctypes.cast(given[-2], ctypes.POINTER(ctypes.c_void_p))
+        seen.extend(ctypes.c_int64.from_address(addresses[k]).value for k in range(3))  # type: ignore[arg-type]
         return (0,)
 
     table.cuLaunchKernel = launch  # type: ignore[attr-defined]

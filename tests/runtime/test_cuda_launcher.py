@@ -25,7 +25,7 @@ CODE = ObjectCode("ptx", "fused", PTX, "sm_90", ("pointer",) * 3, (), {"block": 
 TOGETHER = ObjectCode("ptx", "fused", PTX, "sm_90", ("pointer",) * 3, (), {"cooperative": True})
 
 
-def place(address: int) -> Any:
+def buffer_at(address: int) -> Any:
     """Return a table entry with the given address."""
     return SimpleNamespace(address=address)
 
@@ -71,7 +71,7 @@ def test_what_the_driver_is_given(device: CudaDevice, driver: RunningStandIn) ->
     assert device._launcher.native
     prepared = CudaLaunches(device._launcher, starts(device, 2))
     driver.forget()
-    prepared.run([place(4096), 99])
+    prepared.run([buffer_at(4096), 99])
     assert [call.name for call in driver.calls] == [
         "cuCtxPushCurrent",
         "cuLaunchKernelEx",
@@ -88,7 +88,7 @@ def test_what_the_driver_is_given(device: CudaDevice, driver: RunningStandIn) ->
 def test_arguments_change_from_run_to_run(device: CudaDevice, driver: RunningStandIn) -> None:
     prepared = CudaLaunches(device._launcher, starts(device, 1))
     for k in range(4):
-        prepared.run([place(4096 * k), -k])
+        prepared.run([buffer_at(4096 * k), -k])
     assert [one.arguments for one in finish(device, driver)] == [(4096 * k, 70, -k) for k in range(4)]
 
 
@@ -113,13 +113,13 @@ def test_what_cannot_be_passed_starts_nothing(device: CudaDevice, driver: Runnin
     assert device._launcher.native
     prepared = CudaLaunches(device._launcher, starts(device, 2))
     driver.forget()
-    for table, error in (([place(1)], IndexError), ([7, 7], AttributeError), ([place(1), "x"], TypeError)):
+    for table, error in (([buffer_at(1)], IndexError), ([7, 7], AttributeError), ([buffer_at(1), "x"], TypeError)):
         with pytest.raises(error):
             prepared.run(table)
     with pytest.raises(OverflowError):
-        prepared.run([place(1), 2**64])
+        prepared.run([buffer_at(1), 2**64])
     assert not driver.calls
-    prepared.run([place(1), 2])
+    prepared.run([buffer_at(1), 2])
     assert len(finish(device, driver)) == 2
 
 
@@ -136,8 +136,8 @@ def test_the_table_of_the_driver_does_the_same(driver: RunningStandIn, monkeypat
             with override(strict=False), pytest.warns(OptimizerWarning, match="no memory may be executed"):
                 assert device._launcher.native is None
         prepared = CudaLaunches(device._launcher, starts(device, 3))
-        prepared.run([place(4096), 99])
-        prepared.run([place(8192), 98])
+        prepared.run([buffer_at(4096), 99])
+        prepared.run([buffer_at(8192), 98])
         device.launch_grid(device.load(TOGETHER), (4, 1, 1), (32, 1, 1), 0, array("q", [1, 2, 3]))
         found.append([(k.grid, k.block, k.shared_bytes, k.arguments, k.cooperative) for k in finish(device, driver)])
         assert bool(device._launcher.native) is native
@@ -150,7 +150,7 @@ def test_threads_share_what_is_prepared(device: CudaDevice, driver: RunningStand
 
     def run(number: int) -> None:
         for k in range(50):
-            prepared.run([place(number << 20), number * 1000 + k])
+            prepared.run([buffer_at(number << 20), number * 1000 + k])
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(1, 5)]
     for thread in threads:
@@ -173,12 +173,12 @@ def test_a_failing_launch(device: CudaDevice, driver: RunningStandIn, name: str,
     def here() -> None: ...
 
     prepared = CudaLaunches(device._launcher, starts(device, 3, origin=(here.__code__, 0)))
-    prepared.run([place(4096), 99])
+    prepared.run([buffer_at(4096), 99])
     driver.forget()
     driver.fail(name, code, after=1 if name == "cuLaunchKernelEx" else 0)
     lost = code in (700, 716, 719)
     with pytest.raises(DeviceLostError if lost else CudaError) as caught:
-        prepared.run([place(4096), 99])
+        prepared.run([buffer_at(4096), 99])
     assert str(code) in str(caught.value)
     if lost:
         assert "fused (test_cuda_launcher.py:" in str(caught.value)
@@ -188,21 +188,21 @@ def test_a_failing_launch(device: CudaDevice, driver: RunningStandIn, name: str,
     if lost:
         for _ in range(2):
             with pytest.raises(DeviceLostError, match="restart the process"):
-                prepared.run([place(4096), 99])
+                prepared.run([buffer_at(4096), 99])
         del prepared
         gc.collect()
         assert not driver.calls
     else:
-        prepared.run([place(4096), 99])
+        prepared.run([buffer_at(4096), 99])
         assert driver.count("cuLaunchKernelEx") == 3
 
 
 def test_an_error_of_work_that_was_started_earlier(device: CudaDevice, driver: RunningStandIn) -> None:
     prepared = CudaLaunches(device._launcher, starts(device, 1))
-    prepared.run([place(4096), 99])
+    prepared.run([buffer_at(4096), 99])
     driver.queues.error = 700
     with pytest.raises(DeviceLostError, match="in or after kernel fused"):
-        prepared.run([place(4096), 99])
+        prepared.run([buffer_at(4096), 99])
     with pytest.raises(DeviceLostError, match="in or after kernel fused"):
         device.synchronize()
 
@@ -212,7 +212,7 @@ def test_an_error_of_work_that_was_started_earlier(device: CudaDevice, driver: R
 
 def run_often(prepared: CudaLaunches, times: int) -> None:
     for k in range(times):
-        prepared.run([place(4096), 99 + k])
+        prepared.run([buffer_at(4096), 99 + k])
 
 
 def test_a_plan_that_comes_back_becomes_a_graph(device: CudaDevice, driver: RunningStandIn) -> None:
@@ -221,7 +221,7 @@ def test_a_plan_that_comes_back_becomes_a_graph(device: CudaDevice, driver: Runn
     assert driver.count("cuGraphInstantiateWithFlags") == 1
     expected = finish(device, driver)[:4]
     driver.forget()
-    prepared.run([place(4096), 101])
+    prepared.run([buffer_at(4096), 101])
     assert [call.name for call in driver.calls] == ["cuCtxPushCurrent", "cuGraphLaunch", "cuCtxPopCurrent"]
     assert driver.calls[1].arguments[1] == int(device._stream)
     for before, now in zip(expected, finish(device, driver), strict=True):
@@ -241,17 +241,17 @@ def test_a_graph_gets_new_arguments_where_they_changed(device: CudaDevice, drive
         for k in range(3)
     ]
     prepared = CudaLaunches(device._launcher, own)
-    table = [place(1000), place(2000), place(3000), place(4000)]
+    table = [buffer_at(1000), buffer_at(2000), buffer_at(3000), buffer_at(4000)]
     for _ in range(4):
         prepared.run(table)
     finish(device, driver)
     driver.forget()
-    table[1] = place(5000)
+    table[1] = buffer_at(5000)
     prepared.run(table)
     assert driver.count("cuGraphExecKernelNodeSetParams") == 1
     prepared.run(table)
     assert driver.count("cuGraphExecKernelNodeSetParams") == 1
-    table[3] = place(6000)
+    table[3] = buffer_at(6000)
     prepared.run(table)
     assert driver.count("cuGraphExecKernelNodeSetParams") == 4
     assert driver.count("cuLaunchKernelEx") == 0
@@ -316,10 +316,10 @@ def test_a_graph_that_cannot_be_replayed(device: CudaDevice, driver: RunningStan
     driver.fail(name, code)
     if code == 700:
         with pytest.raises(DeviceLostError, match="in or after kernel fused"):
-            prepared.run([place(8192), 5])
+            prepared.run([buffer_at(8192), 5])
         return
     finish(device, driver)
-    prepared.run([place(8192), 5])
+    prepared.run([buffer_at(8192), 5])
     assert [one.arguments for one in finish(device, driver)] == [(8192 + 8 * k, 70 + k, 5) for k in range(4)]
     gc.collect()
     assert device._driver.graphs == 0
@@ -350,8 +350,8 @@ def test_calls_stay_native() -> None:
     driver = StandIn()
     device = make_device(driver)
     prepared = CudaLaunches(device._launcher, starts(device, 200, nbytes=MOST_BYTES))
-    prepared.run([place(1), 2])
+    prepared.run([buffer_at(1), 2])
     driver.forget()
-    prepared.run([place(1), 2])
+    prepared.run([buffer_at(1), 2])
     assert driver.count("cuLaunchKernelEx") == 200
     assert driver.count("cuCtxPushCurrent") == driver.count("cuCtxPopCurrent") == 1

@@ -65,7 +65,7 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
     whole: Any = device.allocate(1000)
     part = Buffer(device, whole.address + 256, 100, whole)
     inner = Buffer(device, part.address + 8, 8, part)
-    assert whole.writer is whole.home and not whole.is_multi_stream
+    assert whole.writer is whole.origin_stream and not whole.is_multi_stream
     device.claim(inner, stream)
     assert whole.readers == {stream} and whole.is_multi_stream
     device.claim(part, stream, written=True)

@@ -19,7 +19,7 @@ def test_defaults_of_optional_services() -> None:
     assert not device.multiply(buffer, matrix, matrix, np.dtype(np.float32))
     assert device.owner_of(1) is None and device.exported_stream() is None
     with pytest.raises(TypeError, match="cannot access the memory of <device null:sm_90>"):
-        device.lend(buffer, np.dtype(np.float32), (4,))
+        device.view_memory(buffer, np.dtype(np.float32), (4,))
 
 
 @pytest.mark.parametrize("name", ["cpu", "simt"])
@@ -28,11 +28,11 @@ def test_the_host_accesses_the_memory_of_host_devices(name: str) -> None:
         device = get_device(name)
         buffer = device.upload(np.arange(4.0))
         assert device.memory_on_host
-        device.lend(buffer, np.dtype(float), (4,))[1] = 7
+        device.view_memory(buffer, np.dtype(float), (4,))[1] = 7
         assert device.download(buffer, np.dtype(float), (4,)).tolist() == [0, 7, 2, 3]
 
 
-def test_a_gpu_has_all_services_but_lend() -> None:
+def test_a_gpu_has_all_services_but_view_memory() -> None:
     device = RunningDevice(RunningStandIn(1 << 20))
     assert not device.memory_on_host
     assert device.solver is not None and device.fourier is not None and device.exported_stream() is not None

@@ -49,13 +49,13 @@ def launch(
     """Run PTX instructions that compute %r6 from %r5, with an element of `given` per thread. Return all %r6."""
     memory = Memory(1 << 24)
     block = block or given.size // grid
-    places = [memory.give("device", n) for n in (given.nbytes, max(out or given.nbytes, 4))]
-    wf_view(places[0], given.nbytes)[:] = given.view(np.uint8)
+    addresses = [memory.give("device", n) for n in (given.nbytes, max(out or given.nbytes, 4))]
+    wf_view(addresses[0], given.nbytes)[:] = given.view(np.uint8)
     module = parse(HEAD + before + (text if ".entry" in text else BEGIN + text + END))
     program = make_ready(module, "k", {}, {})
     started = Started("k", (grid, 1, 1), (block, 1, 1), 0, 0, (), False)
-    run(program, memory, started, np.array(places, np.uint64).tobytes(), seed)
-    return wf_view(places[1], out or given.nbytes).view(np.uint32).copy()
+    run(program, memory, started, np.array(addresses, np.uint64).tobytes(), seed)
+    return wf_view(addresses[1], out or given.nbytes).view(np.uint32).copy()
 
 
 def wf_view(at: int, size: int) -> np.ndarray:

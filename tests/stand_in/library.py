@@ -40,9 +40,9 @@ def library_bytes(machine: str) -> bytes:
     Headers, symbols and jumps are in the first page, and the jump target and the dynamic section in the second page.
     """
     names = ("", *EXPORTS, SLOT, NAME)
-    strings, places = b"", []
+    strings, offsets = b"", []
     for name in names:
-        places.append(len(strings))
+        offsets.append(len(strings))
         strings += name.encode() + b"\0"
     count = len(EXPORTS) + 2
     symbols_at = _HEADER.size + 4 * _SEGMENT.size
@@ -53,12 +53,12 @@ def library_bytes(machine: str) -> bytes:
     code_at = -(-(hash_at + len(table)) // 16) * 16
     symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0)
     for k in range(len(EXPORTS)):
-        symbols += _SYMBOL.pack(places[1 + k], 0x12, 0, 1, code_at + 16 * k, 8)  # a global function
-    symbols += _SYMBOL.pack(places[count - 1], 0x11, 0, 2, PAGE, 8)  # a global object
+        symbols += _SYMBOL.pack(offsets[1 + k], 0x12, 0, 1, code_at + 16 * k, 8)  # a global function
+    symbols += _SYMBOL.pack(offsets[count - 1], 0x11, 0, 2, PAGE, 8)  # a global object
     code = b"".join(_jump(machine, code_at + 16 * k, PAGE).ljust(16, b"\0") for k in range(len(EXPORTS)))
     end = code_at + len(code)
     entries = (
-        (SONAME, places[-1]),
+        (SONAME, offsets[-1]),
         (HASH, hash_at),
         (STRINGS, strings_at),
         (SYMBOLS, symbols_at),

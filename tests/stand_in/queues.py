@@ -32,13 +32,13 @@ class Queues:
 
     def wait(self, stream: int, event: int) -> int:
         """Let later work of `stream` wait for the work that now precedes `event`."""
-        place = self._events.get(event)
-        return self.give(stream, lambda: self._run(*place)) if place is not None else self.error
+        event_position = self._events.get(event)
+        return self.give(stream, lambda: self._run(*event_position)) if event_position is not None else self.error
 
     def reach(self, event: int) -> int:
         """Execute the work that precedes an event."""
-        place = self._events.get(event)
-        return self._run(*place) if place is not None else self.error
+        event_position = self._events.get(event)
+        return self._run(*event_position) if event_position is not None else self.error
 
     def drain(self, stream: int) -> int:
         """Execute all work of a stream."""

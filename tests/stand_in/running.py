@@ -179,10 +179,10 @@ class RunningStandIn(StandIn):
         if loaded is None:
             return None
         self._check_size(function, grid, block, shared)
-        places = (ctypes.c_int64 * loaded.count).from_address(arguments) if loaded.count else ()
-        values = [ctypes.c_int64.from_address(place).value for place in places]
+        addresses = (ctypes.c_int64 * loaded.count).from_address(arguments) if loaded.count else ()
+        values = [ctypes.c_int64.from_address(address).value for address in addresses]
         for k, size in loaded.values:
-            taken = ctypes.create_string_buffer(ctypes.string_at(places[k], size), size)
+            taken = ctypes.create_string_buffer(ctypes.string_at(addresses[k], size), size)
             self._taken.append(taken)
             values[k] = ctypes.addressof(taken)
         shape = tuple(ctypes.c_uint32(n).value for n in grid), tuple(ctypes.c_uint32(n).value for n in block)

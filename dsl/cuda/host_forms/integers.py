@@ -47,15 +47,15 @@ def leading_zeros_wide(x: int) -> np.int32:
 def first_set(x: int) -> np.int32:
     """Return the position of the lowest set bit of a 32-bit integer, counted from 1, or 0 if there is none."""
     u = np.uint32(x)
-    place = np.int32(np.bitwise_count(u ^ (u - 1)))
-    return place if u != 0 else np.int32(0)
+    position = np.int32(np.bitwise_count(u ^ (u - 1)))
+    return position if u != 0 else np.int32(0)
 
 
 def first_set_wide(x: int) -> np.int32:
     """Return the position of the lowest set bit of a 64-bit integer, counted from 1, or 0 if there is none."""
     u = np.uint64(x)
-    place = np.int32(np.bitwise_count(u ^ (u - 1)))
-    return place if u != 0 else np.int32(0)
+    position = np.int32(np.bitwise_count(u ^ (u - 1)))
+    return position if u != 0 else np.int32(0)
 
 
 def reverse_bits(x: int | np.signedinteger) -> np.int32:
@@ -84,8 +84,8 @@ def select_bytes(x: int, y: int, selector: int) -> np.int32:
     wanted = np.uint64(np.uint32(selector))
     result = np.uint64(0)
     for k in (0, 1, 2, 3):
-        place = ((wanted >> (4 * k)) & 7) * 8
-        result |= ((pool >> place) & 255) << (8 * k)
+        shift = ((wanted >> (4 * k)) & 7) * 8
+        result |= ((pool >> shift) & 255) << (8 * k)
     return np.int32(np.uint32(result))
 
 

@@ -167,9 +167,9 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
             case _:
                 if isinstance(part, ScalarValue) and part.dtype.kind == "b":
                     c.fail("a bool as an index (a mask) is not part of the kernel language: use `if`")
-                place = position(c, part, extent, "an index", array, axis)
-                offset = add(c, offset, multiply(c, place, stride))
-                asked.append((part, place, extent))
+                start = position(c, part, extent, "an index", array, axis)
+                offset = add(c, offset, multiply(c, start, stride))
+                asked.append((part, start, extent))
         axis += 1
     if len(shape) == array.ndim and all(isinstance(p, Sliced) and p.start is p.stop is p.step is None for p in parts):
         return array
@@ -281,10 +281,10 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
         check_fits(c, value, view)
     if isinstance(value, ArrayValue) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
-    with each(c, view.shape, goes_backward(c, view, value)) as place:
-        spots = TupleValue(place)
+    with each(c, view.shape, goes_backward(c, view, value)) as index:
+        spots = TupleValue(index)
         if isinstance(value, ArrayValue):
-            inner = select(c, value, TupleValue(aligned(value, place)))
+            inner = select(c, value, TupleValue(aligned(value, index)))
         assign_view(c, view_of(c, view, spots), inner, **attributes)
 
 
@@ -311,9 +311,9 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
             )
 
 
-def aligned(array: ArrayValue, place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index into `array` for the index `place` into the shape to which `array` is broadcast."""
-    own = place[len(place) - array.ndim :] if array.ndim else ()
+def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the index into `array` for the index `index` into the shape to which `array` is broadcast."""
+    own = index[len(index) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
@@ -363,7 +363,7 @@ class each:
         self.open: list[Any] = []
 
     def __enter__(self) -> tuple[ScalarValue, ...]:
-        place = []
+        indices = []
         for extent in self.shape:
             loop = self.c.builder.loop(extent_ir(self.c, extent), "serial")
             entered = loop.__enter__()
@@ -373,8 +373,8 @@ class each:
                 b = self.c.builder
                 last = b.op("subtract", extent_ir(self.c, extent), b.constant(1))
                 index = b.op("where", self.backward, b.op("subtract", last, index), index)
-            place.append(ScalarValue(self.c.builder.cast(index, np.int64), True, True))
-        return tuple(place)
+            indices.append(ScalarValue(self.c.builder.cast(index, np.int64), True, True))
+        return tuple(indices)
 
     def __exit__(self, *error: Any) -> None:
         for loop in reversed(self.open):

@@ -62,7 +62,7 @@ def call_value(
             case Constant(value=held):
                 return _call_object(call, held, arguments, keywords)
     except KernelError as error:
-        raise frame.placed(error, node) from None
+        raise frame.located(error, node) from None
     frame.fail(node, f"{describe(function)} cannot be called")
 
 
@@ -181,12 +181,12 @@ def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any
     for operand in operands:
         if isinstance(operand, ArrayValue):
             arrays.check_fits(c, operand, out)
-    with arrays.each(c, out.shape) as place:
+    with arrays.each(c, out.shape) as index:
         parts = (
-            arrays.select(c, o, TupleValue(arrays.aligned(o, place))) if isinstance(o, ArrayValue) else o
+            arrays.select(c, o, TupleValue(arrays.aligned(o, index))) if isinstance(o, ArrayValue) else o
             for o in operands
         )
-        arrays.store(c, out, TupleValue(place), functions.elementwise(call, name, *parts))
+        arrays.store(c, out, TupleValue(index), functions.elementwise(call, name, *parts))
     return out
 
 

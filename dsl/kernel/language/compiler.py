@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.kernel_errors import (
     KernelNameError,
     KernelSyntaxError,
     KernelTypeError,
-    Place,
+    SourceLocation,
 )
 from weft.dsl.kernel.language.known import can_fold, fold
 from weft.dsl.kernel.language.numba_types import has_floats, numba_operands, promotes_to_double
@@ -72,7 +72,7 @@ class FunctionFrame:
     result: Variable | None = None
     label: str = ""  # label of the scope that a return leaves; empty if the only return is the last statement
     function: Any = None
-    called: tuple[Place, ...] = ()
+    called: tuple[SourceLocation, ...] = ()
     loops: list[tuple[str, str]] = field(default_factory=list)  # labels of break and continue
     parent: FunctionFrame | None = None
     returned: Any = None
@@ -82,17 +82,17 @@ class FunctionFrame:
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
-    def place(self, node: ast.AST) -> Place:
+    def location(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node in the user's file."""
-        return self.source.place(node)
+        return self.source.location(node)
 
-    def placed(self, error: KernelError, node: ast.AST) -> KernelError:
+    def located(self, error: KernelError, node: ast.AST) -> KernelError:
         """Return `error` unchanged if it has a source location, otherwise a copy with the location of `node`."""
-        return error if error.place is not None else type(error)(error.message, self.place(node), self.called)
+        return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
         """Raise the error that `kind` names, at the source location of a node."""
-        raise _ERRORS[kind](message, self.place(node), self.called)
+        raise _ERRORS[kind](message, self.location(node), self.called)
 
 
 class Compiler(Variables):
@@ -110,7 +110,9 @@ class Compiler(Variables):
         # Whether scalars have Numba's types (int64 and float64 for Python's): as requested, and in the current
         # function.
         self.numba_asked = self.numba = False
-        self.doubles: list[Place | None] = []  # with Numba's types: first locations at which a float32 became a float64
+        self.doubles: list[
+            SourceLocation | None
+        ] = []  # with Numba's types: first locations at which a float32 became a float64
         self.index_dtype = index_dtype
         self.recursive: dict[Any, Any] = {}  # recursive functions, kept for all runs
         self.run = 0
@@ -127,7 +129,7 @@ class Compiler(Variables):
         self.hidden_scalars: dict[str, Value] = {}
         self.arrays: list[str] = []  # the kernel's attribute ``arrays``
         self.written: set[int] = set()  # numbers of the parameters that the kernel writes to
-        self.place: Place | None = None  # source location of the statement that is being compiled
+        self.location: SourceLocation | None = None  # source location of the statement that is being compiled
         self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
         self.occurrences: dict[Any, int] = {}
         self.stack: list[Any] = []  # the functions that are being inlined
@@ -311,7 +313,7 @@ class Compiler(Variables):
             own = [number_kind(kind_of(n)) if isinstance(n, Constant) else n for n in numbers]  # type: ignore[arg-type]
             kinds = numba_operands(definition, dtypes := tuple(n.dtype for n in own))  # type: ignore[union-attr]
             if not self.doubles and promotes_to_double(dtypes):
-                self.doubles.append(self.place)
+                self.doubles.append(self.location)
         try:
             dtypes, result = resolve_dtypes(definition, kinds)
         except TypeError as error:
@@ -348,20 +350,20 @@ class Compiler(Variables):
             return
         if self.reporting:
             pointer = self.error_record()
-            self.sites.append((error, message, tuple(str(v.type) for v in values), self.place))
+            self.sites.append((error, message, tuple(str(v.type) for v in values), self.location))
             index = b.constant
             zero, one = b.constant(0, np.int64), b.constant(1, np.int64)
             (old,) = b.emit("atomic_cas", (pointer, index(0), zero, one), (INT,))
             with b.if_(b.op("equal", old, zero, dtype=BOOL)):
                 b.store(pointer, index(1), b.constant(len(self.sites) - 1, np.int64))
                 for k, (word, axis) in enumerate((w, a) for w in ("block_index", "thread_index") for a in range(3)):
-                    (place,) = b.emit(word, (), (self.index_dtype,), axis=axis)
-                    b.store(pointer, index(2 + k), b.cast(place, np.int64))
+                    (number,) = b.emit(word, (), (self.index_dtype,), axis=axis)
+                    b.store(pointer, index(2 + k), b.cast(number, np.int64))
                 for k, value in enumerate(values[:8]):
                     whole = value
                     if dtype_kind(value.type) == "f":  # type: ignore[arg-type]
-                        place_of = b.reinterpret(pointer, np.float64)
-                        b.store(place_of, index(8 + k), b.cast(value, np.float64))
+                        float_pointer = b.reinterpret(pointer, np.float64)
+                        b.store(float_pointer, index(8 + k), b.cast(value, np.float64))
                         continue
                     b.store(pointer, index(8 + k), b.cast(whole, np.int64))
         b.leave(self.exit)

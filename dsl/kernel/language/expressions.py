@@ -69,7 +69,7 @@ def evaluate(frame: FunctionFrame, node: ast.expr) -> Any:
     try:
         return handler(frame, node)
     except KernelError as error:
-        raise frame.placed(error, node) from None
+        raise frame.located(error, node) from None
 
 
 def _name(frame: FunctionFrame, node: ast.Name) -> Any:
@@ -213,7 +213,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) ->
     """Compile ``owner[index]``."""
     c = frame.compiler
     if c.tracer is not None:
-        c.place = frame.place(node)
+        c.location = frame.location(node)
     owner = c.unwrap(owner)
     match owner:
         case ArrayValue():
@@ -253,12 +253,12 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
     """Return the item of a range at an index. A negative index counts from the end."""
     if isinstance(index, Constant):
-        place, length = arrays.known_shape(index), length_of(c, owner)
-        if place is None:
+        known, length = arrays.known_shape(index), length_of(c, owner)
+        if known is None:
             c.fail(f"a range is indexed by integers, not by {describe(index)}")
-        if isinstance(length, Constant) and not -length.value <= place[0] < length.value:
-            c.fail(f"index {place[0]} is out of range: the range has {length.value} items")
-        return index if place[0] >= 0 else c.apply("add", length, index)
+        if isinstance(length, Constant) and not -length.value <= known[0] < length.value:
+            c.fail(f"index {known[0]} is out of range: the range has {length.value} items")
+        return index if known[0] >= 0 else c.apply("add", length, index)
     return index
 
 
@@ -285,12 +285,12 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
         return owner.items[known[0]]
     if not owner.items:
         c.fail("an empty tuple cannot be indexed")
-    place = arrays.position(c, index, len(owner.items), "a tuple's index")
+    index_value = arrays.position(c, index, len(owner.items), "a tuple's index")
     # Compare the index with each position in turn. The items are scalars of one kind.
     result = c.variable((*frame.path, "item", id(node)), "the tuple's item")
     c.assign(result, owner.items[-1])
     for k, item in enumerate(owner.items[:-1]):
-        hit = c.builder.op("equal", extents.extent_ir(c, place), c.builder.constant(k), dtype=np.bool_)
+        hit = c.builder.op("equal", extents.extent_ir(c, index_value), c.builder.constant(k), dtype=np.bool_)
         with c.builder.if_(hit):
             c.assign(result, item)
     return c.load(result)
@@ -482,7 +482,7 @@ def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, nod
     """Compile ``owner[index] = value``."""
     c = frame.compiler
     if c.tracer is not None:
-        c.place = frame.place(node)
+        c.location = frame.location(node)
     try:
         match owner:
             case ArrayValue():
@@ -496,7 +496,7 @@ def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, nod
             case _:
                 c.fail(f"items of {describe(owner)} cannot be assigned")
     except KernelError as error:
-        raise frame.placed(error, node) from None
+        raise frame.located(error, node) from None
 
 
 def _set_attribute(frame: FunctionFrame, owner: ast.expr, name: str, value: object) -> None:

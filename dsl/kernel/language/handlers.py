@@ -100,10 +100,10 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
     if any(n < 0 for n in known):
         c.fail(f"the shape of {what} cannot be negative: {known}")
     kind = dtype_of(c, dtype)
-    return place_array(c, "local", known, kind, what)
+    return reserve_array(c, "local", known, kind, what)
 
 
-def place_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
+def reserve_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
     """Allocate an array in local or shared memory."""
     count = max(math.prod(shape), 1)
     with c.at_top():

@@ -16,7 +16,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A source location: file, line (from 1), columns (from 0) and the line's text."""
 
     file: str
@@ -43,7 +43,7 @@ class KernelError(WeftError):
 
     Attributes
     ----------
-    place : Place or None
+    place : SourceLocation or None
         The location in the source code of the kernel.
 
     Examples
@@ -58,7 +58,9 @@ class KernelError(WeftError):
     name 'y' is not defined
     """
 
-    def __init__(self, message: str, place: Place | None = None, calls: tuple[Place, ...] = ()) -> None:
+    def __init__(
+        self, message: str, place: SourceLocation | None = None, calls: tuple[SourceLocation, ...] = ()
+    ) -> None:
         self.message = message
         self.place = place
         called = "".join(f"\n{call.show()}\n  which calls" for call in calls)

@@ -116,7 +116,7 @@ def _restore(value: object, values: list[Any]) -> Any:
 
 def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[Any], types: list[Any]) -> None:
     c = call.c
-    saved = (c.tables, c.exit, c.checked, c.stack, c.place)
+    saved = (c.tables, c.exit, c.checked, c.stack, c.location)
     known = entry.declared = entry.result.kind
     c.tables, c.checked, c.stack = {}, False, []
     with c.builder.function(entry.name, types, result_types(entry.result)) as parameters:
@@ -132,7 +132,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
                 c.pending = True
         if entry.result.kind is not None:
             c.builder.yield_(*result_values(c, entry.result))
-    c.tables, c.exit, c.checked, c.stack, c.place = saved
+    c.tables, c.exit, c.checked, c.stack, c.location = saved
     if entry.result.kind != known:
         raise Restart
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable
 from weft.dsl.kernel.language.byte_code.reader import equals, read_function
-from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, Place
+from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, SourceLocation
 from weft.dsl.kernel.language.ssa_webs import Webs, find_webs
 
 Tree = ast.FunctionDef | ast.Lambda
@@ -36,15 +36,15 @@ class Source:
     webs: Webs
     shift: int = 0  # columns removed by dedenting
 
-    def place(self, node: ast.AST) -> Place:
+    def location(self, node: ast.AST) -> SourceLocation:
         """Return the source location of a node."""
         line = getattr(node, "lineno", self.tree.lineno)
         start = getattr(node, "col_offset", 0) + self.shift
         end = getattr(node, "end_col_offset", None)
         if end is None or getattr(node, "end_lineno", line) != line:
             text = linecache.getline(self.file, line).rstrip("\n")
-            return Place(self.file, line, start, max(len(text), start + 1), text)
-        return Place(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
+            return SourceLocation(self.file, line, start, max(len(text), start + 1), text)
+        return SourceLocation(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
 
     def inner(self, tree: Tree) -> Source:
         """Return the source of a nested function, given its syntax tree."""
@@ -80,8 +80,10 @@ def _source(code: CodeType) -> Source:
     tree = module.body[0]
     ast.increment_lineno(module, first - 1)
     if isinstance(tree, ast.AsyncFunctionDef):
-        place = Place(file, tree.lineno, shift, shift + 9, linecache.getline(file, tree.lineno).rstrip("\n"))
-        raise KernelSyntaxError("a kernel is no coroutine: leave `async` out", place)
+        location = SourceLocation(
+            file, tree.lineno, shift, shift + 9, linecache.getline(file, tree.lineno).rstrip("\n")
+        )
+        raise KernelSyntaxError("a kernel is no coroutine: leave `async` out", location)
     if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
         return _without_text(code)
     if file == "<string>" and not equals(tree, code):
@@ -96,7 +98,7 @@ def _without_text(code: CodeType) -> Source:
     except Unreadable as error:
         line = error.line or code.co_firstlineno
         message = f"{code.co_name} has no source text, and {error.message}: write it in a file or a notebook cell"
-        raise KernelSyntaxError(message, Place(code.co_filename, line, 0, 1, "")) from None
+        raise KernelSyntaxError(message, SourceLocation(code.co_filename, line, 0, 1, "")) from None
     return Source(tree, code.co_filename, code.co_name, find_webs(tree))
 
 

@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.calls import call_value
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate
 from weft.dsl.kernel.language.global_values import wrap
-from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError, Place
+from weft.dsl.kernel.language.kernel_errors import KernelSyntaxError, KernelTypeError, LaunchError, SourceLocation
 from weft.dsl.kernel.language.recursion import result_types, result_values
 from weft.dsl.kernel.language.source import outer_value, source_of
 from weft.dsl.kernel.language.statements import lower_body
@@ -51,7 +51,7 @@ class Specialization:
     returns: Any = None
     descriptors: tuple[Descriptor, ...] = ()
     tracer: Tracer | None = None
-    doubled: Place | None = None
+    doubled: SourceLocation | None = None
     functions: dict[Any, Any] = field(default_factory=dict)  # by target
 
     @property
@@ -146,11 +146,11 @@ def specialize(
         except Restart:
             continue
         except RecursionError:
-            raise KernelSyntaxError(RECURSION_TEXT, source.place(source.tree)) from None
+            raise KernelSyntaxError(RECURSION_TEXT, source.location(source.tree)) from None
         if not c.pending:
             made.descriptors = descriptors
             return made
-    raise KernelTypeError("the types of variables do not settle", source.place(source.tree))
+    raise KernelTypeError("the types of variables do not settle", source.location(source.tree))
 
 
 def _run(
@@ -197,13 +197,13 @@ def _finished(c: Compiler, source: Any, returns: Any = None) -> Specialization:
         raise LaunchError(
             f"the kernel's shared arrays have {shared} bytes; a block has {MAX_STATIC_SHARED}: for more use dynamic shared "
             "memory, cuda.shared.array(0, dtype), and give its bytes in the launch's brackets",
-            source.place(source.tree),
+            source.location(source.tree),
         )
     try:
         if not c.pending:
             verify_kernel(kernel)
     except InvalidKernel as error:
-        raise KernelTypeError(f"this cannot be compiled: {error}", source.place(source.tree)) from error
+        raise KernelTypeError(f"this cannot be compiled: {error}", source.location(source.tree)) from error
     return Specialization(
         kernel,
         c.hidden,

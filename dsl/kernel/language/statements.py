@@ -64,7 +64,7 @@ def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
     """Compile `statements`. Return whether control can reach the end of the last one."""
     c = frame.compiler
     for statement in statements:
-        c.place = frame.place(statement)
+        c.location = frame.location(statement)
         if c.lines:
             c.builder.line = statement.lineno
         try:
@@ -73,7 +73,7 @@ def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
             c.pending = True
             continue
         except KernelError as error:
-            raise frame.placed(error, statement) from None
+            raise frame.located(error, statement) from None
         if not going or c.builder.ended:
             return False
     return True
@@ -114,14 +114,14 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
                 _whole_array(frame, old, operator, evaluate(frame, node.value))
                 return
             bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
-        case ast.Subscript(value=owner, slice=index) as target:
+        case ast.Subscript(value=owner, slice=key) as target:
             # The owner and the index are evaluated once.
-            held, place = evaluate(frame, owner), evaluate(frame, index)
-            old = subscript(frame, target, held, place)
+            held, index = evaluate(frame, owner), evaluate(frame, key)
+            old = subscript(frame, target, held, index)
             if isinstance(old, ArrayValue) and old.ndim:
                 _whole_array(frame, old, operator, evaluate(frame, node.value))
                 return
-            set_item(frame, held, place, binary(c, operator, old, evaluate(frame, node.value)), target)
+            set_item(frame, held, index, binary(c, operator, old, evaluate(frame, node.value)), target)
         case ast.Attribute(value=owner, attr=name) as target:
             old = evaluate(frame, ast.copy_location(ast.Attribute(owner, name, ast.Load()), target))
             bind(frame, target, binary(c, operator, old, evaluate(frame, node.value)))
@@ -129,11 +129,11 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
     c = frame.compiler
-    with arrays.each(c, array.shape, arrays.goes_backward(c, array, value)) as place:
+    with arrays.each(c, array.shape, arrays.goes_backward(c, array, value)) as position:
         other = value
         if isinstance(value, ArrayValue):
-            other = arrays.select(c, value, TupleValue(arrays.aligned(value, place)))
-        index = TupleValue(place)
+            other = arrays.select(c, value, TupleValue(arrays.aligned(value, position)))
+        index = TupleValue(position)
         arrays.store(c, array, index, binary(c, operator, arrays.select(c, array, index), other))
 
 
@@ -464,7 +464,7 @@ def inline(
     """Compile a call by inlining the function, and return the call's result."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
-    place, numba = c.place, c.numba
+    location, numba = c.location, c.numba
     if not isinstance(function, Closure):
         c.use_types_for(function)
     body = inner.source.tree.body
@@ -480,7 +480,7 @@ def inline(
             if lower_body(inner, body):
                 c.assign(inner.result, Constant(None))
         value = c.load(inner.result) if inner.result.kind is not None else Constant(None)
-    c.place, c.numba = place, numba
+    c.location, c.numba = location, numba
     return value
 
 
@@ -510,7 +510,7 @@ def enter(
 ) -> FunctionFrame:
     """Return the frame of an inlined call, with the arguments assigned to the parameters."""
     depth = len(frame.called)
-    called = (*frame.called, frame.place(node))
+    called = (*frame.called, frame.location(node))
     if depth > DEPTH_LIMIT:
         frame.fail(node, f"functions call one another more than {DEPTH_LIMIT} deep: a recursion without a bound")
     path = (*frame.path, id(node), frame.compiler.occurrence(frame.path, node))

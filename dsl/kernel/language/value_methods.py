@@ -70,9 +70,9 @@ def bit_cast(c: Compiler, value: ScalarValue, dtype: np.dtype) -> ScalarValue:
     if value.dtype.itemsize != dtype.itemsize:
         c.fail(f"the {value.dtype.itemsize} bytes of {value.dtype} cannot be seen as one {dtype}")
     with c.at_top():
-        place = c.builder.local(value.dtype)
-    c.builder.store(place, c.builder.constant(0), value.ir)
-    return ScalarValue(c.builder.load(c.builder.reinterpret(place, dtype), c.builder.constant(0)))
+        pointer = c.builder.local(value.dtype)
+    c.builder.store(pointer, c.builder.constant(0), value.ir)
+    return ScalarValue(c.builder.load(c.builder.reinterpret(pointer, dtype), c.builder.constant(0)))
 
 
 def _number_method(call: Invocation, number: ScalarValue, name: str, arguments: list[Any]) -> Any:
@@ -129,8 +129,8 @@ def _reduce_elements(call: Invocation, array: ArrayValue, row: str, start: Any) 
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
     c.assign(total, start)
-    with arrays.each(c, array.shape) as place:
-        item = arrays.select(c, array, TupleValue(place))
+    with arrays.each(c, array.shape) as index:
+        item = arrays.select(c, array, TupleValue(index))
         c.assign(total, c.cast(c.apply(row, c.load(total), item), c.kind(start)))
     return c.load(total)
 
@@ -167,8 +167,8 @@ def _quantified(call: Invocation, array: ArrayValue, row: str, start: bool) -> A
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
     c.assign(total, ScalarValue(c.builder.constant(start, np.bool_), True))
-    with arrays.each(c, array.shape) as place:
-        truth = truth_value(c, arrays.select(c, array, TupleValue(place)))
+    with arrays.each(c, array.shape) as index:
+        truth = truth_value(c, arrays.select(c, array, TupleValue(index)))
         c.assign(total, ScalarValue(c.builder.op(row, c.ir(c.load(total)), truth, dtype=np.bool_), True))
     return c.load(total)
 
@@ -181,11 +181,11 @@ def _arg(strict: str) -> Callable[[Invocation, ArrayValue], Any]:
         best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
         c.assign(best, arrays.select(c, flat, Constant(0)))
         c.assign(where, ScalarValue(c.ir(Constant(0), INT), True, True))
-        with arrays.each(c, flat.shape) as (place,):
-            item = arrays.select(c, flat, place)
+        with arrays.each(c, flat.shape) as (index,):
+            item = arrays.select(c, flat, index)
             with c.builder.if_(c.ir(c.apply(strict, item, c.load(best)))):
                 c.assign(best, item)
-                c.assign(where, place)
+                c.assign(where, index)
         return c.load(where)
 
     return handler
@@ -303,8 +303,8 @@ def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
     )
     c.assign(total, _start(call, 0, dtype))
-    with arrays.each(c, array.shape) as (place,):
-        product = c.apply("multiply", arrays.select(c, array, place), arrays.select(c, other, place))
+    with arrays.each(c, array.shape) as (index,):
+        product = c.apply("multiply", arrays.select(c, array, index), arrays.select(c, other, index))
         c.assign(total, c.cast(c.apply("add", c.load(total), product), dtype))
     return c.load(total)
 

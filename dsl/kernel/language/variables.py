@@ -58,11 +58,11 @@ class Unresolved(Exception):
 class Variable:
     """A Python variable: its kind in all runs, and its storage in the current run.
 
-    `home` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
+    `blocks` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
     one in the run `later_run`, when a value of another kind was assigned in the same blocks.
     """
 
-    __slots__ = ("held", "home", "kind", "later", "later_run", "name", "parts", "run", "slot")
+    __slots__ = ("blocks", "held", "kind", "later", "later_run", "name", "parts", "run", "slot")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,7 +71,7 @@ class Variable:
         self.run = -1  # the run in which the variable was last used
         self.slot: Value | None = None
         self.held: Any = None
-        self.home: tuple[Any, ...] = ()
+        self.blocks: tuple[Any, ...] = ()
         self.later: Variable | None = None
         self.later_run = -1
 
@@ -128,7 +128,7 @@ class Variables:
         joined = kind if known is None else join(known, kind, self.numba)
         if joined is None:
             assert known is not None
-            if variable.run == self.run and variable.home == tuple(self.builder.blocks):
+            if variable.run == self.run and variable.blocks == tuple(self.builder.blocks):
                 self._succeed(variable, value)
                 return
             self.fail(
@@ -143,8 +143,8 @@ class Variables:
             if used:
                 raise Restart
         self._touch(variable)
-        if not variable.home:
-            variable.home = tuple(self.builder.blocks)
+        if not variable.blocks:
+            variable.blocks = tuple(self.builder.blocks)
         self._store(variable, value)
 
     def _succeed(self, variable: Variable, value: object) -> None:
@@ -221,7 +221,7 @@ class Variables:
         variable.run = self.run
         variable.slot = None
         variable.held = None
-        variable.home = ()
+        variable.blocks = ()
         kind = variable.kind
         if isinstance(kind, ScalarKind):
             with self.at_top():

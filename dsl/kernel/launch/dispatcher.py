@@ -361,7 +361,7 @@ def _signature_of(kernel: KernelDispatcher, function: FunctionType) -> inspect.S
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             raise KernelTypeError(
                 f"a kernel has a fixed number of parameters: {parameter} cannot be one; pass a tuple",
-                kernel.source.place(kernel.source.tree),
+                kernel.source.location(kernel.source.tree),
             )
     return signature
 

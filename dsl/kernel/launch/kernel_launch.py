@@ -153,8 +153,8 @@ class DispatchedLaunch:
         if Listening.listeners:
             code = self.kernel.py_func.__code__
             line = code.co_filename, code.co_firstlineno
-            place = f"{show_file(line[0])}:{line[1]}"
-            note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), place=place, sources=((*line, 1.0),))
+            location = f"{show_file(line[0])}:{line[1]}"
+            note = LaunchNote(self.kernel.__name__, nbytes=sum(self.spans), location=location, sources=((*line, 1.0),))
             # Listeners that record events record them in the kernel's stream.
             with self.device.working_in(launcher.stream) if launcher.stream is not None else nullcontext():
                 launch_heard(self.device, note, start)
@@ -332,7 +332,7 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
     words = np.array(device.download(record, np.dtype(np.int64), (16,)))
     if not words[0]:
         return
-    error, message, kinds, place = found.sites[int(words[1])]
+    error, message, kinds, location = found.sites[int(words[1])]
     values = [
         words[8 + k : 9 + k].view(np.float64)[0].item() if kind.startswith("float") else int(words[8 + k])
         for k, kind in enumerate(kinds[:8])
@@ -340,7 +340,7 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
     text = message.format(*values) if "{" in message else message
     where = f"in block {tuple(int(w) for w in words[2:5])}, thread {tuple(int(w) for w in words[5:8])}"
     text = f"{text} {where}" if text else where
-    shown = f"{text}\n{place.show()}" if place is not None else text
+    shown = f"{text}\n{location.show()}" if location is not None else text
     if isinstance(error, BaseException):
         error.add_note(shown)
         raise error

@@ -386,6 +386,6 @@ def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], A
     """Return a 1-D local array with the size and dtype of `like`. `item` computes each element from its index."""
     c = call.c
     made = local_array(c, Constant(like.size), Constant(like.dtype), "an array made in a kernel")
-    with arrays.each(c, made.shape) as place:
-        arrays.store(c, made, TupleValue(place), item(place[0]))
+    with arrays.each(c, made.shape) as index:
+        arrays.store(c, made, TupleValue(index), item(index[0]))
     return made

@@ -378,10 +378,10 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
     operands = [c.ir(v, d) for v, d in zip(values, function.arguments, strict=True)]
     written = function.results if function.by_pointer else function.results[1:]
     with c.at_top():
-        places = [c.builder.local(d) for d in written]
+        pointers = [c.builder.local(d) for d in written]
     given = [] if function.by_pointer else [function.results[0]]
-    results = list(c.builder.emit("external", [*operands, *places], given, symbol=function.symbol))
-    results += [c.builder.load(place, c.builder.constant(0)) for place in places]
+    results = list(c.builder.emit("external", [*operands, *pointers], given, symbol=function.symbol))
+    results += [c.builder.load(pointer, c.builder.constant(0)) for pointer in pointers]
     made = tuple(ScalarValue(v) for v in results)
     return made[0] if len(made) == 1 else TupleValue(made)
 

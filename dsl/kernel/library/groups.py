@@ -217,13 +217,13 @@ class CoalescedGroup:
     def lane(self, rank: int) -> int:
         """Return the number of the lane that has rank `rank` in the group."""
         rest = self.members
-        place = 0
+        lane_number = 0
         left = rank
-        while place < 31 and (rest & 1 == 0 or left > 0):
+        while lane_number < 31 and (rest & 1 == 0 or left > 0):
             left -= int(rest & 1)
             rest >>= 1
-            place += 1
-        return place
+            lane_number += 1
+        return lane_number
 
     def sync(self) -> None:
         """Wait for the lanes of the group."""

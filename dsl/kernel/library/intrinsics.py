@@ -16,7 +16,7 @@ from weft.codegen import Pointer, Value, dtype_kind
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language import extents
 from weft.dsl.kernel.language.compiler import Compiler
-from weft.dsl.kernel.language.handlers import convert, dtype_of, elementwise, local_array, place_array, truth_value
+from weft.dsl.kernel.language.handlers import convert, dtype_of, elementwise, local_array, reserve_array, truth_value
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.names import Intrinsic, activemask
 from weft.dsl.kernel.language.values import BOOL, INT, ArrayValue, Constant, Extent, ScalarValue, TupleValue, describe
@@ -40,7 +40,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
         space, _, name = path.partition(".")
         return call_library(call, (FP16 if space == "fp16" else BF16)[name], arguments)
     if c.tracer is not None:
-        c.place = call.frame.place(call.node)
+        c.location = call.frame.location(call.node)
     handler = _TABLE.get(path)
     if handler is None:
         c.fail(f"cuda.{path} is not part of the kernel language yet")
@@ -65,7 +65,7 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
 # -- thread indices --------------------------------------------------------------------------------
 
 
-def _place(c: Compiler, axis: int) -> ScalarValue:
+def _grid_position(c: Compiler, axis: int) -> ScalarValue:
     b = c.builder
     numbers = [
         b.emit(word, (), (c.index_dtype,), axis=axis)[0] for word in ("block_index", "block_size", "thread_index")
@@ -83,7 +83,7 @@ def _extent(c: Compiler, axis: int) -> ScalarValue:
 
 @handles("grid")
 def _grid(call: Invocation, ndim: Any) -> Any:
-    return _each_axis(call, ndim, _place)
+    return _each_axis(call, ndim, _grid_position)
 
 
 @handles("gridsize")
@@ -165,7 +165,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
         c.fail("cuda.shared.array takes a shape and a dtype")
     known = arrays.known_shape(shape)
     if known is None and c.block is None:
-        raise NeedsLaunch(call.frame.place(call.node))
+        raise NeedsLaunch(call.frame.location(call.node))
     if known is None:
         c.fail(
             "the shape of cuda.shared.array has to be known when the kernel is compiled, from constants or the launch's "
@@ -177,7 +177,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
         return _dynamic_array(c, (_dynamic_length(c, kind),), kind, 0)
     if any(n < 0 for n in known):
         c.fail(f"the shape of cuda.shared.array cannot be negative: {known}")
-    return place_array(c, "shared", known, kind, "the shared array")
+    return reserve_array(c, "shared", known, kind, "the shared array")
 
 
 class NeedsLaunch(Exception):
@@ -185,8 +185,8 @@ class NeedsLaunch(Exception):
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
-    place = c.hide_scalar("dynamic_bytes")
-    return c.builder.op("floor_divide", place, c.builder.constant(dtype.itemsize))
+    nbytes = c.hide_scalar("dynamic_bytes")
+    return c.builder.op("floor_divide", nbytes, c.builder.constant(dtype.itemsize))
 
 
 def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offset: Extent) -> ArrayValue:
@@ -224,7 +224,7 @@ def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any = 0) -> Any:
 @handles("local.array")
 def _local(call: Invocation, shape: Any, dtype: Any, alignment: Any = None) -> Any:
     if arrays.known_shape(shape) is None and call.c.block is None:
-        raise NeedsLaunch(call.frame.place(call.node))
+        raise NeedsLaunch(call.frame.location(call.node))
     return local_array(call.c, shape, dtype, "cuda.local.array")
 
 
@@ -412,8 +412,8 @@ def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
 
 @handles("atomic.compare_and_swap")
 def _compare_and_swap(call: Invocation, ary: Any, old: Any, val: Any) -> Any:
-    place = TupleValue((Constant(0),) * ary.ndim) if isinstance(ary, ArrayValue) else Constant(0)
-    return _cas(call, ary, place, old, val)
+    index = TupleValue((Constant(0),) * ary.ndim) if isinstance(ary, ArrayValue) else Constant(0)
+    return _cas(call, ary, index, old, val)
 
 
 # -- bits, numbers, time -------------------------------------------------------------------------------

@@ -150,11 +150,11 @@ class ForeignFunction:
             results = c.builder.emit("external", operands, [] if result is None else [result], **called)
             return ScalarValue(results[0], False, result.kind == "u") if result is not None else Constant(None)
         with c.at_top():
-            place = c.builder.local(result if result is not None else np.dtype(np.int64))
-        c.builder.emit("external", [place, *operands], [np.dtype(np.int32)], **called)
+            pointer = c.builder.local(result if result is not None else np.dtype(np.int64))
+        c.builder.emit("external", [pointer, *operands], [np.dtype(np.int32)], **called)
         if result is None:
             return Constant(None)
-        return ScalarValue(c.builder.load(place, c.builder.constant(0)), False, result.kind == "u")
+        return ScalarValue(c.builder.load(pointer, c.builder.constant(0)), False, result.kind == "u")
 
 
 def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:

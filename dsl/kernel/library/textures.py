@@ -271,8 +271,8 @@ def _fetch(call: Invocation, data: ArrayValue, handle: ScalarValue, *coordinates
     c, axes = call.c, len(coordinates)
     wide, register = {"f": ("f32", "f"), "i": ("s32", "r"), "u": ("u32", "r")}[data.dtype.kind]
     numbers = [c.ir(c.cast(c.scalar(x), np.dtype(np.float32)), np.dtype(np.float32)) for x in coordinates]
-    places = ", ".join(f"${5 + min(k, axes - 1)}" for k in range({1: 1, 2: 2, 3: 4}[axes]))
-    template = f"tex.{axes}d.v4.{wide}.f32 {{$0, $1, $2, $3}}, [$4, {{{places}}}];"
+    registers = ", ".join(f"${5 + min(k, axes - 1)}" for k in range({1: 1, 2: 2, 3: 4}[axes]))
+    template = f"tex.{axes}d.v4.{wide}.f32 {{$0, $1, $2, $3}}, [$4, {{{registers}}}];"
     kinds = [np.dtype(np.float32 if register == "f" else np.uint32)] * 4
     operands = [c.ir(c.cast(handle, np.dtype(np.uint64)), np.dtype(np.uint64)), *numbers]
     constraints = ",".join([f"={register}"] * 4 + ["l"] + ["f"] * axes)

@@ -92,18 +92,18 @@ def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
     """Return a shuffle operation in which each lane reads from lane ``source(lane, operand, width)``."""
 
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
-        return {lane: brought.get(place, (value, lane))[0] for lane, (value, place) in brought.items()}
+        return {lane: brought.get(source_lane, (value, lane))[0] for lane, (value, source_lane) in brought.items()}
 
     def action(thread: RunningThread, mask: int, value: object, operand: int, width: int = WARP) -> Any:
-        place = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware uses five bits
-        return _warp_meet(thread, path, mask, (value, place), exchange)
+        source_lane = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware uses five bits
+        return _warp_meet(thread, path, mask, (value, source_lane), exchange)
 
     return action
 
 
 def _shuffle_xor(lane: int, mask: int, width: int) -> int:
-    place = lane ^ mask
-    return place if place < lane - lane % width + width else lane
+    source_lane = lane ^ mask
+    return source_lane if source_lane < lane - lane % width + width else lane
 
 
 def _vote(path: str, combine: Callable[[list[bool]], Any]) -> Action:
@@ -198,11 +198,11 @@ def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
     """Return the array, the index, and the current value of the element that an atomic operation accesses."""
     if not isinstance(ary, np.ndarray):
         raise TypeError(f"cuda.{path} works on an array's element, not on {type(ary).__name__}")
-    place = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
-    old = ary[place]
+    index = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
+    old = ary[index]
     if isinstance(old, np.ndarray) or ary.dtype.names is not None:
         raise TypeError(f"cuda.{path} needs one index for each of {ary.ndim} axes, of numbers")
-    return ary, place, old
+    return ary, index, old
 
 
 def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
@@ -210,10 +210,10 @@ def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Ac
     path = f"atomic.{name}"
 
     def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:
-        array, place, old = _element(path, ary, idx)
+        array, index, old = _element(path, ary, idx)
         if array.dtype.kind not in kinds:
             raise TypeError(f"cuda.{path} does not work on {array.dtype}")
-        array[place] = new(old, convert(val, array.dtype))
+        array[index] = new(old, convert(val, array.dtype))
         return old
 
     return action
@@ -224,11 +224,11 @@ def _number_wins(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 
 
 def _cas(thread: RunningThread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
-    array, place, found = _element("atomic.cas", ary, idx)
+    array, index, found = _element("atomic.cas", ary, idx)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"cuda.atomic.cas does not work on {array.dtype}")
     if found.tobytes() == convert(old, array.dtype).tobytes():
-        array[place] = val
+        array[index] = val
     return found
 
 

@@ -73,8 +73,8 @@ class SimulatedBlock:
         self.shared: dict[Any, np.ndarray] = {}
         self.dynamic: np.ndarray = np.full(launch.shared_bytes, 0xFF, np.uint8)
         self.arrived: Counter[tuple[Any, ...]] = Counter()
-        places = product(*(range(n) for n in reversed(launch.block)))
-        self.threads = [RunningThread(launch, self, place[::-1], rank) for rank, place in enumerate(places)]  # type: ignore[arg-type]
+        thread_indices = product(*(range(n) for n in reversed(launch.block)))
+        self.threads = [RunningThread(launch, self, k[::-1], rank) for rank, k in enumerate(thread_indices)]  # type: ignore[arg-type]
         self.live = len(self.threads)
 
     def warp(self, number: int) -> list[RunningThread]:
@@ -463,7 +463,7 @@ class SimulatedLaunch:
             groups.setdefault(at, []).append(thread)
         lines = [f"\n  {_name_threads(group)} {at}" for at, group in groups.items()]
         self.failure = DivergenceError(
-            f"kernel {self.name}: threads of {where} wait for one another at different places:{''.join(lines)}\n"
+            f"kernel {self.name}: threads of {where} wait for one another at different calls:{''.join(lines)}\n"
             "every thread that a barrier or mask names has to come to the same call"
         )
         return True

@@ -230,8 +230,8 @@ class Detector:
             if site.kind > ATOMIC:
                 self.event(thread, site, row)
                 continue
-            address = row[2]
-            if address % site.align:
+            start = row[2]
+            if start % site.align:
                 self.report("misaligned", site, thread, row)
                 block.stopped = True
                 continue
@@ -248,14 +248,14 @@ class Detector:
             else:
                 self.use_local(thread, site, row)
                 continue
-            for place in (address,) if site.size == unit else range(address, address + site.size, unit):
-                held = memory.get(place)
+            for address in (start,) if site.size == unit else range(start, start + site.size, unit):
+                held = memory.get(address)
                 if held is None and site.kind is not ATOMIC:
-                    memory[place] = access
+                    memory[address] = access
                     if site.kind is READ and memory is block.shared:
-                        block.fresh[place] = site, thread, row
+                        block.fresh[address] = site, thread, row
                 elif held is not access:
-                    self.analyse_repeated(memory, place, held, access, row)
+                    self.analyse_repeated(memory, address, held, access, row)
 
     def enter(self, number: int) -> BlockState:
         """Make block `number` the current block, and return its state."""
@@ -282,7 +282,7 @@ class Detector:
     # -- accesses ---------------------------------------------------------------------------------
 
     def analyse_repeated(
-        self, memory: Memory, place: int, held: Access | Cell | None, access: Access, row: Row
+        self, memory: Memory, address: int, held: Access | Cell | None, access: Access, row: Row
     ) -> None:
         """Analyse an atomic operation, or an access to an address that was accessed before."""
         now, site, _ = access
@@ -291,32 +291,32 @@ class Detector:
             before, first, _ = held
             if before[0] is thread and site.kind is not ATOMIC and first.kind is not ATOMIC:
                 if site.kind is WRITE or first.kind is READ:
-                    memory[place] = access
+                    memory[address] = access
                     return
                 if before is now:
                     return  # an access that races with this read also races with the recorded write
-            cell = memory[place] = Cell()
+            cell = memory[address] = Cell()
             cell.add(held)
         elif held is None:
-            cell = memory[place] = Cell()
+            cell = memory[address] = Cell()
             if memory is not self.memory:
-                self.block.fresh[place] = site, thread, row
+                self.block.fresh[address] = site, thread, row
         else:
             cell = held
         if site.kind is ATOMIC:
             if site.compares:
                 cell.reads.pop(thread, None)
-                thread.block.guesses.pop((place, thread), None)
+                thread.block.guesses.pop((address, thread), None)
             if cell.released is not None:
                 thread.known = join_clocks((thread.known, cell.released))
             if thread.released is not None:
                 cell.released = join_clocks((cell.released, thread.released))
         other = cell.conflict(access)
         if other is not None and site.kind is READ and other[1].kind is ATOMIC:
-            thread.block.guesses.setdefault((place, thread), (site, row, other))
+            thread.block.guesses.setdefault((address, thread), (site, row, other))
         elif other is not None:
             self.report("race", site, thread, row, other)
-            (self.fresh if memory is self.memory else self.block.fresh).pop(place, None)
+            (self.fresh if memory is self.memory else self.block.fresh).pop(address, None)
             cell.writes.clear()
             cell.reads.clear()
             cell.atomics.clear()
@@ -324,10 +324,10 @@ class Detector:
 
     def use_local(self, thread: ThreadState, site: Site, row: Row) -> None:
         """Analyse an access to thread-local memory."""
-        places = range(row[2], row[2] + site.size, self.unit)
-        if site.kind is not WRITE and not thread.written.issuperset(places):
+        addresses = range(row[2], row[2] + site.size, self.unit)
+        if site.kind is not WRITE and not thread.written.issuperset(addresses):
             self.report("uninitialized", site, thread, row)
-        thread.written.update(places)
+        thread.written.update(addresses)
 
     def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
         """Analyse an access to device memory that may be uninitialized."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from weft.dsl.kernel.language.kernel_errors import Place
+from weft.dsl.kernel.language.kernel_errors import SourceLocation
 from weft.dsl.kernel.sanitizer.detector import Detector
 from weft.dsl.kernel.sanitizer.sanitized_launch import SanitizerError, make_report, no_collector
 from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
@@ -22,8 +22,8 @@ _GRID = (1 << 31, 1, 1)  # an upper bound of the grid size; the grid has one dim
 
 def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
     kind, text, array, space, size, align, numbers, valued, compares = facts
-    place = Place(f"kernel {name}", number + 1, 0, len(text), text)
-    return Site(_KINDS[kind], place, array, space, size, align, numbers, valued, compares)
+    location = SourceLocation(f"kernel {name}", number + 1, 0, len(text), text)
+    return Site(_KINDS[kind], location, array, space, size, align, numbers, valued, compares)
 
 
 @contextmanager

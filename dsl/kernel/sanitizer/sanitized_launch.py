@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 
 from weft.dsl.arrays.array import Array as LazyArray
-from weft.dsl.kernel.language.kernel_errors import Place
+from weft.dsl.kernel.language.kernel_errors import SourceLocation
 from weft.dsl.kernel.launch.kernel_launch import DispatchedLaunch
 from weft.dsl.kernel.sanitizer.detector import Detector, Finding, FindingKind, Unwritten
 from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
@@ -54,7 +54,7 @@ class SecondAccess:
     block: Triple
     thread: Triple
     access: str
-    place: Place
+    location: SourceLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Report:
     access: str
     other: SecondAccess | None
     count: int
-    place: Place
+    location: SourceLocation
 
     def __str__(self) -> str:
         where = f"block {self.block}, thread {self.thread}, line {self.line}"
@@ -112,13 +112,13 @@ class Report:
                 text = f"{self.kind}: threads of one block wait at different ones, {where}"
             case _:
                 assert_never(self.kind)
-        text += f"\n{self.place.show()}"
+        text += f"\n{self.location.show()}"
         if self.other is not None:
             other = self.other
             join = "is not ordered with" if self.kind == "race" else "and"
             done = _DONE[other.access] + " it in " if self.kind == "race" else ""
             text += (
-                f"\n{join} {done}block {other.block}, thread {other.thread}, line {other.line}\n{other.place.show()}"
+                f"\n{join} {done}block {other.block}, thread {other.thread}, line {other.line}\n{other.location.show()}"
             )
         return text
 
@@ -265,20 +265,20 @@ def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Re
     """Convert a finding that occurred `count` times to a report."""
     other = None
     if finding.other is not None:
-        place = finding.other.place
+        location = finding.other.location
         other = SecondAccess(
-            place.file,
-            place.line,
+            location.file,
+            location.line,
             _triple(finding.other_block, grid),
             _triple(finding.other_thread, block),
             _did(finding.other),
-            place,
+            location,
         )
     site = finding.site
     return Report(
         finding.kind,
-        site.place.file,
-        site.place.line,
+        site.location.file,
+        site.location.line,
         site.array,
         finding.index,
         _triple(finding.block, grid),
@@ -286,7 +286,7 @@ def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Re
         _did(site),
         other,
         count,
-        site.place,
+        site.location,
     )
 
 

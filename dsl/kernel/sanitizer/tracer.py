@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.codegen import KernelBuilder, Type, Value
-from weft.dsl.kernel.language.kernel_errors import Place
+from weft.dsl.kernel.language.kernel_errors import SourceLocation
 from weft.dsl.kernel.language.values import BOOL, ArrayValue, Constant, Extent, Sliced
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Site:
     """
 
     kind: SiteKind
-    place: Place
+    location: SourceLocation
     array: str = ""
     space: str = ""
     size: int = 0
@@ -88,10 +88,10 @@ class TracingBuilder(KernelBuilder):
     ) -> tuple[Value, ...]:
         """Append an operation, preceded by a `trace` if it synchronizes threads. Return its results."""
         if opcode in _KINDS:
-            self._tracer.event(Site(_KINDS[opcode], self._tracer.place), ())
+            self._tracer.event(Site(_KINDS[opcode], self._tracer.location), ())
         elif opcode in _MASKED:
             mask = self.cast(operands[0], self.kernel.index_dtype)
-            self._tracer.event(Site(SiteKind.WARP, self._tracer.place, numbers=1), (mask,))
+            self._tracer.event(Site(SiteKind.WARP, self._tracer.location, numbers=1), (mask,))
         return super().emit(opcode, operands, types, regions, **attributes)
 
 
@@ -115,9 +115,9 @@ class Tracer:
         return 3 + max((site.numbers + site.valued for site in self.sites), default=0)
 
     @property
-    def place(self) -> Place:
+    def location(self) -> SourceLocation:
         """The source location of the code that is being compiled."""
-        found = self.c.place
+        found = self.c.location
         assert found is not None
         return found
 
@@ -170,7 +170,7 @@ class Tracer:
         """Emit code that reports an out-of-bounds index and ends the thread if `outside` is true."""
         with self.c.builder.if_(outside):
             name = array.label or "the array"
-            self.event(Site(SiteKind.OUTSIDE, self.place, name, array.space, numbers=len(index)), index)
+            self.event(Site(SiteKind.OUTSIDE, self.location, name, array.space, numbers=len(index)), index)
             self.c.builder.leave(self.c.exit)
 
     def fits(self, array: ArrayValue, bytes_held: Value, start: Extent) -> None:
@@ -199,7 +199,7 @@ class Tracer:
         part = view.dtype.itemsize // 2 if view.dtype.kind == "c" else view.dtype.itemsize
         site = Site(
             kind,
-            self.place,
+            self.location,
             view.label or "the array",
             view.space,
             view.dtype.itemsize,

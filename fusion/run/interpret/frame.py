@@ -76,7 +76,7 @@ class ValueFrame:
     ----------
     values : list
         Arrays by number. None before a value is computed, and after its last use.
-    home : list of int
+    owner : list of int
         For each value, the number of the value that owns its memory, or -1 for memory that must not be written.
     buffers : dict of int to Buffer
     device : Device
@@ -93,7 +93,7 @@ class ValueFrame:
         self.slots = epoch.slots
         self.threads: int = thread_count()
         self.values: list[Any] = [None] * count
-        self.home = [-1] * count
+        self.owner = [-1] * count
         self.left = program.uses[:]
         self.inside = [0] * count  # number of values in the memory of each value
         self.buffers: dict[int, Any] = {}
@@ -108,8 +108,8 @@ class ValueFrame:
         number = self.program.numbers[node]
         buffer = self.device.allocate(node.nbytes)
         self.buffers[number] = buffer
-        self.home[number] = number
-        return self.device.lend(buffer, node.dtype, node.shape)
+        self.owner[number] = number
+        return self.device.view_memory(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
         """Return the array in the slot of a leaf. The array must not be written."""
@@ -120,7 +120,7 @@ class ValueFrame:
 
     def share(self, number: int, operand: int) -> None:
         """Record that a value shares the memory of its operand."""
-        self.home[number] = self.home[operand]
+        self.owner[number] = self.owner[operand]
 
     def packed(self, node: Expr, array: np.ndarray) -> Any:
         """Return a copy of a value in C order."""
@@ -132,10 +132,10 @@ class ValueFrame:
         """Return the value numbered `number`, or a copy of it if it shares memory with the value numbered `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
-            if self.home[number] >= 0:
-                self.inside[self.home[number]] -= 1
+            if self.owner[number] >= 0:
+                self.inside[self.owner[number]] -= 1
             value = self.values[number] = value.copy()
-            self.home[number] = -1
+            self.owner[number] = -1
         return value
 
     def copied(self, step: ValueStep) -> Any:
@@ -144,11 +144,11 @@ class ValueFrame:
         It is the memory of the previous version if nothing else needs this memory, otherwise a copy.
         """
         previous = step.operands[0]
-        array, home = self.values[previous], self.home[previous]
-        if home >= 0 and self.left[previous] == 1 and self.inside[home] == 1 and array.flags.c_contiguous:
-            whole = self.buffers.get(home)
+        array, owner = self.values[previous], self.owner[previous]
+        if owner >= 0 and self.left[previous] == 1 and self.inside[owner] == 1 and array.flags.c_contiguous:
+            whole = self.buffers.get(owner)
             if whole is not None and whole.nbytes == step.node.nbytes and array.flags.writeable:
-                self.home[step.number] = home
+                self.owner[step.number] = owner
                 return array.reshape(step.node.shape)
         out = self.new(step.node)
         if step.node.operands[0].kind != "empty":
@@ -159,14 +159,14 @@ class ValueFrame:
         """Return memory for a final update of the program. The memory may contain elements from before the run."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
-        if slot is None or self.left[previous] != 1 or self.home[previous] >= 0:
+        if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:
             return self.copied(step)
         buffer = self.slots[slot]
         self.epoch.stage = OVERWRITING
         self.donated.add(slot)
         self.buffers[step.number] = buffer
-        self.home[step.number] = step.number
-        return self.device.lend(buffer, step.node.dtype, step.node.shape)
+        self.owner[step.number] = step.number
+        return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
         """Find the leaves whose memory final updates may overwrite, because nothing else refers to this memory."""
@@ -195,16 +195,16 @@ class ValueFrame:
         if self._settled[number]:
             return
         self._settled[number] = True
-        home = self.home[number]
-        if self.left[number] and home >= 0:
-            self.inside[home] += 1
+        owner = self.owner[number]
+        if self.left[number] and owner >= 0:
+            self.inside[owner] += 1
         elif not self.left[number]:
             self._drop(number)
         for operand in step.operands:
             self.left[operand] -= 1
             if not self.left[operand]:
                 self.values[operand] = None
-                slot = self.home[operand]
+                slot = self.owner[operand]
                 if slot >= 0:
                     self.inside[slot] -= 1
                     if not self.inside[slot]:
@@ -224,16 +224,16 @@ class ValueFrame:
             if node.kind == "leaf":
                 found[number] = in_memory(self.slots[node.attrs[0]])
                 continue
-            home, array = self.home[number], self.values[number]
+            owner, array = self.owner[number], self.values[number]
             if self._remote:
                 found[number] = self._remote.upload(np.ascontiguousarray(array))
                 continue
-            buffer = self.buffers.get(home)
-            own = home not in taken and array.flags.c_contiguous
+            buffer = self.buffers.get(owner)
+            own = owner not in taken and array.flags.c_contiguous
             if buffer is not None and own and buffer.nbytes == node.nbytes:
-                taken.add(home)
+                taken.add(owner)
             else:
                 buffer = self.device.allocate(node.nbytes)
-                self.device.lend(buffer, node.dtype, node.shape)[...] = array
+                self.device.view_memory(buffer, node.dtype, node.shape)[...] = array
             found[number] = buffer
         return found

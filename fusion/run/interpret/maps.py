@@ -69,9 +69,9 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
             continue
         root[node] = node
         if node not in outputs and users[node] and all(u.kind == "map" and u.shape == node.shape for u in users[node]):
-            homes = {root[u] for u in users[node]}
-            if len(homes) == 1:
-                root[node] = homes.pop()
+            clusters = {root[u] for u in users[node]}
+            if len(clusters) == 1:
+                root[node] = clusters.pop()
                 found.add(node)
     return found
 
@@ -112,7 +112,7 @@ class _Builder:
         self.operations: list[PrimitiveCall] = []
         self.registers = 0
         self._free: list[int] = []
-        self._home: dict[Expr, int] = {}
+        self._register_of: dict[Expr, int] = {}
         self._casts: list[int] = []  # registers of operands that only the next operation uses
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
@@ -128,27 +128,27 @@ class _Builder:
         """Return the register or input that holds a value in this dtype."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
-            place = self.inputs.setdefault((node, own), len(self.inputs))
+            slot = self.inputs.setdefault((node, own), len(self.inputs))
         else:
-            own, place = node.dtype, self._home[node]
+            own, slot = node.dtype, self._register_of[node]
         if own == kind:
-            return place
+            return slot
         register = self._take()
         self._casts.append(register)
-        self.operations.append(PrimitiveCall(self.find("cast", (node.dtype,), kind), (place,), register, kind))
+        self.operations.append(PrimitiveCall(self.find("cast", (node.dtype,), kind), (slot,), register, kind))
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
         """Append a call to a primitive."""
         result = 0 if last else self._take()
-        self._home[node] = result
+        self._register_of[node] = result
         self.operations.append(PrimitiveCall(call, tuple(operands), result, node.dtype))
         self._free += self._casts
         self._casts.clear()
 
     def release(self, node: Expr) -> None:
         """Release the register of a value that has no further uses."""
-        self._free.append(self._home[node])
+        self._free.append(self._register_of[node])
 
     def _take(self) -> int:
         if self._free:
@@ -167,8 +167,8 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     if not out.size:
         return out
     arrays = [values[k] for k in step.operands]
-    for place, cast in cluster.casts:
-        arrays[place] = np.asarray(cast(arrays[place].reshape(())))
+    for slot, cast in cluster.casts:
+        arrays[slot] = np.asarray(cast(arrays[slot].reshape(())))
     shape = cluster.shape
     if all(a.size == 1 or (a.shape == shape and a.flags.c_contiguous) for a in arrays):
         arrays = [a.reshape(-1) if a.size > 1 else a.reshape(()) for a in arrays]
@@ -216,7 +216,9 @@ def _run_blocks(
     # (device memory stays mapped, but memory of new arrays would be mapped again each time)
     size = min(out.size, length) * max(operation.dtype.itemsize for operation in cluster.operations)
     buffer = device.allocate(size * cluster.registers) if cluster.registers else None
-    memory: Any = device.lend(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
+    memory: Any = (
+        device.view_memory(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
+    )
     with np.errstate(all="ignore"):
         for piece in pieces:
             target = out[piece]

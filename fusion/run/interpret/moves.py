@@ -56,7 +56,7 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     base = values[step.operands[0]]
     if not base.flags.c_contiguous:
         base = frame.packed(step.node.operands[0], base)
-    elif frame.home[step.operands[0]] >= 0:
+    elif frame.owner[step.operands[0]] >= 0:
         frame.share(step.number, step.operands[0])
     return _strided(base, step.node.shape, strides, offset)
 
@@ -90,13 +90,13 @@ def run_scatter(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     terms, shape = node.attrs
     value, indices = frame.apart(step.operands[1], step.operands[0]), [values[k] for k in step.operands[2:]]
     out = frame.copied(step)
-    places = _positions(terms, indices, shape)
+    positions = _positions(terms, indices, shape)
     target = out if len(terms) == out.ndim else out.reshape(-1)
     if node.op in ("", "same"):
-        target[places] = value
+        target[positions] = value
     else:
         with np.errstate(all="ignore"):
-            primitive(node.op, (node.dtype,) * 2, node.dtype).at(target, places, value)  # type: ignore[attr-defined]
+            primitive(node.op, (node.dtype,) * 2, node.dtype).at(target, positions, value)  # type: ignore[attr-defined]
     return out
 
 
@@ -132,8 +132,8 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
     if count < 0 or node.shape != (*shape[:axis], *node.shape[axis : axis + count], *shape[axis + 1 :]):
         return -1
     for k, (first, steps, _) in enumerate(terms):
-        place = k if k < axis else k + count - 1
-        if k != axis and (first or (steps != ((place, 1),) and shape[k] != 1)):
+        result_axis = k if k < axis else k + count - 1
+        if k != axis and (first or (steps != ((result_axis, 1),) and shape[k] != 1)):
             return -1
     lead = indices[0].ndim - (len(node.shape) - axis)
     wanted = (*node.shape[axis : axis + count], *(1,) * (len(node.shape) - axis - count))

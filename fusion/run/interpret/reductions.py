@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
     from weft.fusion.run.interpret.program import ReductionOrders, ValueStep
 
-# Maximum row length of scans by one thread; longer rows are shared by threads (twice `lower.SCAN_CHUNK`).
+# Maximum row length of scans by one thread; longer rows are shared by threads (twice `lower.SCAN_BLOCK`).
 SHARED_SCAN = 1 << 16
 _EXACT = frozenset({"minimum", "maximum", "fmin", "fmax", "argmin", "argmax"})
 # Ops of shifted moments (`shifted_moments.py`).
@@ -74,8 +74,8 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
         if held:
             attrs = ()
         elif one.kind == "view" and one.operands[0] in stored:
-            place = decode_view(one.operands[0].shape, one.shape, *attrs)
-            attrs = attrs[0], None if place is None else tuple([terms for _, terms in place])
+            coordinates = decode_view(one.operands[0].shape, one.shape, *attrs)
+            attrs = attrs[0], None if coordinates is None else tuple([terms for _, terms in coordinates])
         operands = () if held else tuple([numbers[child] for child in one.operands])
         numbers[one] = len(parts)
         parts.append((held, one in short, one.kind, one.op, operands, attrs, one.shape, one.dtype))
@@ -84,9 +84,9 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
 
 def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
     if tree is not None:
-        return bool(tree.chunk)
+        return bool(tree.block_length)
     tree = plain_tree(operand.shape, node.attrs[0], host_has_masks())
-    return tree is None or bool(tree.chunk)
+    return tree is None or bool(tree.block_length)
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:

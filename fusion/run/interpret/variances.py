@@ -32,7 +32,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
         if array is not None and is_regular(array, node.attrs[0]):
             tree = plain_tree(array.shape, node.attrs[0], host_has_masks())
-            if tree is not None and tree.chunk and not tree.outer:
+            if tree is not None and tree.block_length and not tree.outer:
                 found[node] = array, tree
     return found
 
@@ -68,9 +68,12 @@ def run_variance(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _sum_of_squares(array: np.ndarray, tree: Tree) -> Any:
-    number, chunk = array.dtype.type, tree.chunk
-    whole = array.size - array.size % chunk
-    parts = [array[k : min(k + TOGETHER * chunk, whole)].reshape(-1, chunk) for k in range(0, whole, TOGETHER * chunk)]
+    number, block_length = array.dtype.type, tree.block_length
+    whole = array.size - array.size % block_length
+    parts = [
+        array[k : min(k + TOGETHER * block_length, whole)].reshape(-1, block_length)
+        for k in range(0, whole, TOGETHER * block_length)
+    ]
     if whole < array.size:
         parts.append(array[whole:].reshape(1, -1))
     columns = []

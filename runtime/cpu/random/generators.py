@@ -26,14 +26,14 @@ _NUMBERS = frozenset({int, float, np.float64})
 class Draw(NamedTuple):
     """A request for random numbers: the method that draws standard numbers, and the shape, scale, location and dtype.
 
-    A draw of integers returns integers from `place` to ``place + scale``, inclusive. `parameters` are those of a
+    A draw of integers returns integers from `loc` to ``loc + scale``, inclusive. `parameters` are those of a
     function of the standard numbers, such as the shape of a Weibull distribution.
     """
 
     method: str
     shape: tuple[int, ...]
     scale: float = 1.0
-    place: float = -0.0
+    loc: float = -0.0
     dtype: np.dtype = np.dtype(np.float64)
     parameters: tuple[float, ...] = ()
 
@@ -124,16 +124,16 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
         return draw
     method, read = _DRAWS[name]
     try:
-        size, scale, place, parameters = read(*arguments, **options)
+        size, scale, loc, parameters = read(*arguments, **options)
         count = prod(size) if type(size) is tuple else size
     except TypeError:  # (other or wrong arguments, for which NumPy raises an error)
         return None
-    if type(count) is not int or count < LEAST or not {type(x) for x in (scale, place, *parameters)} <= _NUMBERS:
+    if type(count) is not int or count < LEAST or not {type(x) for x in (scale, loc, *parameters)} <= _NUMBERS:
         return None
-    if not all(map(isfinite, (scale, place, *parameters))) or copysign(1.0, scale) < 0:
+    if not all(map(isfinite, (scale, loc, *parameters))) or copysign(1.0, scale) < 0:
         return None
     numbers = tuple(map(float, parameters))
-    return Draw(method, size if type(size) is tuple else (count,), float(scale), float(place), parameters=numbers)
+    return Draw(method, size if type(size) is tuple else (count,), float(scale), float(loc), parameters=numbers)
 
 
 def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
@@ -215,7 +215,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
     """Fill an array as `draw_into` does, but without notifying the listeners of launches."""
-    words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.place, draw.parameters)
+    words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.loc, draw.parameters)
     if words is None:
         return False
     fill_from_stream(values, words)

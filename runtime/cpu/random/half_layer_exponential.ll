@@ -2,13 +2,13 @@
 define internal { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables) alwaysinline {
   %upper = lshr i32 %half, 1
   %layer = and i32 %upper, 255
-  %place = lshr i32 %half, 9
-  %whole = sitofp i32 %place to float
+  %position = lshr i32 %half, 9
+  %whole = sitofp i32 %position to float
   %unit.at = getelementptr [256 x float], ptr %tables, i64 1, i32 %layer
   %unit = load float, ptr %unit.at
   %value = fmul float %whole, %unit
   %result.0 = insertvalue { i32, i32, float } poison, i32 %layer, 0
-  %result.1 = insertvalue { i32, i32, float } %result.0, i32 %place, 1
+  %result.1 = insertvalue { i32, i32, float } %result.0, i32 %position, 1
   %result = insertvalue { i32, i32, float } %result.1, float %value, 2
   ret { i32, i32, float } %result
 }
@@ -22,7 +22,7 @@ define internal i1 @${NAME}.below(float %point, float %x) alwaysinline {
 }
 
 ; The tail is an exponential variable that begins there.
-define internal { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %first, i32 %place) {
+define internal { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %first, i32 %position) {
   %unit = call float @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %first)
   %less = fneg float %unit
   %log = call float @log1pf(float %less)

@@ -1,10 +1,10 @@
 ; A normal variable: 8 bits choose the layer, one the sign, 23 the point.
 define internal { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables) alwaysinline {
   %layer = and i32 %half, 255
-  %sign.place = shl i32 %half, 23
-  %sign = and i32 %sign.place, -2147483648
-  %place = lshr i32 %half, 9
-  %whole = sitofp i32 %place to float
+  %sign.bit = shl i32 %half, 23
+  %sign = and i32 %sign.bit, -2147483648
+  %position = lshr i32 %half, 9
+  %whole = sitofp i32 %position to float
   %unit.at = getelementptr [256 x float], ptr %tables, i64 1, i32 %layer
   %unit = load float, ptr %unit.at
   %size = fmul float %whole, %unit
@@ -12,7 +12,7 @@ define internal { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables) alway
   %value.bits = xor i32 %size.bits, %sign
   %value = bitcast i32 %value.bits to float
   %result.0 = insertvalue { i32, i32, float } poison, i32 %layer, 0
-  %result.1 = insertvalue { i32, i32, float } %result.0, i32 %place, 1
+  %result.1 = insertvalue { i32, i32, float } %result.0, i32 %position, 1
   %result = insertvalue { i32, i32, float } %result.1, float %value, 2
   ret { i32, i32, float } %result
 }
@@ -29,7 +29,7 @@ define internal i1 @${NAME}.below(float %point, float %x) alwaysinline {
 }
 
 ; Marsaglia 1964, "Generating a variable from the tail of the normal distribution".
-define internal { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %first, i32 %place) {
+define internal { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %first, i32 %position) {
 entry:
   br label %try
 try:
@@ -50,7 +50,7 @@ try:
   br i1 %inside, label %done, label %try
 done:
   %value = fadd float %x, ${START}
-  %side = and i32 %place, 256
+  %side = and i32 %position, 256
   %positive = icmp eq i32 %side, 0
   %opposite = fneg float %value
   %signed = select i1 %positive, float %value, float %opposite

@@ -42,17 +42,17 @@ try:
   %index.next = add i64 %index, 1
   %found = call { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables)
   %layer = extractvalue { i32, i32, float } %found, 0
-  %place = extractvalue { i32, i32, float } %found, 1
+  %position = extractvalue { i32, i32, float } %found, 1
   %value = extractvalue { i32, i32, float } %found, 2
   %limit.at = getelementptr i32, ptr %tables, i32 %layer
   %limit = load i32, ptr %limit.at
-  %inside = icmp ult i32 %place, %limit
+  %inside = icmp ult i32 %position, %limit
   br i1 %inside, label %accept, label %outside
 outside:
   %lowest = icmp eq i32 %layer, 0
   br i1 %lowest, label %tail, label %wedge
 tail:
-  %far = call { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %index.next, i32 %place)
+  %far = call { float, i64 } @${NAME}.tail(ptr %bits, i128 %state, i128 %increment, i64 %index.next, i32 %position)
   ret { float, i64 } %far
 wedge:
   %height = call float @${NAME}.unit(ptr %bits, i128 %state, i128 %increment, i64 %index.next)
@@ -94,11 +94,11 @@ element:
   %half = load i32, ptr %half.at
   %found = call { i32, i32, float } @${NAME}.point(i32 %half, ptr %tables)
   %layer = extractvalue { i32, i32, float } %found, 0
-  %place = extractvalue { i32, i32, float } %found, 1
+  %position = extractvalue { i32, i32, float } %found, 1
   %value = extractvalue { i32, i32, float } %found, 2
   %limit.at = getelementptr i32, ptr %tables, i32 %layer
   %limit = load i32, ptr %limit.at
-  %is.inside = icmp ult i32 %place, %limit
+  %is.inside = icmp ult i32 %position, %limit
   %at = getelementptr float, ptr %out, i64 %count
   %index.next = add i64 %index, 1
   %count.next = add i64 %count, 1

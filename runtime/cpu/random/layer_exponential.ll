@@ -2,13 +2,13 @@
 define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwaysinline {
   %middle = lshr i64 %bits, 3
   %layer = and i64 %middle, 255
-  %place = lshr i64 %bits, 11
-  %whole = sitofp i64 %place to double
+  %position = lshr i64 %bits, 11
+  %whole = sitofp i64 %position to double
   %unit.at = getelementptr [256 x double], ptr %tables, i64 1, i64 %layer
   %unit = load double, ptr %unit.at
   %value = fmul double %whole, %unit
   %result.0 = insertvalue { i64, i64, double } poison, i64 %layer, 0
-  %result.1 = insertvalue { i64, i64, double } %result.0, i64 %place, 1
+  %result.1 = insertvalue { i64, i64, double } %result.0, i64 %position, 1
   %result = insertvalue { i64, i64, double } %result.1, double %value, 2
   ret { i64, i64, double } %result
 }
@@ -20,7 +20,7 @@ define internal double @${NAME}.density(double %x) alwaysinline {
 }
 
 ; The tail is an exponential variable that begins there.
-define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %place) {
+define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %position) {
   %next = call i128 @step(i128 %first, i128 %increment)
   %bits = call i64 @output(i128 %next, i128 %increment)
   %unit = call double @unit(i64 %bits)
@@ -33,7 +33,7 @@ define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment
   ret { double, i128, i64 } %result
 }
 
-; Returns whether a point lies inside its layer. A limit is compared with all bits from the place on.
+; Returns whether a point lies inside its layer. A limit is compared with all bits from the position on.
 define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
   %middle = lshr i64 %bits, 3
   %layer = and i64 %middle, 255

@@ -1,11 +1,11 @@
 ; A normal variable: 8 bits choose the layer, one the sign, 52 the point. Its density is exp(-x * x / 2).
 define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwaysinline {
   %layer = and i64 %bits, 255
-  %sign.place = shl i64 %bits, 55
-  %sign = and i64 %sign.place, -9223372036854775808
+  %sign.bit = shl i64 %bits, 55
+  %sign = and i64 %sign.bit, -9223372036854775808
   %upper = lshr i64 %bits, 9
-  %place = and i64 %upper, 4503599627370495
-  %whole = sitofp i64 %place to double
+  %position = and i64 %upper, 4503599627370495
+  %whole = sitofp i64 %position to double
   %unit.at = getelementptr [256 x double], ptr %tables, i64 1, i64 %layer
   %unit = load double, ptr %unit.at
   %size = fmul double %whole, %unit
@@ -13,7 +13,7 @@ define internal { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables) alwa
   %value.bits = xor i64 %size.bits, %sign
   %value = bitcast i64 %value.bits to double
   %result.0 = insertvalue { i64, i64, double } poison, i64 %layer, 0
-  %result.1 = insertvalue { i64, i64, double } %result.0, i64 %place, 1
+  %result.1 = insertvalue { i64, i64, double } %result.0, i64 %position, 1
   %result = insertvalue { i64, i64, double } %result.1, double %value, 2
   ret { i64, i64, double } %result
 }
@@ -26,7 +26,7 @@ define internal double @${NAME}.density(double %x) alwaysinline {
 }
 
 ; Marsaglia 1964, "Generating a variable from the tail of the normal distribution".
-define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %place) {
+define internal { double, i128, i64 } @${NAME}.tail(i128 %first, i128 %increment, i64 %position) {
 entry:
   br label %try
 try:
@@ -51,7 +51,7 @@ try:
   br i1 %inside, label %done, label %try
 done:
   %value = fadd double %x, ${START}
-  %side = and i64 %place, 256
+  %side = and i64 %position, 256
   %positive = icmp eq i64 %side, 0
   %opposite = fneg double %value
   %signed = select i1 %positive, double %value, double %opposite
@@ -61,12 +61,12 @@ done:
   ret { double, i128, i64 } %result
 }
 
-; Returns whether a point lies inside its layer. A limit is compared with all bits from the place on.
+; Returns whether a point lies inside its layer. A limit is compared with all bits from the position on.
 define internal i1 @${NAME}.inside(i64 %bits, ptr %limits) alwaysinline {
   %layer = and i64 %bits, 255
   %limit.at = getelementptr i64, ptr %limits, i64 %layer
   %limit = load i64, ptr %limit.at
-  %place = shl i64 %bits, 3
-  %inside = icmp ult i64 %place, %limit
+  %position = shl i64 %bits, 3
+  %inside = icmp ult i64 %position, %limit
   ret i1 %inside
 }

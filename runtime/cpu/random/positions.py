@@ -83,7 +83,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
     return Position(number, words, (64 - 32 * has) // width, half << 32 if has else None)
 
 
-def take_integers(generator: Any, name: str, count: int, most: int, place: int) -> Position | None:
+def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
     """Advance a generator by `count` draws of bounded integers, and return the position of these draws.
 
     Parameters
@@ -92,8 +92,8 @@ def take_integers(generator: Any, name: str, count: int, most: int, place: int) 
     name : str
         A method of `METHODS`.
     count : int
-    most, place : int
-        The integers are those from `place` to ``place + most``.
+    most, loc : int
+        The integers are those from `loc` to ``loc + most``.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, place: int) 
     number, engine = found
     with generator.lock:
         begin, before = engine.load(generator), generator.state
-        words = None if begin is None else take_stream(name, generator, count, most, place)
+        words = None if begin is None else take_stream(name, generator, count, most, loc)
         if begin is None or words is None:
             return None
         rejected = _rejected_words(engine, begin, words, method, threshold)

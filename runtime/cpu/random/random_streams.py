@@ -53,17 +53,17 @@ def _is_numpys(engine: Engine, code: Code, name: str) -> bool:
     made: Any = engine.kind
     ours, theirs = made(1), made(1)
     np.random.Generator(theirs).integers(9, dtype=np.int32), np.random.Generator(ours).integers(9, dtype=np.int32)
-    scale, place = 1.0, -0.0
+    scale, loc = 1.0, -0.0
     parameters: Sequence[float] = ()
     method = METHODS[FUNCTIONS[name].method if name in FUNCTIONS else name]
     if name in FUNCTIONS:
         parameters = FUNCTIONS[name].example
     elif method.dtype.kind == "i":  # (every third word is rejected)
-        scale, place = (
+        scale, loc = (
             (2 << method.bits) // 3 - 1 if method.bits < 64 else (1 << 64) // 3 * 2,
             -(1 << method.dtype.itemsize * 8 - 1),
         )
-    words = _take(code, name, ours, SAMPLE, scale, place, parameters)
+    words = _take(code, name, ours, SAMPLE, scale, loc, parameters)
     assert words is not None
     values, expected = np.empty(SAMPLE, method.dtype), np.empty(SAMPLE, method.dtype)
     _fill(code, words, values)
@@ -83,7 +83,7 @@ def take_stream(
     generator: np.random.BitGenerator,
     count: int,
     scale: float = 1.0,
-    place: float = -0.0,
+    loc: float = -0.0,
     parameters: Sequence[float] = (),
 ) -> np.ndarray | None:
     """Return the words of a stream of `count` draws, and advance the generator by these draws.
@@ -95,9 +95,9 @@ def take_stream(
     generator : numpy.random.BitGenerator
     count : int
         Number of draws.
-    scale, place : float or int
-        The elements of the stream are ``place + scale * draw``. (A number plus -0.0 is the number.) Bounded integers
-        are those from `place` to ``place + scale``.
+    scale, loc : float or int
+        The elements of the stream are ``loc + scale * draw``. (A number plus -0.0 is the number.) Bounded integers
+        are those from `loc` to ``loc + scale``.
     parameters : sequence of float
         The parameters of a function, such as the location and the scale of its distribution.
 
@@ -114,11 +114,11 @@ def take_stream(
     code = readiness(found[0]).find(count)
     if code is None and method.number != 0:
         return None
-    return _take(code, name, generator, count, scale, place, parameters)
+    return _take(code, name, generator, count, scale, loc, parameters)
 
 
 def _take(
-    code: Code | None, name: str, generator: Any, count: int, scale: float, place: float, parameters: Sequence[float]
+    code: Code | None, name: str, generator: Any, count: int, scale: float, loc: float, parameters: Sequence[float]
 ) -> np.ndarray | None:
     function = FUNCTIONS.get(name)
     method = METHODS[name if function is None else function.method]
@@ -129,7 +129,7 @@ def _take(
         begin = engine.load(generator)
         if begin is None:
             return None
-        words = _head(method, count, scale, place)
+        words = _head(method, count, scale, loc)
         if method.reads_halves and begin.half[0]:
             begin = _use_half(generator, begin, engine, method, words)
             if begin is None:
@@ -149,7 +149,7 @@ def _take(
     return words
 
 
-def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray:
+def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
     """Return the words of a new stream. Only the words that describe the method are set."""
     threshold = 0
     if method.dtype.kind == "i":
@@ -160,9 +160,9 @@ def _head(method: Drawing, count: int, scale: float, place: float) -> np.ndarray
     blocks = 0 if method.number == 0 else int((steps + 6 * sqrt(count)) / BLOCK) + 2
     words = np.zeros(HEAD + RECORD * blocks, np.uint64)
     if method.dtype.kind == "i":
-        words[4:6] = int(scale), int(place) & _MASK
+        words[4:6] = int(scale), int(loc) & _MASK
     else:
-        words[4:6].view(np.float64)[:] = scale, place
+        words[4:6].view(np.float64)[:] = scale, loc
     words[6:9] = method.number, blocks, threshold
     return words
 
@@ -190,7 +190,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
     """Store the numbers that a method draws from half of an output in front of a stream."""
-    most, place, threshold = (int(words[k]) for k in (4, 5, 8))
+    most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
         word = half >> k * method.bits & (1 << method.bits) - 1
@@ -201,7 +201,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
             product = word * (most + 1)
             if product & (1 << method.bits) - 1 < threshold:
                 continue
-            at[0] = (product >> method.bits) + place & _MASK
+            at[0] = (product >> method.bits) + loc & _MASK
         front += 1
     words[9] = front
 
@@ -258,23 +258,23 @@ def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generat
     name = NAMES[int(words[6])]
     method = METHODS[name]
     if method.dtype.kind == "i":
-        most, place = int(words[4]), int(words[5:6].view(np.int64)[0])
+        most, loc = int(words[4]), int(words[5:6].view(np.int64)[0])
         if method.bits == 8 * method.dtype.itemsize:  # (other integers have the same bits, but for the first one)
             unsigned = np.dtype(f"u{method.dtype.itemsize}")
             drawn = numpys.integers(0, most, out.size, unsigned, endpoint=True)
-            out.view(unsigned)[:] = drawn + np.array(place, method.dtype).view(unsigned)
+            out.view(unsigned)[:] = drawn + np.array(loc, method.dtype).view(unsigned)
         else:
             out[:] = numpys.integers(0, most, out.size, endpoint=True)
-            out += place
+            out += loc
         return
     if method.dtype == np.float32:
         getattr(numpys, name.split()[0])(out=out, dtype=np.float32)
         return
-    scale, place = words[4:6].view(np.float64).tolist()
+    scale, loc = words[4:6].view(np.float64).tolist()
     parameters = words[15:18].view(np.float64).tolist()
     if (function := FUNCTION_NAMES.get(int(words[14]))) is not None:
         given = parameters[: len(FUNCTIONS[function].example)]
-        options = {"mean": place, "sigma": scale} if function == "lognormal" else {}
+        options = {"mean": loc, "sigma": scale} if function == "lognormal" else {}
         out[...] = getattr(numpys, function)(*given, size=out.shape, **options)
         return
     if name == "positive":
@@ -283,7 +283,7 @@ def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generat
     getattr(numpys, name)(out=out)
     if scale != 1.0:
         out *= scale
-    out += place
+    out += loc
 
 
 def is_ready() -> bool:

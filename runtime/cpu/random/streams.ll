@@ -37,12 +37,12 @@ define internal <${LANES} x i64> @splat(i64 %value) alwaysinline {
 ${GENERATOR}
 
 ; Converts outputs to elements, and applies the scale and the location. Their number is a multiple of ${LANES}.
-define internal void @units(ptr %memory, i64 %count, double %scale, double %place) {
+define internal void @units(ptr %memory, i64 %count, double %scale, double %loc) {
 entry:
   %scale.one = insertelement <${LANES} x double> poison, double %scale, i64 0
   %scales = shufflevector <${LANES} x double> %scale.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
-  %place.one = insertelement <${LANES} x double> poison, double %place, i64 0
-  %places = shufflevector <${LANES} x double> %place.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
+  %loc.one = insertelement <${LANES} x double> poison, double %loc, i64 0
+  %locs = shufflevector <${LANES} x double> %loc.one, <${LANES} x double> poison, <${LANES} x i32> zeroinitializer
   br label %look
 look:
   %index = phi i64 [ 0, %entry ], [ %index.next, %body ]
@@ -55,8 +55,8 @@ body:
   %whole = uitofp <${LANES} x i64> %upper to <${LANES} x double>
   %unit = fmul <${LANES} x double> %whole, splat (double 0x3CA0000000000000)
   %scaled = fmul <${LANES} x double> %unit, %scales
-  %placed = fadd <${LANES} x double> %scaled, %places
-  store <${LANES} x double> %placed, ptr %at, align 8
+  %shifted = fadd <${LANES} x double> %scaled, %locs
+  store <${LANES} x double> %shifted, ptr %at, align 8
   %index.next = add i64 %index, ${LANES}
   br label %look
 done:
@@ -64,7 +64,7 @@ done:
 }
 
 ; Computes `count` elements from a state on.
-define internal void @fill(ptr %out, i128 %begin, i128 %increment, i64 %count, double %scale, double %place, ptr %distances) {
+define internal void @fill(ptr %out, i128 %begin, i128 %increment, i64 %count, double %scale, double %loc, ptr %distances) {
 entry:
   %rest.memory = alloca [${BLOCK} x i64], align 64
   br label %more
@@ -78,13 +78,13 @@ more:
   br i1 %is.whole, label %whole, label %rest
 whole:
   call void @write_outputs(ptr %at, i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
-  call void @units(ptr %at, i64 ${BLOCK}, double %scale, double %place)
+  call void @units(ptr %at, i64 ${BLOCK}, double %scale, double %loc)
   %state.next = call i128 @after(i128 %state, i128 %difference, i64 ${BLOCK}, ptr %distances)
   %done.next = add i64 %done.count, ${BLOCK}
   br label %more
 rest:
   call void @write_outputs(ptr %rest.memory, i128 %state, i128 %difference, i64 %left, ptr %distances)
-  call void @units(ptr %rest.memory, i64 %left, double %scale, double %place)
+  call void @units(ptr %rest.memory, i64 %left, double %scale, double %loc)
   %bytes = shl i64 %left, 3
   call ptr @memcpy(ptr %at, ptr %rest.memory, i64 %bytes)
   ret void
@@ -139,8 +139,8 @@ look:
   %left = icmp slt i64 %index, %until
   br i1 %left, label %copy, label %done
 copy:
-  %place = add i64 %index, 10
-  %from = getelementptr i64, ptr %stream, i64 %place
+  %word_index = add i64 %index, 10
+  %from = getelementptr i64, ptr %stream, i64 %word_index
   call ptr @memcpy(ptr %at, ptr %from, i64 %size)
   %at.next = getelementptr i8, ptr %at, i64 %size
   %index.next = add i64 %index, 1
@@ -159,11 +159,11 @@ define internal void @unit.range(ptr %out, ptr %stream, i64 %first, i64 %last, p
   %increment = load i128, ptr %increment.at, align 8
   %scale.at = getelementptr i64, ptr %stream, i64 4
   %scale = load double, ptr %scale.at
-  %place.at = getelementptr i64, ptr %stream, i64 5
-  %place = load double, ptr %place.at
+  %loc.at = getelementptr i64, ptr %stream, i64 5
+  %loc = load double, ptr %loc.at
   %state = call i128 @advance(i128 %base, i128 %increment, i64 %first)
   %count = sub i64 %last, %first
-  call void @fill(ptr %out, i128 %state, i128 %increment, i64 %count, double %scale, double %place, ptr %distances)
+  call void @fill(ptr %out, i128 %state, i128 %increment, i64 %count, double %scale, double %loc, ptr %distances)
   ret void
 }
 

@@ -13,17 +13,17 @@ try:
   %steps = phi i64 [ 1, %entry ], [ %fresh.steps, %anew ]
   %found = call { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables)
   %layer = extractvalue { i64, i64, double } %found, 0
-  %place = extractvalue { i64, i64, double } %found, 1
+  %position = extractvalue { i64, i64, double } %found, 1
   %value = extractvalue { i64, i64, double } %found, 2
   %limit.at = getelementptr i64, ptr %tables, i64 %layer
   %limit = load i64, ptr %limit.at
-  %inside = icmp ult i64 %place, %limit
+  %inside = icmp ult i64 %position, %limit
   br i1 %inside, label %accept, label %outside
 outside:
   %lowest = icmp eq i64 %layer, 0
   br i1 %lowest, label %tail, label %wedge
 tail:
-  %far = call { double, i128, i64 } @${NAME}.tail(i128 %state, i128 %increment, i64 %place)
+  %far = call { double, i128, i64 } @${NAME}.tail(i128 %state, i128 %increment, i64 %position)
   %far.value = extractvalue { double, i128, i64 } %far, 0
   %far.state = extractvalue { double, i128, i64 } %far, 1
   %far.steps = extractvalue { double, i128, i64 } %far, 2
@@ -64,7 +64,7 @@ return:
 }
 
 ; `most` elements from a state on. Returns the state behind them.
-define internal i128 @${NAME}.draw(ptr %out, i128 %begin, i128 %increment, i64 %most, double %scale, double %place, ptr %tables, ptr %distances) {
+define internal i128 @${NAME}.draw(ptr %out, i128 %begin, i128 %increment, i64 %most, double %scale, double %loc, ptr %tables, ptr %distances) {
 entry:
   %buffer = alloca [${BLOCK} x i64], align 64
   %limits = getelementptr [256 x i64], ptr %tables, i64 3
@@ -110,27 +110,27 @@ all.four:
   %point.0 = call { i64, i64, double } @${NAME}.point(i64 %bits.0, ptr %tables)
   %value.0 = extractvalue { i64, i64, double } %point.0, 2
   %scaled.0 = fmul double %value.0, %scale
-  %placed.0 = fadd double %scaled.0, %place
+  %shifted.0 = fadd double %scaled.0, %loc
   %at.0 = getelementptr double, ptr %at, i64 0
-  store double %placed.0, ptr %at.0
+  store double %shifted.0, ptr %at.0
   %point.1 = call { i64, i64, double } @${NAME}.point(i64 %bits.1, ptr %tables)
   %value.1 = extractvalue { i64, i64, double } %point.1, 2
   %scaled.1 = fmul double %value.1, %scale
-  %placed.1 = fadd double %scaled.1, %place
+  %shifted.1 = fadd double %scaled.1, %loc
   %at.1 = getelementptr double, ptr %at, i64 1
-  store double %placed.1, ptr %at.1
+  store double %shifted.1, ptr %at.1
   %point.2 = call { i64, i64, double } @${NAME}.point(i64 %bits.2, ptr %tables)
   %value.2 = extractvalue { i64, i64, double } %point.2, 2
   %scaled.2 = fmul double %value.2, %scale
-  %placed.2 = fadd double %scaled.2, %place
+  %shifted.2 = fadd double %scaled.2, %loc
   %at.2 = getelementptr double, ptr %at, i64 2
-  store double %placed.2, ptr %at.2
+  store double %shifted.2, ptr %at.2
   %point.3 = call { i64, i64, double } @${NAME}.point(i64 %bits.3, ptr %tables)
   %value.3 = extractvalue { i64, i64, double } %point.3, 2
   %scaled.3 = fmul double %value.3, %scale
-  %placed.3 = fadd double %scaled.3, %place
+  %shifted.3 = fadd double %scaled.3, %loc
   %at.3 = getelementptr double, ptr %at, i64 3
-  store double %placed.3, ptr %at.3
+  store double %shifted.3, ptr %at.3
   br label %look
 single:
   %within = icmp slt i64 %index, ${BLOCK}
@@ -147,8 +147,8 @@ inside:
   %point = call { i64, i64, double } @${NAME}.point(i64 %bits, ptr %tables)
   %value = extractvalue { i64, i64, double } %point, 2
   %scaled = fmul double %value, %scale
-  %placed = fadd double %scaled, %place
-  store double %placed, ptr %at
+  %shifted = fadd double %scaled, %loc
+  store double %shifted, ptr %at
   br label %look
 outside:
   %state.first = call i128 @after(i128 %state, i128 %difference, i64 %index.next, ptr %distances)
@@ -157,8 +157,8 @@ outside:
   %state.edge = extractvalue { double, i128, i64 } %other, 1
   %steps = extractvalue { double, i128, i64 } %other, 2
   %other.scaled = fmul double %other.value, %scale
-  %other.placed = fadd double %other.scaled, %place
-  store double %other.placed, ptr %at
+  %other.shifted = fadd double %other.scaled, %loc
+  store double %other.shifted, ptr %at
   %index.edge = add i64 %index, %steps
   %still = icmp slt i64 %index.edge, ${BLOCK}
   br i1 %still, label %outside.again, label %behind
@@ -243,8 +243,8 @@ entry:
   %increment = load i128, ptr %increment.at, align 8
   %scale.at = getelementptr i64, ptr %stream, i64 4
   %scale = load double, ptr %scale.at
-  %place.at = getelementptr i64, ptr %stream, i64 5
-  %place = load double, ptr %place.at
+  %loc.at = getelementptr i64, ptr %stream, i64 5
+  %loc = load double, ptr %loc.at
   %records = getelementptr i64, ptr %stream, i64 ${HEAD}
   %from = call i64 @find_block(ptr %stream, i64 %first)
   %record = getelementptr [4 x i64], ptr %records, i64 %from
@@ -262,10 +262,10 @@ together:
   %most = add i64 %skipped, %count
   %back = sub i64 0, %skipped
   %front = getelementptr double, ptr %out, i64 %back
-  %one = call i128 @${NAME}.draw(ptr %front, i128 %state, i128 %increment, i64 %most, double %scale, double %place, ptr %tables, ptr %distances)
+  %one = call i128 @${NAME}.draw(ptr %front, i128 %state, i128 %increment, i64 %most, double %scale, double %loc, ptr %tables, ptr %distances)
   ret i128 %one
 apart:
-  %there = call i128 @${NAME}.draw(ptr %unused, i128 %state, i128 %increment, i64 %skipped, double %scale, double %place, ptr %tables, ptr %distances)
-  %other = call i128 @${NAME}.draw(ptr %out, i128 %there, i128 %increment, i64 %count, double %scale, double %place, ptr %tables, ptr %distances)
+  %there = call i128 @${NAME}.draw(ptr %unused, i128 %state, i128 %increment, i64 %skipped, double %scale, double %loc, ptr %tables, ptr %distances)
+  %other = call i128 @${NAME}.draw(ptr %out, i128 %there, i128 %increment, i64 %count, double %scale, double %loc, ptr %tables, ptr %distances)
   ret i128 %other
 }

@@ -7,8 +7,8 @@ from scipy import ndimage
 def main():
     rng = np.random.default_rng(10)
     image = np.zeros((256, 256))
-    places = rng.integers(0, 256, (64, 2))
-    image[places[:, 0], places[:, 1]] = 1
+    positions = rng.integers(0, 256, (64, 2))
+    image[positions[:, 0], positions[:, 1]] = 1
     image = ndimage.gaussian_filter(image, sigma=256 / 40)
     mask = image > image.mean()
     labels, count = ndimage.label(mask)

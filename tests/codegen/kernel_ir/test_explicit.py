@@ -57,7 +57,7 @@ def test_blocks_meet() -> None:
     """Test that after a grid barrier, each block sees what all blocks wrote before the barrier."""
     b = Builder("meets")
     x, out = b.pointer("x", "i4", writable=True), b.pointer("out", "i4", writable=True)
-    i = b.place()
+    i = b.grid_index()
     with b.loop(b.constant(2), "serial"):
         b.emit("atomic", (x, b.constant(0), b.constant(1)), (I4,), kind="add")
         b.emit("grid_barrier")
@@ -105,7 +105,7 @@ def test_threads_that_ended_keep_nobody_waiting() -> None:
     b = Builder("early")
     out, n = b.pointer("out", "i4", writable=True), b.scalar("n")
     with b.scope("kernel"):
-        i = b.place()
+        i = b.grid_index()
         with b.if_(b.test("greater_equal", i, n)):
             b.leave("kernel")
         b.emit("barrier")
@@ -116,33 +116,33 @@ def test_threads_that_ended_keep_nobody_waiting() -> None:
 
 
 BAD: list[tuple[str, Callable[[Builder], object]]] = [
-    ("no scope around it has the label there", lambda b: b.leave("there")),
-    ("a uint32 is needed", lambda b: b.emit("warp_barrier", (b.constant(1),))),
-    ("its mode is one of 'idx', 'up'", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I4,))),
-    ("its result is of another dtype", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I8,), mode="up")),
-    ("its width is one of", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I4,), mode="up", width=5)),
-    ("its kind is one of", lambda b: b.emit("atomic", (b.shared(I4, 1), b.constant(0), b.constant(1)), (I4,), kind="multiply")),
-    ("no such atomic of int32", lambda b: b.emit("atomic", (b.shared(I4, 1), b.constant(0), b.constant(1)), (I4,), kind="increment")),
-    ("atomics are for global and shared memory", lambda b: b.emit("atomic", (b.local(I4), b.constant(0), b.constant(1)), (I4,), kind="add")),
-    ("is not writable", lambda b: b.store(b.offset(b.reinterpret(b.pointer("x", "f4"), I4), b.constant(1)), b.constant(0), b.constant(0))),
-    ("constant memory is not written", lambda b: b.store(b.one("table", type=Pointer(I4, "constant"), values=np.zeros(1, I4)), b.constant(0), b.constant(0))),
-    ("its values are a 1-D array of int32", lambda b: b.one("table", type=Pointer(I4, "constant"), values=np.zeros(1))),
-    ("it points to bytes that are shared", lambda b: b.one("dynamic_shared", type=Pointer(I4, "shared"))),
-    ("a pointer stays in its memory", lambda b: b.emit("reinterpret", (b.local(I4),), (Pointer(I4, "shared"),))),
-    ("its hint is one of", lambda b: b.load(b.local(I4), b.constant(0), hint="wb")),
-    ("2 pieces", lambda b: b.emit("print", (b.constant(0),), pieces=("a",))),
-    ("'5s' is no format of int32", lambda b: b.emit("print", (b.constant(0),), pieces=("", ""), formats=("5s",))),
-    ("a symbol is one of libdevice's", lambda b: b.emit("external", (), (I4,), symbol="system")),
-    ("its template is a text", lambda b: b.emit("assembly", (), (), constraints="")),
-    ("0 results and operands need as many constraints, not 1", lambda b: b.emit("assembly", (), (), template="", constraints="r")),
-    ("the constraint of operand 0 is =r, not =f", lambda b: b.emit("assembly", (), (I4,), template="", constraints="=f")),
-    ("no register of inline assembly holds a bool", lambda b: b.emit("assembly", (b.constant(True, BOOL),), (), template="", constraints="r")),
-    ("$1 in its template is none", lambda b: b.emit("assembly", (b.constant(1),), (), template="mov $0, $1;", constraints="r")),
-    ("$ in its template is none", lambda b: b.emit("assembly", (), (), template="bra $L1;", constraints="")),
-    ("there is no function 'f'", lambda b: b.emit("call", (), (), function="f")),
-    ("its scope is one of 'block', 'device', 'system', not None", lambda b: b.emit("fence")),
-    ("a warp cannot reduce float32 with bitwise_or", lambda b: b.one("warp_reduce", (b.constant(1, U4), b.constant(1, "f4")), np.dtype("f4"), kind="bitwise_or")),
-    ("an index is int32", lambda b: b.one("lane_index", type=I8)),
+    ("an enclosing scope must have the label there", lambda b: b.leave("there")),
+    ("the value must be uint32", lambda b: b.emit("warp_barrier", (b.constant(1),))),
+    ("its mode must be one of 'idx', 'up'", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I4,))),
+    ("the dtypes of its operands and result must be equal", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I8,), mode="up")),
+    ("its width must be one of", lambda b: b.emit("shuffle", (b.constant(1, U4), b.constant(1), b.constant(1)), (I4,), mode="up", width=5)),
+    ("its kind must be one of", lambda b: b.emit("atomic", (b.shared(I4, 1), b.constant(0), b.constant(1)), (I4,), kind="multiply")),
+    ("an atomic of kind increment must not access int32", lambda b: b.emit("atomic", (b.shared(I4, 1), b.constant(0), b.constant(1)), (I4,), kind="increment")),
+    ("an atomic must access global or shared memory", lambda b: b.emit("atomic", (b.local(I4), b.constant(0), b.constant(1)), (I4,), kind="add")),
+    ("must be writable", lambda b: b.store(b.offset(b.reinterpret(b.pointer("x", "f4"), I4), b.constant(1)), b.constant(0), b.constant(0))),
+    ("constant memory must not be written", lambda b: b.store(b.one("table", type=Pointer(I4, "constant"), values=np.zeros(1, I4)), b.constant(0), b.constant(0))),
+    ("its values must be a non-empty 1-D array of int32", lambda b: b.one("table", type=Pointer(I4, "constant"), values=np.zeros(1))),
+    ("its result must point to bytes in shared memory", lambda b: b.one("dynamic_shared", type=Pointer(I4, "shared"))),
+    ("the result must point to the same memory as the operand", lambda b: b.emit("reinterpret", (b.local(I4),), (Pointer(I4, "shared"),))),
+    ("its hint must be one of", lambda b: b.load(b.local(I4), b.constant(0), hint="wb")),
+    ("its pieces must be 2 strings", lambda b: b.emit("print", (b.constant(0),), pieces=("a",))),
+    ("the format '5s' must be valid for int32", lambda b: b.emit("print", (b.constant(0),), pieces=("", ""), formats=("5s",))),
+    ("its symbol must be a function of libdevice", lambda b: b.emit("external", (), (I4,), symbol="system")),
+    ("its template must be a string", lambda b: b.emit("assembly", (), (), constraints="")),
+    ("inline assembly must have 0 constraints, one for each result and operand, not 1", lambda b: b.emit("assembly", (), (), template="", constraints="r")),
+    ("the constraint of operand 0 must be =r, not =f", lambda b: b.emit("assembly", (), (I4,), template="", constraints="=f")),
+    ("the operands of inline assembly must not be bool", lambda b: b.emit("assembly", (b.constant(True, BOOL),), (), template="", constraints="r")),
+    ("$1 in the template must be an operand", lambda b: b.emit("assembly", (b.constant(1),), (), template="mov $0, $1;", constraints="r")),
+    ("$ in the template must be an operand", lambda b: b.emit("assembly", (), (), template="bra $L1;", constraints="")),
+    ("the called function 'f' must exist", lambda b: b.emit("call", (), (), function="f")),
+    ("its scope must be one of 'block', 'device', 'system', not None", lambda b: b.emit("fence")),
+    ("a warp must not reduce float32 with bitwise_or", lambda b: b.one("warp_reduce", (b.constant(1, U4), b.constant(1, "f4")), np.dtype("f4"), kind="bitwise_or")),
+    ("the index must be int32", lambda b: b.one("lane_index", type=I8)),
 ]  # fmt: skip
 
 
@@ -160,42 +160,42 @@ def test_scopes_and_functions_that_break_rules() -> None:
     b = Builder("bad")
     with b.scope("a"), b.scope("a"):
         pass
-    with pytest.raises(InvalidKernelError, match="inside another one with the label a"):
+    with pytest.raises(InvalidKernelError, match="nested scopes must not have the same label, a"):
         verify_kernel(b.finish())
     b = Builder("bad")
     with b.function("f", [I4], [I8]) as (n,):
         b.yield_(n)
-    with pytest.raises(InvalidKernelError, match=r"function f yields \(int64\)"):
+    with pytest.raises(InvalidKernelError, match=r"function f must yield \(int64\)"):
         verify_kernel(b.finish())
     b = Builder("bad")
     with b.function("f", [], []):
         b.emit("barrier")
-    with pytest.raises(InvalidKernelError, match="threads cannot meet inside a function: f"):
+    with pytest.raises(InvalidKernelError, match="function f must not synchronize threads"):
         verify_kernel(b.finish())
     b = Builder("bad")
     with b.function("f", [I4], [I4]) as (n,):
         b.yield_(n)
     b.emit("call", (b.constant(1, I8),), (I4,), function="f")
-    with pytest.raises(InvalidKernelError, match=r"f takes \(int32\)"):
+    with pytest.raises(InvalidKernelError, match=r"the operands of a call of f must be \(int32\)"):
         verify_kernel(b.finish())
     b = Builder("bad", device="g")
-    with pytest.raises(InvalidKernelError, match="no function 'g' for others to call"):
+    with pytest.raises(InvalidKernelError, match="the device function 'g' must exist"):
         verify_kernel(b.finish())
     b = Builder("bad")
     b.kernel.level = "logical"
     b.emit("grid_barrier")
-    with pytest.raises(InvalidKernelError, match="threads exist at the threaded level only"):
+    with pytest.raises(InvalidKernelError, match="grid_barrier must be in a kernel of the threaded level"):
         verify_kernel(b.finish())
 
 
 def test_pointers_are_no_results_of_control_flow() -> None:
     b = Builder("bad")
     x = b.pointer("x", I4)
-    with b.if_(b.test("less", b.place(), b.constant(1)), [x.type]) as branch:
+    with b.if_(b.test("less", b.grid_index(), b.constant(1)), [x.type]) as branch:
         branch.yield_(x)
     with b.else_() as branch:
         branch.yield_(x)
-    with pytest.raises(InvalidKernelError, match="its results are numbers or bools"):
+    with pytest.raises(InvalidKernelError, match="its results must be numbers or bools"):
         verify_kernel(b.finish())
 
 

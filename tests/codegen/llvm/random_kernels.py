@@ -21,7 +21,7 @@ FULL = 0xFFFFFFFF
 
 
 @dataclass
-class Place:
+class Context:
     """The context of a statement: the threads that execute it, its depth, and the loops around it."""
 
     together: bool = True  # executed by all threads of the block
@@ -67,7 +67,7 @@ class Program:
                 b.store(self.array, loop.index, b.cast(loop.index, INT))
             b.store(self.shared, self.t, self.varying[0])
             b.emit("barrier")
-            self.statements(Place(), self.rng.randint(4, 8))
+            self.statements(Context(), self.rng.randint(4, 8))
             total = b.load(self.own[0], self.zero)
             for variable in (*self.own[1:], *self.common):
                 total = b.op("add", b.op("multiply", total, b.constant(31, INT)), b.load(variable, self.zero))
@@ -104,71 +104,73 @@ class Program:
 
     # -- statements -----------------------------------------------------------------------------
 
-    def statements(self, place: Place, count: int) -> None:
+    def statements(self, context: Context, count: int) -> None:
         for _ in range(count):
             if self.b.ended:
                 return
-            self.statement(place)
+            self.statement(context)
 
-    def statement(self, place: Place) -> None:
+    def statement(self, context: Context) -> None:
         rng = self.rng
         choices = [self.assign, self.assign]
-        if place.depth < 3:
+        if context.depth < 3:
             choices += [self.branch, self.loop, self.loop]
-        if place.together:
+        if context.together:
             choices += [self.exchange, self.votes]
-        if place.warps:
+        if context.warps:
             choices += [self.warp, self.some_warps]
-        if place.loops:
+        if context.loops:
             choices.append(self.leave)
-        if place.together and place.depth < 2 and rng.random() < 0.3:
+        if context.together and context.depth < 2 and rng.random() < 0.3:
             choices.append(self.give_up)
-        rng.choice(choices)(place)
+        rng.choice(choices)(context)
 
-    def assign(self, place: Place) -> None:
-        if place.together and self.rng.random() < 0.4:
+    def assign(self, context: Context) -> None:
+        if context.together and self.rng.random() < 0.4:
             self.b.store(self.rng.choice(self.common), self.zero, self.value(False))
         elif self.rng.random() < 0.2:
             self.b.store(self.array, self.b.constant(self.rng.randrange(4)), self.value(True))
         else:
             self.b.store(self.rng.choice(self.own), self.zero, self.value(True))
 
-    def branch(self, place: Place) -> None:
+    def branch(self, context: Context) -> None:
         varying = self.rng.random() < 0.5
-        inner = Place(place.together and not varying, place.warps and not varying, place.depth + 1, place.loops)
+        inner = Context(
+            context.together and not varying, context.warps and not varying, context.depth + 1, context.loops
+        )
         with self.b.if_(self.condition(varying)):
             self.statements(inner, self.rng.randint(1, 3))
         if self.rng.random() < 0.5:
             with self.b.else_():
                 self.statements(inner, self.rng.randint(1, 3))
 
-    def some_warps(self, place: Place) -> None:
+    def some_warps(self, context: Context) -> None:
         """Write a branch whose condition is uniform in each warp."""
-        if place.depth > 2:
+        if context.depth > 2:
             return
         b = self.b
         warp = b.cast(b.op("right_shift", self.t, b.constant(5)), INT)
         part = b.op("bitwise_xor", warp, b.load(self.rng.choice(self.common), self.zero))
         odd = b.op("bitwise_and", part, b.constant(1, INT))
-        inner = Place(False, True, place.depth + 1, place.loops)
+        inner = Context(False, True, context.depth + 1, context.loops)
         with b.if_(b.op("equal", odd, b.constant(self.rng.randrange(2), INT), dtype=bool)):
             self.statements(inner, self.rng.randint(1, 4))
         if self.rng.random() < 0.4:
             with b.else_():
                 self.statements(inner, self.rng.randint(1, 3))
 
-    def loop(self, place: Place) -> None:
+    def loop(self, context: Context) -> None:
         b, rng = self.b, self.rng
         self.count += 1
         label = f"loop{self.count}"
         apart = rng.random() < 0.4  # some threads may leave the loop, so it contains no barriers
-        loops = (*place.loops, (label, apart))
-        inner = Place(place.together and not apart, place.warps and not apart, place.depth + 1, loops, label)
+        loops = (*context.loops, (label, apart))
+        inner = Context(context.together and not apart, context.warps and not apart, context.depth + 1, loops, label)
         if rng.random() < 0.5:
             bound = self.value(apart, 1)
             limit = b.cast(b.op("bitwise_and", bound, b.constant(3, INT)), b.kernel.index_dtype)
             with b.scope(label), b.loop(limit, "serial") as made:
-                kept = self.varying if apart or not place.warps else self.uniform
+                kept = self.varying if apart or not context.warps else self.uniform
                 kept.append(b.cast(made.index, INT))
                 self.statements(inner, rng.randint(1, 4))
                 kept.pop()
@@ -182,23 +184,23 @@ class Program:
             b.store(turn, self.zero, b.op("add", k, b.constant(1, INT)))
             self.statements(inner, rng.randint(1, 4))
 
-    def leave(self, place: Place) -> None:
-        label, apart = self.rng.choice(place.loops)
-        later = place.loops[[name for name, _ in place.loops].index(label) :]
-        if not all(free for _, free in later) and not (place.together or (place.warps and place.inside == label)):
+    def leave(self, context: Context) -> None:
+        label, apart = self.rng.choice(context.loops)
+        later = context.loops[[name for name, _ in context.loops].index(label) :]
+        if not all(free for _, free in later) and not (context.together or (context.warps and context.inside == label)):
             return
         with self.b.if_(self.condition(apart and all(free for _, free in later))):
             self.b.leave(label)
 
-    def give_up(self, place: Place) -> None:
+    def give_up(self, context: Context) -> None:
         """Write a `return` that only some threads execute."""
-        if place.loops and self.rng.random() < 0.5:
+        if context.loops and self.rng.random() < 0.5:
             return
         with self.b.if_(self.condition(True)):
             self.b.store(self.out, self.i, self.b.load(self.own[1], self.zero))
             self.b.leave("kernel")
 
-    def exchange(self, place: Place) -> None:
+    def exchange(self, context: Context) -> None:
         b = self.b
         b.store(self.shared, self.t, self.value(True))
         b.emit("barrier")
@@ -207,7 +209,7 @@ class Program:
         b.store(self.rng.choice(self.own), self.zero, b.load(self.shared, near))
         b.emit("barrier")
 
-    def warp(self, place: Place) -> None:
+    def warp(self, context: Context) -> None:
         b, rng = self.b, self.rng
         mask = b.constant(FULL, np.uint32)
         match rng.randrange(4):
@@ -228,7 +230,7 @@ class Program:
                 (result,) = b.emit("warp_reduce", (mask, self.value(True)), (INT,), kind=kind)
         b.store(rng.choice(self.own), self.zero, result)
 
-    def votes(self, place: Place) -> None:
+    def votes(self, context: Context) -> None:
         kind = self.rng.choice(["count", "and", "or"])
         (result,) = self.b.emit("barrier_vote", (self.condition(True),), (INT,), kind=kind)
         target = self.common if self.rng.random() < 0.5 else self.own

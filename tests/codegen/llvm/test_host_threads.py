@@ -71,17 +71,17 @@ def test_a_value_does_not_depend_on_its_lane(row: str, dtype: Any) -> None:
 
 
 def test_three_axes() -> None:
-    b = builder("places")
+    b = builder("indices")
     out = b.pointer("out", np.int32, writable=True)
-    place = None
+    index = None
     for axis in (2, 1, 0):
         i = position(b, axis)
-        if place is None:
-            place = i
+        if index is None:
+            index = i
         else:
             extent = b.op("multiply", number(b, "grid_size", axis), number(b, "block_size", axis))
-            place = b.op("add", b.op("multiply", place, extent), i)
-    assert place is not None
+            index = b.op("add", b.op("multiply", index, extent), i)
+    assert index is not None
     code = None
     for name in ("block_index", "thread_index"):
         for axis in (2, 1, 0):
@@ -89,7 +89,7 @@ def test_three_axes() -> None:
             ten = b.constant(10, np.int32)
             code = digit if code is None else b.op("add", b.op("multiply", code, ten), digit)
     assert code is not None
-    b.store(out, place, code)
+    b.store(out, index, code)
     kernel = b.finish()
     verify_kernel(kernel)
     grid, block = (3, 2, 2), (5, 3, 2)

@@ -20,10 +20,10 @@ def sanitized(numbers: int, barrier: bool = False, align: int = 1) -> Kernel:
     b = KernelBuilder("sanitized", INT, "threaded", explicit=True, trace=3 + numbers)
     x = b.pointer("x", np.float32, writable=True, align=4)
     (thread,) = b.emit("thread_index", (), (INT,), axis=0)
-    place = b.offset(x, thread)
-    (fine,) = b.emit("trace", (place, *[thread] * numbers), (np.dtype(bool),), site=1, align=align)
+    address = b.offset(x, thread)
+    (fine,) = b.emit("trace", (address, *[thread] * numbers), (np.dtype(bool),), site=1, align=align)
     with b.if_(fine):
-        b.store(place, b.constant(0), b.constant(1, np.float32))
+        b.store(address, b.constant(0), b.constant(1, np.float32))
     if barrier:
         b.emit("barrier")
         b.emit("trace", (), (np.dtype(bool),), site=2)
@@ -81,5 +81,5 @@ def test_the_verifier() -> None:
     kernel = sanitized(1)
     assert print_kernel(parse_kernel(print_kernel(kernel))) == print_kernel(kernel)
     kernel.attributes["trace"] = 3
-    with pytest.raises(InvalidKernelError, match="how wide"):
+    with pytest.raises(InvalidKernelError, match="must be the width of its events"):
         verify_kernel(kernel)

@@ -54,7 +54,7 @@ def between_threads() -> Kernel:
     b = Builder("between")
     x, out = b.pointer("x", "f4", writable=True), b.pointer("out", "u4", writable=True)
     flag, full = b.scalar("flag", bool), b.constant(ALL, U4)
-    i = b.place()
+    i = b.grid_index()
     lane = b.one("lane_index")
     for kind in "?bBhHiIlLefdFD":
         value = b.cast(b.load(x, i), kind)
@@ -116,7 +116,7 @@ def test_a_barrier_of_the_grid_waits_for_blocks_and_orders_their_memory() -> Non
 @pytest.mark.parametrize("space", ["global", "shared"])
 def test_atomics_that_order_memory(space: str) -> None:
     b = Builder("ordered")
-    i = b.place()
+    i = b.grid_index()
     for kind, name in (("I", "increment"), ("i", "add"), ("e", "fmax")):
         pointer = b.shared(kind, 8) if space == "shared" else b.pointer(f"p_{kind}", kind, writable=True)
         b.store(pointer, i, b.one("atomic", (pointer, i, b.cast(i, kind)), np.dtype(kind), kind=name, order="acq_rel"))
@@ -131,7 +131,7 @@ def test_atomics_that_order_memory(space: str) -> None:
 @pytest.mark.parametrize("space", ["global", "shared"])
 def test_atomics(space: str, arch: str) -> None:
     b = Builder("atomics")
-    i = b.place()
+    i = b.grid_index()
     for kind in "bBhHiIlLefd":
         pointer = b.shared(kind, 8) if space == "shared" else b.pointer(f"p_{kind}", kind, writable=True)
         value = b.cast(i, kind)
@@ -164,7 +164,7 @@ def test_atomics(space: str, arch: str) -> None:
 
 def test_accesses_with_hints() -> None:
     b = Builder("hints")
-    i = b.place()
+    i = b.grid_index()
     for kind in "?bhilefd":
         x = b.pointer(f"x_{'bool' if kind == '?' else kind}", kind, writable=True)
         for hint in ("ca", "cg", "cs", "lu", "cv"):
@@ -292,7 +292,7 @@ def test_fast_mathematics() -> None:
     def kernel(**attributes: Any) -> Kernel:
         b = Builder("fast", **attributes)
         x = b.pointer("x", "f4", writable=True)
-        i = b.place()
+        i = b.grid_index()
         value = b.load(x, i)
         value = b.op("add", b.op("multiply", value, value), b.op("divide", value, b.op("sqrt", value)))
         b.store(x, i, b.op("add", value, b.op("exp", b.op("sin", value))))
@@ -366,7 +366,7 @@ def test_lines() -> None:
     b = Builder("lines", line_info=True, file='/home/someone/a "b" é/<kernel>.py')
     x = b.pointer("x", "f4", writable=True)
     b.line = 41
-    i = b.place()
+    i = b.grid_index()
     b.line = 42
     with b.function("twice", [I8], [I8]) as (n,):
         b.line = 30

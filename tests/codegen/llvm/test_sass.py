@@ -88,7 +88,7 @@ PROGRAMS: dict[str, Callable[[], wf.Array]] = {
     "transpose": lambda: floats(SIDE, SIDE) + floats(SIDE, SIDE, number=1).T,
     "stencil": lambda: jacobi(floats(SIDE, SIDE)),
 }
-# Reductions that read each chunk twice. They count elements.
+# Reductions that read each block twice. They count elements.
 TWICE: dict[str, Callable[[], wf.Array]] = {
     "variance": lambda: floats(MANY).var(),
     "exponentials": lambda: (lambda x: wf.exp(x - x.max()).sum())(floats(MANY)),
@@ -199,7 +199,7 @@ def test_a_row_is_read_once(name: str, loads: int, arch: str) -> None:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize(("name", "sums"), [("variance", 3), ("exponentials", 2)])
-def test_a_chunk_that_is_gone_over_twice_is_read_once(name: str, sums: int, arch: str) -> None:
+def test_a_block_that_is_reduced_twice_is_read_once(name: str, sums: int, arch: str) -> None:
     code = code_of(name, arch)
     # 16,384 elements, 512 threads, vectors of four; plus the loads of the partial sums
     assert code.count("LDG.E.128") == code.count("LDG") == 8 + sums

@@ -36,8 +36,8 @@ def test_a_sweep(dtype: str, items: int, numbered: bool, instructions: int) -> N
     order = order_of(np.dtype(dtype), False)
     rows = f"{order.word}[:, ::1]"
     kernel = make_radix_pass(order, items, numbered)
-    places, result = (COUNTS, "int64[:, ::1]") if numbered else (rows, rows)
-    names, used = mnemonics(kernel, ", ".join([rows, rows, rows, places, places, result, COUNTS, BOARD]))
+    indices, result = (COUNTS, "int64[:, ::1]") if numbered else (rows, rows)
+    names, used = mnemonics(kernel, ", ".join([rows, rows, rows, indices, indices, result, COUNTS, BOARD]))
     assert not [name for name in names if name.startswith(("LDL", "STL", "CALL"))]
     assert len(names) <= instructions
     assert used <= REGISTERS

@@ -19,20 +19,20 @@ def counts(*, work: int = 8, alone: bool = True, fold: str = "add") -> Kernel:
     The reduction `fold` replaces ``+``.
     """
     b = KernelBuilder("kernel")
-    chunks, length = b.scalar("chunks"), b.scalar("length")
+    blocks, length = b.scalar("blocks"), b.scalar("length")
     x = b.pointer("x", np.int32, noalias=alone)
     out = b.pointer("out", np.int32, writable=True)
-    with b.loop(chunks, "parallel") as c:
+    with b.loop(blocks, "parallel") as c:
         with b.loop(length, "serial") as i:
             first = b.load(x, b.op("add", b.op("multiply", c.index, length), i.index))
             value = first
             for _ in range(work):
                 value = b.op("add", value, first)
-            place = b.op("remainder", b.op("absolute", value), b.constant(7))
-            place = b.op("add", b.op("multiply", c.index, b.constant(7)), place)
+            index = b.op("remainder", b.op("absolute", value), b.constant(7))
+            index = b.op("add", b.op("multiply", c.index, b.constant(7)), index)
             if fold:
-                value = b.op(fold, b.load(out, place), value)
-            b.store(out, place, value)
+                value = b.op(fold, b.load(out, index), value)
+            b.store(out, index, value)
     return b.finish()
 
 

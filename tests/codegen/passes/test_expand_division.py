@@ -33,16 +33,16 @@ def plain(form: str) -> Kernel:
     b.scalar("skew", np.float64)
     with b.loop(n, "serial") as i:
         first = b.op("multiply", i.index, b.constant(FORMS[form]))
-        places = [b.op("add", first, b.constant(k)) for k in range(FORMS[form])]
-        numbers = [b.load(y, place) for place in ([i.index] if form == "one divisor" else places)]
+        indices = [b.op("add", first, b.constant(k)) for k in range(FORMS[form])]
+        numbers = [b.load(y, index) for index in ([i.index] if form == "one divisor" else indices)]
         if "root" in form:
             results = [b.op("sqrt", number) for number in numbers]
         else:
-            dividends = [b.load(x, place) for place in places]
+            dividends = [b.load(x, index) for index in indices]
             divisors = numbers * (FORMS[form] if form == "one divisor" else 1)
             results = [b.op("divide", *pair) for pair in zip(dividends, divisors, strict=True)]
-        for place, result in zip(places, results, strict=True):
-            b.store(out, place, result)
+        for index, result in zip(indices, results, strict=True):
+            b.store(out, index, result)
     return b.finish()
 
 

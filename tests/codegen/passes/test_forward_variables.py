@@ -61,11 +61,11 @@ def test_addresses_do_not_wrap() -> None:
     b = builder()
     x, n = b.pointer("x", INT, writable=True), b.scalar("n", np.int64)
     row = b.cast(n, INT)
-    place = b.op("add", b.op("multiply", row, b.constant(3)), b.constant(1))
+    index = b.op("add", b.op("multiply", row, b.constant(3)), b.constant(1))
     tested = b.cast(n, INT)  # tested before it is used as an address
     other = b.op("add", tested, b.constant(1))
     with b.if_(b.op("less", tested, b.constant(5), dtype=bool)):
-        b.store(x, other, b.load(x, place))
+        b.store(x, other, b.load(x, index))
     kernel = mark_addresses(b.finish())
     verify_kernel(kernel)
     casts = [o for o in kernel.walk() if o.opcode == "cast"]

@@ -68,7 +68,7 @@ def test_what_a_fold_finds_may_be_anything() -> None:
         with b.loop(n, "reduce", initial=[b.constant(0)], combine=("maximum",)) as j:
             found = b.cast(b.load(x, b.op("add", i.index, j.index)), np.int64)
             j.yield_(b.op("maximum", j.carried[0], b.cast(found, b.kernel.index_dtype)))
-        place = b.op("add", i.index, j.results[0])
+        index = b.op("add", i.index, j.results[0])
     steps = index_steps(b.finish().body.operations, i.index)
     assert steps[j.results[0]] is None
-    assert steps[place] is None
+    assert steps[index] is None

@@ -129,7 +129,7 @@ def test_a_whole_array_is_written_anew_through_any_order_of_axes() -> None:
 
 @pytest.mark.parametrize("values", [A, A > 0.5, (A * 200).astype(np.uint8), A.astype(np.complex64)])
 @pytest.mark.parametrize("axis", [0, 1, -1, None])
-def test_places_in_order(values: np.ndarray, axis: int | None) -> None:
+def test_positions_in_order(values: np.ndarray, axis: int | None) -> None:
     x = wf.asarray(values)
     for kind in (None, "stable"):
         found = wf.argsort(x, axis, kind=kind)

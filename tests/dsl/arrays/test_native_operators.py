@@ -88,7 +88,7 @@ def test_what_was_recorded_is_found_again(operate: Callable[[Any, Any], Any]) ->
             assert made.shape == np.shape(expected) and made.dtype == np.asarray(expected).dtype
             np.testing.assert_array_equal(made.numpy(), expected)
         assert found[1] is found[2]
-    assert (x + y)._storage.expr is not (x + y)._storage.expr, "at two places"
+    assert (x + y)._storage.expr is not (x + y)._storage.expr, "at two call sites"
 
 
 FOUND: list[Callable[[Any, Any], Any]] = [
@@ -233,7 +233,7 @@ def test_results_of_immediate_execution_are_operands(monkeypatch: pytest.MonkeyP
             wf.evaluate(y)
             recording.epoch = Epoch(y.device)
             python.clear()
-            assert x._home is not None
+            assert x._device is not None
             found = y * x - x, x * y
         assert k < 2 or not python
         np.testing.assert_array_equal(found[0].numpy(), b * a[0] - a[0])
@@ -417,9 +417,9 @@ def test_functions_loaded_later_stay_in_python_if_native_code_cannot_be_made(mon
 
 def test_arrays_that_are_written_to_by_arrays_of_indices_are_not_bound() -> None:
     """Test that an assignment by index arrays is executed immediately, without a kernel, and is never memoized."""
-    places = wf.evaluate(wf.asarray([3, 5]))
+    indices = wf.evaluate(wf.asarray([3, 5]))
     with override(immediate=16384):
-        for index in (places, (places, places), (slice(None), places)):
+        for index in (indices, (indices, indices), (slice(None), indices)):
             x = wf.zeros((200, 200))
             wf.evaluate(wf.ones(40_000) + 1)
             reset_statistics()

@@ -144,7 +144,7 @@ def test_integers_that_are_compared_leave_the_dtype(compare: Callable[[Any, Any]
         assert np.array_equal(np.asarray(compare(x, number)), compare(source, number)), number
 
 
-def test_numbers_that_were_constants_before_their_place_changed_are_arguments() -> None:
+def test_numbers_that_were_constants_before_their_call_site_changed_are_arguments() -> None:
     x = wf.asarray(np.arange(40) % 5)
     random = np.random.default_rng(3)
 

@@ -27,31 +27,31 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("place", ["cpu", "simt"])
+@pytest.mark.parametrize("device", ["cpu", "simt"])
 @pytest.mark.parametrize("name", CALLS)
-def test_strides(name: str, place: str) -> None:
+def test_strides(name: str, device: str) -> None:
     install_native_code()  # (native code calls NumPy for functions that Python would record)
     theirs = CALLS[name](np, CUBE[:, ::2].swapaxes(0, 1))
-    with wf.device(place):
+    with wf.device(device):
         ours = CALLS[name](wf, wf.array(CUBE)[:, ::2].swapaxes(0, 1))
         assert ours.strides == theirs.strides
         np.testing.assert_array_equal(np.asarray(ours), theirs)
         np.testing.assert_array_equal(np.asarray(ours * 2 + wf.ones(ours.shape)), theirs * 2 + 1)
 
 
-@pytest.mark.parametrize("place", ["cpu", "simt"])
-def test_memory_that_something_else_refers_to(place: str) -> None:
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_memory_that_something_else_refers_to(device: str) -> None:
     base = CUBE.copy()
     others = [base]
-    result = adopt_result(base.transpose(2, 0, 1), get_device(place))
+    result = adopt_result(base.transpose(2, 0, 1), get_device(device))
     assert result.strides == base.transpose(2, 0, 1).strides
     others[0][:] = 0
     np.testing.assert_array_equal(np.asarray(result), CUBE.transpose(2, 0, 1))
 
 
-@pytest.mark.parametrize("place", ["cpu", "simt"])
-def test_gaps_are_left_out(place: str) -> None:
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_gaps_are_left_out(device: str) -> None:
     base = CUBE.copy()
-    result = adopt_result(base[:, ::2].T, get_device(place))
+    result = adopt_result(base[:, ::2].T, get_device(device))
     assert result.strides == (32, 16, 8)
     np.testing.assert_array_equal(np.asarray(result), CUBE[:, ::2].T)

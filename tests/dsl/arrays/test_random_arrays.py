@@ -53,12 +53,12 @@ SEEDS = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in ran
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("place", ["cpu", "simt"])
+@pytest.mark.parametrize("device", ["cpu", "simt"])
 @pytest.mark.parametrize("name", METHODS)
-def test_bits_and_state(name: str, kind: Any, place: str, seed: int) -> None:
+def test_bits_and_state(name: str, kind: Any, device: str, seed: int) -> None:
     ours, theirs = _pair(seed, kind)
     large = 3_000_003 if 2 <= seed < 4 else LARGE if kind is np.random.PCG64 else 40_001
-    with wf.device(place), override(threads=1 + seed % 2, host_fallback="ignore"):
+    with wf.device(device), override(threads=1 + seed % 2, host_fallback="ignore"):
         for size in (0, 1, 7, 1000, large):
             arrays = [getattr(ours, name)(*METHODS[name], size) for _ in range(2)]
             expected = [getattr(theirs, name)(*METHODS[name], size) for _ in range(2)]
@@ -214,10 +214,10 @@ def test_a_stream_without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("place", ["cpu", "simt"])
-def test_float32(place: str, seed: int) -> None:
+@pytest.mark.parametrize("device", ["cpu", "simt"])
+def test_float32(device: str, seed: int) -> None:
     ours, theirs = _pair(seed)
-    with wf.device(place), override(threads=1 + seed % 2, host_fallback="ignore"):
+    with wf.device(device), override(threads=1 + seed % 2, host_fallback="ignore"):
         for size in (0, 1, 7, 1000, 40_001, (200, 101), 40_000):
             for _ in range(2):
                 found = ours.random(size, np.float32)
@@ -323,13 +323,13 @@ def test_order_and_bytes() -> None:
     assert ours.bit_generator.state == theirs.bit_generator.state
 
 
-@pytest.mark.parametrize("place", ["cpu", "simt"])
+@pytest.mark.parametrize("device", ["cpu", "simt"])
 @pytest.mark.parametrize("kind", [*KINDS, np.random.SFC64, np.random.MT19937])
-def test_orders_choices_and_children(kind: Any, place: str) -> None:
+def test_orders_choices_and_children(kind: Any, device: str) -> None:
     ours, theirs = _pair(9, kind)
     values = np.arange(20_000.0)
     weights = values / values.sum()
-    with wf.device(place), override(host_fallback="ignore"):
+    with wf.device(device), override(host_fallback="ignore"):
         x = wf.asarray(values.copy())
         y = values.copy()
         ours.shuffle(x), theirs.shuffle(y)

@@ -16,18 +16,18 @@ DEVICES = ["cpu", "simt"]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("size", "places"), [(31, 5), (2000, 30), (140_003, 300)])
+@pytest.mark.parametrize(("size", "length"), [(31, 5), (2000, 30), (140_003, 300)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("op", ["add", "subtract"])
-def test_sums_of_floats_are_as_exact_as_in_order(size: int, places: int, dtype: Any, op: str, device: str) -> None:
-    where = RNG.integers(-places, places, size)
+def test_sums_of_floats_are_as_exact_as_in_order(size: int, length: int, dtype: Any, op: str, device: str) -> None:
+    where = RNG.integers(-length, length, size)
     values = (RNG.standard_normal(size) * 10.0 ** RNG.integers(-3, 3, size)).astype(dtype)
-    start = RNG.standard_normal(places).astype(dtype)
+    start = RNG.standard_normal(length).astype(dtype)
     wanted = start.astype(np.longdouble)
     getattr(np, op).at(wanted, where, values.astype(np.longdouble))
     bound = np.abs(wanted).astype(np.float64)
     np.add.at(bound, where, np.abs(values).astype(np.float64))
-    folded = np.bincount(where % places, minlength=places)
+    folded = np.bincount(where % length, minlength=length)
     with wf.device(device):
         found = wf.asarray(start)
         getattr(np, op).at(found, wf.asarray(where), wf.asarray(values))
@@ -81,7 +81,7 @@ def test_integers_meet_in_windows(op: str, device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", [10, 3000])
-def test_the_last_value_that_goes_to_a_place_stays(size: int, device: str) -> None:
+def test_the_last_value_of_an_index_stays(size: int, device: str) -> None:
     x = RNG.standard_normal((50, 6)).astype(np.float32)
     where, values = RNG.integers(-50, 50, size), RNG.standard_normal((size, 2)).astype(np.float32)
     wanted = x.copy()
@@ -123,9 +123,9 @@ def test_bounds_of_indices_in_memory_are_found_where_they_are(device: str) -> No
 @pytest.mark.cpu
 def test_bounds_of_indices_in_host_memory_take_no_kernel() -> None:
     where, values = RNG.integers(-500, 500, 120_000), RNG.standard_normal(500)
-    places, x = wf.asarray(where), wf.asarray(values)
+    indices, x = wf.asarray(where), wf.asarray(values)
     before = wf.statistics()["kernels"]
-    taken = x[places]
+    taken = x[indices]
     assert wf.statistics()["kernels"] == before
     np.testing.assert_array_equal(taken, values[where])
     where[70_000] = 500

@@ -326,15 +326,15 @@ def test_threads_write_to_the_array_and_to_numpys() -> None:
     assert (shared == 20).all()
 
 
-def lent(small: Any) -> tuple[Any, np.ndarray]:
+def exported(small: Any) -> tuple[Any, np.ndarray]:
     """Return a small array in memory that NumPy has allocated, and a NumPy array that shares it."""
     with override(immediate=16384):
         x = wf.asarray(small)
         return x, np.asarray(x)
 
 
-def test_a_small_array_lends_its_memory_until_no_other_array_has_it() -> None:
-    x, seen = lent(np.arange(12.0).reshape(3, 4))
+def test_a_small_array_exports_its_memory_until_no_other_array_has_it() -> None:
+    x, seen = exported(np.arange(12.0).reshape(3, 4))
     assert x._storage.host is not None and find_shared(x._storage) is not None
     part = seen[1:]
     del seen
@@ -350,8 +350,8 @@ def test_a_small_array_lends_its_memory_until_no_other_array_has_it() -> None:
         assert np.asarray(x)[1:].ctypes.data == address  # (the memory is the same)
 
 
-def test_recorded_work_reads_lent_memory_as_it_was() -> None:
-    x, seen = lent(np.arange(4.0))
+def test_recorded_work_reads_exported_memory_as_it_was() -> None:
+    x, seen = exported(np.arange(4.0))
     y = wf.ones((300, 4)) + x
     seen[:] = 50
     z = wf.ones((300, 4)) + x
@@ -362,16 +362,16 @@ def test_recorded_work_reads_lent_memory_as_it_was() -> None:
     assert seen.tolist() == [0.0, 51.0, 51.0, 51.0]
 
 
-def test_lent_memory_outlives_its_array() -> None:
-    x, seen = lent(np.arange(400.0))
+def test_exported_memory_outlives_its_array() -> None:
+    x, seen = exported(np.arange(400.0))
     del x
     gc.collect()
     np.zeros(400)
     np.testing.assert_array_equal(seen, np.arange(400.0))
 
 
-def test_views_and_read_only_arrays_lend_the_same_memory() -> None:
-    x, seen = lent(np.arange(12.0).reshape(3, 4))
+def test_views_and_read_only_arrays_export_the_same_memory() -> None:
+    x, seen = exported(np.arange(12.0).reshape(3, 4))
     with override(immediate=16384):
         turned, row, wide = np.asarray(x.T), np.asarray(x[1]), np.asarray(wf.broadcast_to(x, (2, 3, 4)))
     seen[1, 2] = -7

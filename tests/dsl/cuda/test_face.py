@@ -30,7 +30,7 @@ syncthreads_or syncwarp synchronize threadIdx threadfence threadfence_block thre
 CudaSupportError KernelRuntimeError
 """.split()
 
-PLACES = {
+MODULES = {
     "weft.cuda.types": "float32",
     "weft.cuda.errors": "TypingError",
     "weft.cuda.random": "create_xoroshiro128p_states",
@@ -54,12 +54,12 @@ def test_numbas_names(name: str) -> None:
     assert name in dir(cuda)
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_modules_inside(place: str) -> None:
-    module = import_module(place)
-    assert getattr(module, PLACES[place]) is not None
+@pytest.mark.parametrize("module_name", MODULES)
+def test_modules_inside(module_name: str) -> None:
+    module = import_module(module_name)
+    assert getattr(module, MODULES[module_name]) is not None
     inner: object = weft
-    for part in place.split(".")[1:]:
+    for part in module_name.split(".")[1:]:
         inner = getattr(inner, part)
     assert inner is module
 

@@ -169,7 +169,7 @@ def test_broadcast_arrays_give_no_warning_of_their_own() -> None:
             assert each.shape == (3, 2) and not each.any()
 
 
-def test_outputs_by_place_and_by_name() -> None:
+def test_outputs_by_position_and_by_name() -> None:
     x, whole, rest = wf.asarray(INPUTS["v"]), wf.zeros(60), wf.zeros(60, np.float32)
     quotient, remainder = wf.divmod(x, 0.25, whole)
     assert quotient is whole

@@ -102,7 +102,7 @@ def test_numbers_are_counted(size: int, device: str) -> None:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [np.float32, np.int16])
-def test_places_among_sorted_values(dtype: Any, device: str) -> None:
+def test_positions_among_sorted_values(dtype: Any, device: str) -> None:
     x = sample(dtype)
     marks = np.sort(sample(dtype, 301))
     if np.dtype(dtype).kind == "f":
@@ -123,8 +123,8 @@ def test_numbers_with_known_bounds_are_not_looked_at(device: str) -> None:
     x = sample(np.float32)
     x[:3] = np.nan, np.inf, -np.inf
     with wf.device(device):
-        place = np.clip(wf.asarray(x) * 2, 0.0, 63.0).astype(np.int32)
-        found = np.bincount(place, minlength=64)
+        index = np.clip(wf.asarray(x) * 2, 0.0, 63.0).astype(np.int32)
+        found = np.bincount(index, minlength=64)
         assert found._storage.buffer is None  # type: ignore[attr-defined]
-        assert place._storage.buffer is None
-        same(found, np.bincount(np.asarray(place), minlength=64))
+        assert index._storage.buffer is None
+        same(found, np.bincount(np.asarray(index), minlength=64))

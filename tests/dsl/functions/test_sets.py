@@ -21,7 +21,7 @@ def same(found: Any, wanted: Any) -> None:
 
 
 @pytest.fixture
-def at_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return the device of a test. If the device is not the CPU, computation on the host raises an error."""
     name = request.param
     if name == "simt":
@@ -34,8 +34,8 @@ def at_home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         yield name
 
 
-@pytest.mark.parametrize("at_home", DEVICES, indirect=True)
-def test_sets(at_home: str) -> None:
+@pytest.mark.parametrize("device", DEVICES, indirect=True)
+def test_sets(device: str) -> None:
     a, b = wf.asarray(FIRST), wf.asarray(SECOND)
     for name in ("union1d", "intersect1d", "setdiff1d", "setxor1d"):
         same(getattr(wf, name)(a, b), getattr(np, name)(FIRST, SECOND))
@@ -45,8 +45,8 @@ def test_sets(at_home: str) -> None:
         same(found, getattr(np, name)(different, theirs, assume_unique=True))
 
 
-@pytest.mark.parametrize("at_home", DEVICES, indirect=True)
-def test_who_is_among_others(at_home: str) -> None:
+@pytest.mark.parametrize("device", DEVICES, indirect=True)
+def test_who_is_among_others(device: str) -> None:
     x = np.array([1.5, np.nan, -0.0, 2.0, np.inf], "f4")
     for values, others, invert in ((SECOND, FIRST, True), (x, x[:3], False), (FIRST, [3, 7], False)):
         same(wf.isin(wf.asarray(values), others, invert=invert), np.isin(values, others, invert=invert))
@@ -64,16 +64,16 @@ def test_different_values_on_the_host_are_numpys(code: str) -> None:
         same(np.sort(np.asarray(wf.unique(wf.asarray(x), sorted=False))), np.unique(x))
 
 
-@pytest.mark.parametrize("at_home", DEVICES, indirect=True)
-def test_different_rows(at_home: str) -> None:
+@pytest.mark.parametrize("device", DEVICES, indirect=True)
+def test_different_rows(device: str) -> None:
     x = RNG.integers(0, 3, (40, 2, 2)).astype("i4")
     every = {"return_index": True, "return_inverse": True, "return_counts": True}
     same(wf.unique(wf.asarray(x), axis=0, **every), np.unique(x, axis=0, **every))
     same(wf.unique(wf.asarray(x[:, 0].T), axis=1), np.unique(x[:, 0].T, axis=1))
 
 
-@pytest.mark.parametrize("at_home", DEVICES, indirect=True)
-def test_different_values_by_the_standards_names(at_home: str) -> None:
+@pytest.mark.parametrize("device", DEVICES, indirect=True)
+def test_different_values_by_the_standards_names(device: str) -> None:
     for name in ("unique_all", "unique_counts"):
         found, wanted = getattr(wf, name)(wf.asarray(SECOND)), getattr(np, name)(SECOND)
         assert type(found) is type(wanted)
@@ -83,8 +83,8 @@ def test_different_values_by_the_standards_names(at_home: str) -> None:
     same(wf.unique(wf.asarray(z), return_counts=True), np.unique(z, return_counts=True))
 
 
-@pytest.mark.parametrize("at_home", DEVICES, indirect=True)
-def test_places_among_values_in_order(at_home: str) -> None:
+@pytest.mark.parametrize("device", DEVICES, indirect=True)
+def test_positions_among_values_in_order(device: str) -> None:
     marks, values = np.sort(RNG.standard_normal(70)), RNG.standard_normal((5, 9))
     order = RNG.permutation(70)
     mixed = np.empty(70)

@@ -192,8 +192,8 @@ def test_methods_and_parts_of_arrays(device: str) -> None:
         same(before, x)
         a.partition(7, 1)
         assert (np.asarray(a)[:, 7] == np.sort(b, 1)[:, 7]).all()
-        places = np.asarray(wf.argpartition(a, (3, -1)))
-        assert (np.take_along_axis(np.asarray(a), places, 1)[:, [3, -1]] == np.sort(b, 1)[:, [3, -1]]).all()
+        order = np.asarray(wf.argpartition(a, (3, -1)))
+        assert (np.take_along_axis(np.asarray(a), order, 1)[:, [3, -1]] == np.sort(b, 1)[:, [3, -1]]).all()
         for wrong in (lambda: wf.partition(a, 60), lambda: a.argpartition(-61)):
             with pytest.raises(ValueError, match="out of bounds"):
                 wrong()

@@ -156,7 +156,7 @@ def test_squares_in_native_code(code: str) -> None:
         wanted = np.asarray(x**2)
     with np.errstate(all="ignore"):
         assert all(same(found, wanted) for found in (x**2, x**2, x.__pow__(2)))
-        assert code not in "ilfd" or (x[::3] ** 2)._home is not None
+        assert code not in "ilfd" or (x[::3] ** 2)._device is not None
     with pytest.raises(ValueError, match="negative"):
         wf.asarray(values("l")) ** -2
 
@@ -375,7 +375,7 @@ def test_operators_that_python_calls_at_once() -> None:
         assert same(x - scalar, a - a.sum())
 
 
-def test_an_operator_put_in_the_place_of_a_native_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_replaces_a_native_one(monkeypatch: pytest.MonkeyPatch) -> None:
     native_immediate.install_native_code()
     x = wf.asarray([1.0, 2.0])
     monkeypatch.setattr(wf.Array, "__sub__", lambda self, other: "mine")

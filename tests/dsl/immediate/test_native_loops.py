@@ -233,7 +233,7 @@ def test_views_are_multiplied_where_they_lie() -> None:
 def test_references_are_exact() -> None:
     x, y = wf.asarray(np.arange(6.0)), wf.asarray(np.ones(6))
     value, big = np.float64(0.5), np.float64(1e308)
-    kept = [x, y, x._values, y._values, value, np.dtype(float), Array, x._home, None]
+    kept = [x, y, x._values, y._values, value, np.dtype(float), Array, x._device, None]
 
     def work() -> None:
         for _ in range(100):

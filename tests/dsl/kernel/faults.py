@@ -323,7 +323,7 @@ def vote_in_a_branch(x, out):
 
 
 @fault("misaligned", "", None, np.arange(8, dtype=np.float32), np.zeros(2), 1, launch=(1, 2))
-def view_at_an_odd_place(x, out, start):
+def view_at_an_odd_offset(x, out, start):
     pairs = x[start : start + 6].view(np.float64)
     i = cuda.grid(1)
     out[i] = pairs[i]  # fault

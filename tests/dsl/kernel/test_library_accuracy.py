@@ -48,11 +48,11 @@ UNITS: dict[str, tuple[float, Callable[[Any], Any], list[float]]] = {
 @pytest.mark.parametrize("name", list(UNITS))
 @pytest.mark.parametrize("single", [False, True])
 def test_units_in_the_last_place(name: str, single: bool) -> None:
-    bound, true, places = UNITS[name]
+    bound, true, inputs = UNITS[name]
     function = FUNCTIONS[name + "f" * single]
     kind = np.float32 if single else np.float64
     with mp.workdps(40), np.errstate(over="ignore"):
-        for x in (kind(v) for v in places):
+        for x in (kind(v) for v in inputs):
             if x == 0 or not np.isfinite(x):
                 continue
             wanted = true(mp.mpf(float(x)))

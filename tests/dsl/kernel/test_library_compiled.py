@@ -19,7 +19,7 @@ from weft.runtime import find_libdevice
 UNITS = 16
 # Near their zeros, these functions are accurate relative to their amplitude, and lgamma relative to 1.
 AMPLITUDE = ("j0", "j1", "jn", "y0", "y1", "yn", "lgamma")
-CHUNK = 14
+BATCH = 14
 SAMPLES = 160
 
 
@@ -27,7 +27,7 @@ def signature(function: LibraryFunction) -> tuple[tuple[str, ...], tuple[str, ..
     return tuple(d.name for d in function.arguments), tuple(d.name for d in function.results)
 
 
-def chunks() -> Iterator[tuple[str, ...]]:
+def batches() -> Iterator[tuple[str, ...]]:
     """Yield groups of functions with the same dtypes. One kernel tests each group."""
     tables = {"": FUNCTIONS, "fp16.": FP16, "bf16.": BF16}
     groups: dict[Any, list[str]] = {}
@@ -35,8 +35,8 @@ def chunks() -> Iterator[tuple[str, ...]]:
         for name, function in sorted(table.items()):
             groups.setdefault(signature(function), []).append(prefix + name)
     for names in groups.values():
-        for start in range(0, len(names), CHUNK):
-            yield tuple(names[start : start + CHUNK])
+        for start in range(0, len(names), BATCH):
+            yield tuple(names[start : start + BATCH])
 
 
 def find(name: str) -> LibraryFunction:
@@ -142,7 +142,7 @@ EXACT = frozenset(
 )
 
 
-@pytest.mark.parametrize("names", list(chunks()), ids=lambda names: names[0])
+@pytest.mark.parametrize("names", list(batches()), ids=lambda names: names[0])
 def test_compiled_functions_give_what_plain_python_gives(names: tuple[str, ...]) -> None:
     functions = tuple(find(name) for name in names)
     generator = np.random.default_rng(len(names))

@@ -122,7 +122,7 @@ def test_records_in_constant_memory() -> None:
     np.testing.assert_array_equal(out, [2.5, 5.5, 8.375])
 
 
-def test_print_of_a_place(capfd: pytest.CaptureFixture[str]) -> None:
+def test_print_of_an_element(capfd: pytest.CaptureFixture[str]) -> None:
     @cuda.jit
     def show() -> None:
         print(cuda.threadIdx, cuda.blockDim)

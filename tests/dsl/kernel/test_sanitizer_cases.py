@@ -241,7 +241,7 @@ class Pair(NamedTuple):
     b: object
 
 
-PARTICLE = np.dtype([("mass", np.float64), ("place", np.float32, (3,)), ("kind", np.int32)], align=True)
+PARTICLE = np.dtype([("mass", np.float64), ("position", np.float32, (3,)), ("kind", np.int32)], align=True)
 TABLE = np.arange(5)
 
 
@@ -267,7 +267,7 @@ def of_a_function(x, out):
 
 
 def of_a_field(p):
-    p[cuda.threadIdx.x].place[cuda.threadIdx.x + 1] = 1
+    p[cuda.threadIdx.x].position[cuda.threadIdx.x + 1] = 1
 
 
 def of_a_record(p):
@@ -296,7 +296,7 @@ def sum_of_all(x, out):
         (of_a_bundle, (Pair(np.zeros(1), np.zeros(3)),), ("pair_b", (3,))),
         (of_a_function, (np.zeros(4), np.zeros(1)), ("values", (4,))),
         (of_a_recursion, (np.zeros(3), np.zeros(4)), ("x", (3,))),
-        (of_a_field, (np.zeros(4, PARTICLE),), ("p.place", (2, 3))),
+        (of_a_field, (np.zeros(4, PARTICLE),), ("p.position", (2, 3))),
         (of_a_record, (np.zeros(4, PARTICLE),), ("p", (4,))),
         (turned, (np.zeros((3, 2)),), ("t", (0, 3))),
         (of_a_slice, (np.zeros(9),), ("x[...]", (3,))),

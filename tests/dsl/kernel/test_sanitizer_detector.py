@@ -6,21 +6,21 @@ import random
 
 import pytest
 
-from weft.dsl.kernel.language.kernel_errors import Place
+from weft.dsl.kernel.language.kernel_errors import SourceLocation
 from weft.dsl.kernel.sanitizer.detector import Detector
 from weft.dsl.kernel.sanitizer.tracer import Site, SiteKind
 
-PLACE = Place("file.py", 1, 0, 1, "x")
+LOCATION = SourceLocation("file.py", 1, 0, 1, "x")
 ACCESSES = (SiteKind.READ, SiteKind.WRITE, SiteKind.ATOMIC)
 SITES = [
-    *(Site(kind, PLACE, "x", "global", 4, 4, valued=kind is SiteKind.WRITE) for kind in ACCESSES),
-    Site(SiteKind.BARRIER, PLACE),
-    Site(SiteKind.WARP, PLACE, numbers=1),
-    Site(SiteKind.FENCE, PLACE),
-    Site(SiteKind.GRID, PLACE),
+    *(Site(kind, LOCATION, "x", "global", 4, 4, valued=kind is SiteKind.WRITE) for kind in ACCESSES),
+    Site(SiteKind.BARRIER, LOCATION),
+    Site(SiteKind.WARP, LOCATION, numbers=1),
+    Site(SiteKind.FENCE, LOCATION),
+    Site(SiteKind.GRID, LOCATION),
 ]
 BARRIER, WARP, FENCE, GRID = range(3, 7)
-LANES, PLACES = 2, 5
+LANES, ADDRESSES = 2, 5
 SIZE = 32 + LANES  # threads of a block: each of the two warps has two active lanes
 BUSY = (0, 1, 32, 33)
 Event = tuple[int, int, int, int]  # site, block, thread, address (for a warp operation, its mask)
@@ -33,7 +33,7 @@ def events(source: random.Random, at_once: bool) -> list[Event]:
     for blocks in turns:
         for _ in range(source.choice((0, 0, 1, 1, 2))):
             site = source.choice((0, 0, 0, 1, 2, 2, 2, FENCE, FENCE))
-            made.append((site, source.choice(blocks), source.choice(BUSY), source.randrange(PLACES)))
+            made.append((site, source.choice(blocks), source.choice(BUSY), source.randrange(ADDRESSES)))
         block = source.choice(blocks)
         match source.randrange(4 if at_once else 3):
             case 0:
@@ -58,7 +58,7 @@ def races(made: list[Event], values: int) -> bool:
     for a in who:
         clocks[a][a] = 1
     released: dict[tuple[int, int], dict[tuple[int, int], int]] = {}
-    places: dict[int, dict[tuple[int, int], int]] = {}
+    memory: dict[int, dict[tuple[int, int], int]] = {}
     past: list[tuple[int, tuple[int, int], int, int, int]] = []  # site, thread, clock, address, value
     k = 0
 
@@ -68,7 +68,7 @@ def races(made: list[Event], values: int) -> bool:
             clocks[one] = {**whole, one: whole[one] + 1}
 
     while k < len(made):
-        site, block, thread, place = made[k]
+        site, block, thread, address = made[k]
         me = (block, thread)
         if site in (BARRIER, WARP, GRID):
             count = {BARRIER: 4, WARP: LANES, GRID: 8}[site]
@@ -81,18 +81,18 @@ def races(made: list[Event], values: int) -> bool:
             clocks[me][me] += 1
             continue
         if site == 2:
-            for a, n in places.get(place, {}).items():
+            for a, n in memory.get(address, {}).items():
                 clocks[me][a] = max(clocks[me][a], n)
             if me in released:
-                held = places.setdefault(place, {})
+                held = memory.setdefault(address, {})
                 for a, n in released[me].items():
                     held[a] = max(held.get(a, 0), n)
         value = (k - 1) % values
         for old, other, clock, where, before in past:
             quiet = {old, site} in ({0}, {2}) or ({old, site} == {1} and before == value)
-            if where == place and other != me and not quiet and clocks[me][other] < clock:
+            if where == address and other != me and not quiet and clocks[me][other] < clock:
                 return True
-        past.append((site, me, clocks[me][me], place, value))
+        past.append((site, me, clocks[me][me], address, value))
     return False
 
 

@@ -200,11 +200,11 @@ def test_reduce_of_a_lazy_array_with_the_same_bits_each_time() -> None:
     assert cuda.Reduce(lambda a, b: a if a < b else b)(X) == X.min()
 
 
-def test_reduce_to_a_place_with_a_start() -> None:
+def test_reduce_to_an_output_with_a_start() -> None:
     total = weft.reduce(lambda a, b: a + b)
-    place = weft.zeros(1, dtype=np.float32)
-    assert total(X, res=place, init=10) is None
-    assert place.numpy()[0] == pytest.approx(X.sum() + 10, rel=1e-4)
+    output = weft.zeros(1, dtype=np.float32)
+    assert total(X, res=output, init=10) is None
+    assert output.numpy()[0] == pytest.approx(X.sum() + 10, rel=1e-4)
     assert total(np.zeros(0), init=7) == 7
     assert total(X, size=1) == X[0]
     with pytest.raises(weft.KernelTypeError, match="one axis"):

@@ -12,7 +12,7 @@ import weft as wf
 from tests.fuzz.row_columns import however_small
 from weft.codegen import GPU, Kernel
 from weft.codegen.schedules.table import SCHEDULES
-from weft.fusion.lower import kernels as home
+from weft.fusion.lower import kernels as kernel_cache
 from weft.fusion.plan import plan_cache, step_blocks, time_steps
 from weft.fusion.plan.steps import SizeSpecialization
 from weft.fusion.run import execute
@@ -73,9 +73,9 @@ def test_kernels_for_exact_sizes_have_the_bits_of_kernels_for_all_sizes(
         obtained.append(kernel)
         return real(device, kernel, digest)
 
-    real = home.obtain_function
-    monkeypatch.setattr(home, "obtain_function", obtain)
-    monkeypatch.setattr(home, "is_loaded", lambda device, digest: False)
+    real = kernel_cache.obtain_function
+    monkeypatch.setattr(kernel_cache, "obtain_function", obtain)
+    monkeypatch.setattr(kernel_cache, "is_loaded", lambda device, digest: False)
     # time steps are merged in small arrays, too
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setattr(step_blocks, "LEAST_FILLS", 0)
@@ -86,7 +86,7 @@ def test_kernels_for_exact_sizes_have_the_bits_of_kernels_for_all_sizes(
         for shape in shapes:
             bits = []
             for exact in (False, True):
-                for cache in (execute._plans, plan_cache._known, home._met):
+                for cache in (execute._plans, plan_cache._known, kernel_cache._met):
                     cache.clear()  # type: ignore[attr-defined]
                 monkeypatch.setattr(plan_cache, "may_be_special", lambda form, exact=exact: SizeSpecialization(exact))
                 obtained.clear()

@@ -33,57 +33,57 @@ def test_gaps_are_joined_and_used_again() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
     source = random.Random(seed)
-    slots, places = 2, 2
+    slots, slot_count = 2, 2
     steps: list[Any] = []
     live: dict[int, int] = {}
     outputs: set[int] = set()
     for _ in range(source.randrange(1, 25)):
         nbytes = source.randrange(0, 3000)
-        steps.append((places, nbytes))
-        steps.append(SimpleNamespace(patches=[(0, places, 8), *((1, p, 0) for p in live)]))
-        live[places] = nbytes
+        steps.append((slot_count, nbytes))
+        steps.append(SimpleNamespace(patches=[(0, slot_count, 8), *((1, p, 0) for p in live)]))
+        live[slot_count] = nbytes
         if source.random() < 0.2:
-            old = places
-            places += 1
-            steps.append(Donation(places, old, "donate", nbytes))
-            steps.append(SimpleNamespace(patches=[(0, places, 0)]))
+            old = slot_count
+            slot_count += 1
+            steps.append(Donation(slot_count, old, "donate", nbytes))
+            steps.append(SimpleNamespace(patches=[(0, slot_count, 0)]))
             steps.append(old)
-            live[places] = live.pop(old)
-        places += 1
-        for place in list(live):
+            live[slot_count] = live.pop(old)
+        slot_count += 1
+        for slot in list(live):
             if source.random() < 0.4:
-                del live[place]
+                del live[slot]
                 if source.random() < 0.3:
-                    outputs.add(place)
+                    outputs.add(slot)
                 else:
-                    steps.append(place)
-    outputs |= {place for place in live if source.random() < 0.5}
+                    steps.append(slot)
+    outputs |= {slot for slot in live if source.random() < 0.5}
     kernels = [step for step in steps if hasattr(step, "patches")]
     before = [list(kernel.patches) for kernel in kernels]
-    arranged, _ = arrange_memory(list(steps), slots, places, outputs)
+    arranged, _ = arrange_memory(list(steps), slots, slot_count, outputs)
     requests = [step for step in arranged if isinstance(step, tuple)]
     assert arranged[: len(requests)] == requests, "memory comes first"
     after = [kernel.patches for kernel in kernels]
     inside = {step[0] for step in steps if isinstance(step, tuple)} - outputs - _handed_on(steps, outputs)
-    arena = places if len(inside) > 1 else None
+    arena = slot_count if len(inside) > 1 else None
     if arena is None:
         assert before == after
         return
-    (total,) = [nbytes for place, nbytes in requests if place == arena]
+    (total,) = [nbytes for slot, nbytes in requests if slot == arena]
     sizes = {step[0]: step[1] for step in steps if isinstance(step, tuple)}
     for step in steps:
         if isinstance(step, Donation):
             sizes[step.slot] = sizes[step.source]
     for old, new in zip(before, after, strict=True):
         ranges = []
-        for (_, place, offset), (_, where, moved) in zip(old, new, strict=True):
+        for (_, slot, offset), (_, where, moved) in zip(old, new, strict=True):
             if where == arena:
-                assert place not in outputs
+                assert slot not in outputs
                 begin = moved - offset
-                assert begin % ALIGNMENT == 0 and begin + sizes[place] <= total
-                ranges.append((begin, begin + max(sizes[place], 1)))
+                assert begin % ALIGNMENT == 0 and begin + sizes[slot] <= total
+                ranges.append((begin, begin + max(sizes[slot], 1)))
             else:
-                assert where == place
+                assert where == slot
         ranges.sort()
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(ranges)), "a kernel's values lie apart"
 
@@ -128,7 +128,7 @@ def test_copies_and_calls_get_buffers_of_the_arena() -> None:
     assert length == 6
     sliced = [step for step in arranged if isinstance(step, ArenaSlices)]
     parts = [part for each in sliced for part in each.parts]
-    assert {(place, nbytes) for place, _, nbytes in parts} == {(2, 100), (3, 100)}
+    assert {(slot, nbytes) for slot, _, nbytes in parts} == {(2, 100), (3, 100)}
     assert len({offset for _, offset, _ in parts}) == 2
     assert arranged.index(sliced[-1]) < arranged.index(call)
 

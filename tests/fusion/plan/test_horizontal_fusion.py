@@ -74,7 +74,7 @@ def test_what_goes_on_from_an_update_is_evaluated_with_it() -> None:
     assert first == theirs[7, 5] and np.array_equal(mine, wanted) and np.array_equal(e, theirs)
 
 
-def test_what_takes_the_place_of_memory_is_evaluated_with_a_number() -> None:
+def test_donating_writes_are_evaluated_with_a_number() -> None:
     def descend(x: Any, r: Any, p: Any, ap: Any, steps: int) -> list[float]:
         found = []
         for _ in range(steps):

@@ -129,10 +129,10 @@ def test_offsets_that_equal_lengths_are_of_the_same_form(monkeypatch: pytest.Mon
         forms.clear()
         values, before = np.arange(400.0).reshape(20, 20), wf.statistics()["plans"]
         # some positions equal the length of a row or of the slice
-        for row, place in ((2, 7), (1, 5), (3, 20), (2, 44), (4, 40), (1, 25), (7, 31)):
-            y[place : place + 5] = x[row, 3:8] * 0.5
+        for row, start in ((2, 7), (1, 5), (3, 20), (2, 44), (4, 40), (1, 25), (7, 31)):
+            y[start : start + 5] = x[row, 3:8] * 0.5
             wf.evaluate(y)
-            assert np.array_equal(np.asarray(y)[place : place + 5], values[row, 3:8] * 0.5)
+            assert np.array_equal(np.asarray(y)[start : start + 5], values[row, 3:8] * 0.5)
         assert len({form.key for form in forms}) == 1
         assert wf.statistics()["plans"] - before <= 2
 

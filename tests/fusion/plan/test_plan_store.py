@@ -136,10 +136,10 @@ def test_nothing_stale_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with wf.device("cpu"):
         forget(monkeypatch)
         first = np.array(chain(*arrays()))
-        for home, part in ((plan_store, "code_version"), (plan_store, "planner_version")):
+        for module, part in ((plan_store, "code_version"), (plan_store, "planner_version")):
             forget(monkeypatch)
             with monkeypatch.context() as patch:
-                patch.setattr(home, part, lambda: "another one")
+                patch.setattr(module, part, lambda: "another one")
                 if part == "code_version":
                     patch.setattr("weft.codegen.obtain.code_version", lambda: "another one")
                     plan_store.planner_version.cache_clear()

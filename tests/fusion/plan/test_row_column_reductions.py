@@ -41,7 +41,7 @@ def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
         assert bits(found) == bits(alone), k
 
 
-@pytest.mark.parametrize("a", [TALL, WIDE], ids=["bands of rows", "chunks of columns"])
+@pytest.mark.parametrize("a", [TALL, WIDE], ids=["blocks of rows", "blocks of columns"])
 @pytest.mark.parametrize(
     "program",
     [

@@ -170,7 +170,7 @@ def test_what_only_looks_like_it() -> None:
         np.testing.assert_allclose(np.asarray(found), want, rtol=1e-5)
 
 
-def test_a_gpus_block_keeps_its_chunk() -> None:
+def test_a_gpu_block_keeps_its_elements() -> None:
     from weft.codegen import resolve_target
 
     x = wf.asarray(np.zeros(1 << 20, np.float32))

@@ -78,7 +78,7 @@ def test_a_graph_has_the_same_form_in_the_second_process() -> None:
     again = plan_cache.find_form("cpu", copy, None)
     assert again.key == form.key and again.encoder.values == form.encoder.values
     own, theirs = ([node.location for node in topological(g.versions)] for g in (graph, copy))
-    assert [own.index(place) for place in own] == [theirs.index(place) for place in theirs]
+    assert [own.index(location) for location in own] == [theirs.index(location) for location in theirs]
 
 
 def test_a_graph_with_a_user_function_is_compiled_in_this_process() -> None:

@@ -175,8 +175,8 @@ def test_methods_of_ufuncs() -> None:
     for axis in (0, 1):
         assert same_bits(row.accumulate(x, axis=axis), np.maximum.accumulate(x, axis=axis))
         assert same_bits(row.reduce(x, axis=axis), np.maximum.reduce(x, axis=axis))
-    places = np.array([3, 3, 5])
-    row.at(x[0], places, np.float32([9, 8, 7]))
+    indices = np.array([3, 3, 5])
+    row.at(x[0], indices, np.float32([9, 8, 7]))
     assert x[0, 3] == 9 and x[0, 5] == 7
 
 

@@ -29,14 +29,14 @@ def _native() -> Any:
 def small() -> Any:
     """Return a small array and check that nothing needs its storage yet."""
     x = wf.asarray(np.arange(12.0).reshape(3, 4)) + 1
-    assert x._home is not None
+    assert x._device is not None
     return x
 
 
 def test_a_small_array_exports_its_memory_and_stays_without_storage() -> None:
     x, looks = small(), VALUE_READS[0]
     shown = np.asarray(x)
-    assert VALUE_READS[0] == looks + 1 and x._home is not None
+    assert VALUE_READS[0] == looks + 1 and x._device is not None
     assert shown.flags.writeable and shown.shape == (3, 4)
     shown[1, 2] = -7
     x[0, 0] = 50
@@ -48,7 +48,7 @@ def test_memory_that_others_have_is_shared_when_a_storage_is_made() -> None:
     x = small()
     shown = np.asarray(x)
     row = x[1]  # (makes a storage)
-    assert x._home is None and find_shared(x._storage) is not None
+    assert x._device is None and find_shared(x._storage) is not None
     later = wf.exp(row)
     shown[1] = 0
     np.testing.assert_array_equal(row, np.zeros(4))

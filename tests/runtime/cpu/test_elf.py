@@ -231,7 +231,7 @@ print(made.code == quick.code, made.code == better.code, better.code == quick.co
 
 
 @pytest.mark.skipif(usable_cores() < 2, reason="one core compiles nothing beside the program")
-def test_better_code_takes_the_place_of_what_was_made_quickly(tmp_path: Path) -> None:
+def test_better_code_replaces_code_that_was_made_quickly(tmp_path: Path) -> None:
     code = """
 import ctypes, time
 import numpy as np, weft as wf

@@ -160,7 +160,7 @@ def test_a_gpus_small_blocks(gpu: Any) -> None:
         table: list[Any] = [None] * 3
         gpu.allocate_into(table, requests)
         assert [block.nbytes for block in table] == requests.sizes
-        assert {block.home for block in table} == {gpu.memory.own}
+        assert {block.origin_stream for block in table} == {gpu.memory.own}
         found.append({block.address for block in table})
     assert found[2] == found[3], "the large one from the pool, the others from their free_lists"
     del table
@@ -184,11 +184,11 @@ def test_another_streams_blocks_are_on_no_free_list(gpu: Any) -> None:
     stream = gpu.create_stream()
     with gpu.working_in(stream):
         block = gpu.allocate(1000)
-        assert block.home is stream
+        assert block.origin_stream is stream
         del block
         requests = Requests([0], [1000])
         for _ in range(4):
             table: list[Any] = [None]
             gpu.allocate_into(table, requests)
-            assert table[0].home is stream
+            assert table[0].origin_stream is stream
     assert gpu.allocate(1000).address == address

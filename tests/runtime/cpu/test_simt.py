@@ -47,10 +47,10 @@ def planted(fault: str) -> Kernel:
     value = b.load(held, other)
     if fault == "misaligned":
         first = b.op("add", b.op("multiply", thread, b.constant(4)), b.constant(1))
-        place = b.offset(out, first)
+        address = b.offset(out, first)
         for lane in range(4):
-            b.store(place, b.constant(lane), value, **({} if lane else {"align": 16}))
-    elif fault == "same place":
+            b.store(address, b.constant(lane), value, **({} if lane else {"align": 16}))
+    elif fault == "same address":
         b.store(out, b.constant(0), value)
     else:
         b.store(out, thread, value)
@@ -84,7 +84,7 @@ def test_a_kernel_without_a_fault_runs_silently(way: str) -> None:
         ("unwritten", "uninitialized"),
         ("divergent", "divergent barrier"),
         ("misaligned", "misaligned"),
-        ("same place", "race"),
+        ("same address", "race"),
     ],
 )
 def test_a_planted_fault_is_found_where_threads_are_sanitized(fault: str, kind: str) -> None:

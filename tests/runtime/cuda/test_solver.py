@@ -109,10 +109,10 @@ class Library:
         return 0
 
     def do_xgetrf(self, m: int, n: int, kind: int, a: int, lead: int, pivots: int, compute: int) -> int:
-        own, places, failed = self.array(a, kind, n, n), self.array(pivots, "i8", n), 0
+        own, pivot_rows, failed = self.array(a, kind, n, n), self.array(pivots, "i8", n), 0
         for k in range(n):
             pivot = k + int(np.argmax(np.abs(own[k:, k])))
-            places[k] = pivot + 1
+            pivot_rows[k] = pivot + 1
             own[[k, pivot]] = own[[pivot, k]]
             if own[k, k] == 0:
                 failed = failed or k + 1
@@ -127,10 +127,14 @@ class Library:
         assert handle == 77 and options == 78 and lead == lead_b == n and kind == kind_b and way in (0, 1)
 
         def work() -> int:
-            own, right, places = self.array(a, kind, n, n), self.array(b, kind, n, columns), self.array(pivots, "i8", n)
+            own, right, pivot_rows = (
+                self.array(a, kind, n, n),
+                self.array(b, kind, n, columns),
+                self.array(pivots, "i8", n),
+            )
             order = np.arange(n)
             for k in range(n):
-                order[[k, places[k] - 1]] = order[[places[k] - 1, k]]
+                order[[k, pivot_rows[k] - 1]] = order[[pivot_rows[k] - 1, k]]
             matrix = np.zeros_like(own)
             matrix[order] = (np.tril(own, -1) + np.eye(n)) @ np.triu(own)
             right[...] = np.linalg.solve(matrix.T if way else matrix, right)

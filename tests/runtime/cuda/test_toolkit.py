@@ -11,13 +11,13 @@ import pytest
 from weft.runtime import find_libdevice, find_tool, override
 from weft.runtime.cuda import toolkit
 
-PLACES = ("wheel", "conda", "prefix", "home", "path", "cuda", "cuda-12.9", "cuda-13.1", "debian")
+FOLDERS = ("wheel", "conda", "prefix", "home", "path", "cuda", "cuda-12.9", "cuda-13.1", "debian")
 
 
 @pytest.fixture
-def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """Return a folder for each searched location, by name. The folders do not exist yet."""
-    found = {name: tmp_path / name for name in PLACES}
+    found = {name: tmp_path / name for name in FOLDERS}
     monkeypatch.setattr(toolkit, "SYSTEM", tmp_path)
     monkeypatch.setattr(toolkit, "DISTRIBUTION", (found["debian"],))
     monkeypatch.setattr(toolkit, "_wheels", lambda: [found["wheel"]])
@@ -26,8 +26,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     return found
 
 
-def searching(places: dict[str, Path]) -> Any:
-    return override(conda_prefix=str(places["conda"]), cuda_home=str(places["home"]), cuda_path=str(places["path"]))
+def searching(folders: dict[str, Path]) -> Any:
+    return override(conda_prefix=str(folders["conda"]), cuda_home=str(folders["home"]), cuda_path=str(folders["path"]))
 
 
 def put(folder: Path) -> Path:
@@ -41,33 +41,33 @@ ORDER = ("wheel", "conda", "prefix", "home", "path", "cuda", "cuda-13.1", "cuda-
 
 
 @pytest.mark.parametrize("first", range(len(ORDER)))
-def test_the_order_of_places(places: dict[str, Path], first: int) -> None:
-    wanted = [put(places[name] / "nvvm" / "libdevice") for name in ORDER[first:]]
-    with searching(places):
+def test_the_order_of_folders(folders: dict[str, Path], first: int) -> None:
+    wanted = [put(folders[name] / "nvvm" / "libdevice") for name in ORDER[first:]]
+    with searching(folders):
         assert find_libdevice() == wanted[0]
 
 
 @pytest.mark.parametrize(
     "inner", ["nvvm/libdevice", "libdevice", "targets/sbsa-linux/nvvm/libdevice", "Library/nvvm/libdevice"]
 )
-def test_layouts_of_folders(places: dict[str, Path], inner: str) -> None:
-    wanted = put(places["home"] / inner)
-    with searching(places):
+def test_layouts_of_folders(folders: dict[str, Path], inner: str) -> None:
+    wanted = put(folders["home"] / inner)
+    with searching(folders):
         assert find_libdevice() == wanted
 
 
-def test_commands(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = places["conda"] / "bin" / "nvdisasm"
+def test_commands(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = folders["conda"] / "bin" / "nvdisasm"
     tool.parent.mkdir(parents=True)
     tool.write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", "")
-    with searching(places):
+    with searching(folders):
         assert find_tool("nvdisasm") is None, "it cannot be run"
         tool.chmod(0o755)
         assert find_tool("nvdisasm") == str(tool)
 
 
-def test_nothing_there(places: dict[str, Path]) -> None:
-    with searching(places):
+def test_nothing_there(folders: dict[str, Path]) -> None:
+    with searching(folders):
         assert find_libdevice() is None
-        assert toolkit.toolkit_folders() == [places["prefix"]]
+        assert toolkit.toolkit_folders() == [folders["prefix"]]

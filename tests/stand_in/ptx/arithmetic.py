@@ -214,8 +214,8 @@ class Choices(Operands):
 
     def _setp(self) -> Step:
         compare, logic = self._compared(), next((LOGIC[p] for p in self.parts[1:-1] if p in LOGIC), None)
-        places = self.operands[0].split("|")
-        puts = [self.write(place) for place in places]
+        destinations = self.operands[0].split("|")
+        puts = [self.write(destination) for destination in destinations]
         left, right = (self.read(t, self.kind) for t in self.operands[1:3])
         third = self.operands[3] if logic else ""
         other = self.read(third.lstrip("!"), "pred") if third else None

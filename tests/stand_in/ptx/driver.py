@@ -112,9 +112,11 @@ class PtxStandIn(RunningStandIn):
         if launch is None:
             return None
         whole = bytearray()
-        places = (ctypes.c_int64 * max(1, len(launch.arguments))).from_address(arguments) if arguments else ()
-        for place, (offset, size) in zip(places, self.programs[function].function.parameters.values(), strict=False):
-            whole = whole.ljust(offset, b"\0") + ctypes.string_at(place, size)
+        addresses = (ctypes.c_int64 * max(1, len(launch.arguments))).from_address(arguments) if arguments else ()
+        for address, (offset, size) in zip(
+            addresses, self.programs[function].function.parameters.values(), strict=False
+        ):
+            whole = whole.ljust(offset, b"\0") + ctypes.string_at(address, size)
         values = (launch.name, launch.grid, launch.block, launch.shared_bytes, launch.stream, launch.arguments)
         return Started(*values, launch.cooperative, bytes(whole))
 

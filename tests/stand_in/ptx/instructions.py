@@ -36,7 +36,7 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
     function = module.functions[name]
     if name in made:
         return made[name]
-    places, sizes = dict(symbols), {"shared": 0, "local": 0}
+    offsets, sizes = dict(symbols), {"shared": 0, "local": 0}
     dynamic = [v for v in module.variables.values() if v.space == "shared" and not v.size]
     own = [*function.variables, *(v for v in module.variables.values() if v.space == "shared" and v.size)]
     for variable in own:
@@ -46,11 +46,11 @@ def make_ready(module: Module, name: str, symbols: dict[str, int], made: dict[st
         if space not in sizes:
             raise ValueError(f"a variable of {space} memory in a function: {variable.name}")
         sizes[space] = -(-sizes[space] // variable.align) * variable.align
-        places[variable.name] = sizes[space]
+        offsets[variable.name] = sizes[space]
         sizes[space] += variable.size
     sizes = {space: -(-size // 16) * 16 for space, size in sizes.items()}
-    places.update({v.name: sizes["shared"] for v in dynamic})
-    program = Program(function, module, [], frozenset(), sizes["shared"], sizes["local"], places)
+    offsets.update({v.name: sizes["shared"] for v in dynamic})
+    program = Program(function, module, [], frozenset(), sizes["shared"], sizes["local"], offsets)
     made[name] = program
     program.calls = made
     for called in sorted({o for i in function.code if i.name == "call" for o in i.operands} & set(module.functions)):

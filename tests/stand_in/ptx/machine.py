@@ -177,7 +177,7 @@ class Grid:
         """Read `count` consecutive values for each lane."""
         dtype = np.dtype(dtype)
         found = [np.zeros(len(lanes), dtype) for _ in range(count)]
-        for chosen, view, index in self._places(space, at, lanes, dtype, count, False):
+        for chosen, view, index in self._split_access(space, at, lanes, dtype, count, False):
             for k in range(count):
                 found[k][chosen] = view[index + k]
         return found
@@ -185,11 +185,11 @@ class Grid:
     def store(self, space: str, at: Any, lanes: np.ndarray, values: list[Any]) -> None:
         """Write consecutive values for each lane."""
         dtype = values[0].dtype
-        for chosen, view, index in self._places(space, at, lanes, dtype, len(values), True):
+        for chosen, view, index in self._split_access(space, at, lanes, dtype, len(values), True):
             for k, value in enumerate(values):
                 view[index + k] = value[chosen] if value.ndim else value
 
-    def _places(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int, writes: bool) -> Any:
+    def _split_access(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int, writes: bool) -> Any:
         """Split an access by memory blocks. For each part, yield the lanes, the block as an array, and the indices."""
         at = np.broadcast_to(np.asarray(at).astype(np.uint64), (len(lanes),))
         if not len(lanes):
@@ -205,7 +205,7 @@ class Grid:
             for window in np.unique(windows):
                 chosen = np.flatnonzero(windows == window)
                 name, base = {1: ("shared", SHARED_WINDOW), 2: ("local", LOCAL_WINDOW)}.get(int(window), ("global", 0))
-                for part, view, index in self._places(
+                for part, view, index in self._split_access(
                     name, at[chosen] - np.uint64(base), lanes[chosen], dtype, count, writes
                 ):
                     yield chosen[part], view, index

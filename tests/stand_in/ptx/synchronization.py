@@ -122,11 +122,11 @@ class Memory(Operands):
         def call(g: Grid, m: Lanes) -> None:
             given = {n: g.passed[p] for n, p in zip(program.function.parameters, passed, strict=True)}
             found = g.call(program, lanes_of(g, m), dict(given))
-            for place, result in zip(back, program.function.results, strict=True):
+            for parameter, result in zip(back, program.function.results, strict=True):
                 if result in found:
-                    whole = g.passed.setdefault(place, np.zeros_like(found[result]))
+                    whole = g.passed.setdefault(parameter, np.zeros_like(found[result]))
                     if whole.shape != found[result].shape:
-                        whole = g.passed[place] = np.zeros_like(found[result])
+                        whole = g.passed[parameter] = np.zeros_like(found[result])
                     whole[m] = found[result][m]
 
         return call
@@ -260,8 +260,8 @@ class Synchronization(Operands):
 
     def _shfl(self) -> Together:
         mode = next(p for p in self.parts if p in ("up", "down", "bfly", "idx"))
-        place, _, valid = self.operands[0].partition("|")
-        put, put_valid = self.write(place), self.write(valid) if valid else None
+        destination, _, valid = self.operands[0].partition("|")
+        put, put_valid = self.write(destination), self.write(valid) if valid else None
         value, by, clamp = (self.read(t, "b32") for t in self.operands[1:4])
 
         def exchange(g: Grid, m: Lanes) -> None:
@@ -298,8 +298,8 @@ class Synchronization(Operands):
         return Together(self.read(self.operands[2], "b32"), ask)
 
     def _match(self) -> Together:
-        place, _, valid = self.operands[0].partition("|")
-        put, put_valid = self.write(place), self.write(valid) if valid else None
+        destination, _, valid = self.operands[0].partition("|")
+        put, put_valid = self.write(destination), self.write(valid) if valid else None
         value, every = self.read(self.operands[1], self.kind), self.has("all")
 
         def match(g: Grid, m: Lanes) -> None:
@@ -343,8 +343,8 @@ class Synchronization(Operands):
         return active
 
     def _elect(self) -> Together:
-        place, _, chosen = self.operands[0].partition("|")
-        put, put_chosen = self.write(place), self.write(chosen)
+        destination, _, chosen = self.operands[0].partition("|")
+        put, put_chosen = self.write(destination), self.write(chosen)
 
         def elect(g: Grid, m: Lanes) -> None:
             lanes = lanes_of(g, m)

@@ -47,7 +47,7 @@ class Structure:
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
         self.order = self._orders()
-        self.place = {n: k for k, n in enumerate(self.order)}
+        self.order_of = {n: k for k, n in enumerate(self.order)}
         self.before: dict[int, list[int]] = {n: [] for n in self.order}
         for number in self.order:
             for a in blocks[number].after:
@@ -98,7 +98,7 @@ class Structure:
                 common = known[0]
                 for other in known[1:]:
                     while common != other:
-                        if self.place[common] > self.place[other]:
+                        if self.order_of[common] > self.order_of[other]:
                             common = found[common]
                         else:
                             other = found[other]
@@ -253,7 +253,7 @@ class Structure:
                 case [ast.If(test=end, body=[ast.Break()], orelse=[]), *rest]:
                     test, body = invert(end), rest
             made = ast.While(test, body or [ast.Pass()], [])
-        _place(made, where)
+        _set_location(made, where)
         if body and isinstance(body[-1], ast.Continue):
             body.pop()
         if behind is None or behind == follow:
@@ -268,7 +268,7 @@ def _ends(number: int, follow: int, loop: LoopScope | None) -> bool:
     return number == follow or (loop is not None and number in (loop.behind, loop.header))
 
 
-def _place(node: Any, where: Any) -> Any:
+def _set_location(node: Any, where: Any) -> Any:
     if where is not None and where.lineno is not None:
         node.lineno, node.end_lineno = where.lineno, where.end_lineno
         node.col_offset, node.end_col_offset = where.col_offset or 0, where.end_col_offset or 0
@@ -296,7 +296,7 @@ def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], 
     if _leaves(second) and not _leaves(first):
         test, first, second = invert(test), second, first
     if _leaves(first):
-        return [_place(ast.If(test, first, []), where), *second]
+        return [_set_location(ast.If(test, first, []), where), *second]
     if not first and second:
-        return [_place(ast.If(invert(test), second, []), where)]
-    return [_place(ast.If(test, first or [ast.Pass()], second), where)]
+        return [_set_location(ast.If(invert(test), second, []), where)]
+    return [_set_location(ast.If(test, first or [ast.Pass()], second), where)]

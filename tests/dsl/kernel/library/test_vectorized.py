@@ -26,7 +26,7 @@ NUMPYS = {
     "codes": lambda xp: xp.vectorize(_larger, otypes="f")(xp.asarray(X), Y),
     "several": lambda xp: xp.vectorize(lambda a: (a, a * 2.5), otypes="df")(xp.asarray(X)),
     "excluded": lambda xp: xp.vectorize(lambda a, p: a * p[0] + p[1], excluded=["p"])(xp.asarray(X), p=[2, 3]),
-    "excluded place": lambda xp: xp.vectorize(lambda p, a: a * p[0], excluded={0})([2, 3], xp.asarray(X)),
+    "excluded position": lambda xp: xp.vectorize(lambda p, a: a * p[0], excluded={0})([2, 3], xp.asarray(X)),
     "signature": lambda xp: xp.vectorize(lambda a, b: (a * b).sum(), signature="(n),(n)->()")(
         xp.asarray([[1.0, 2.0], [3.0, 4.0]]), xp.asarray([1.0, 1.0])
     ),

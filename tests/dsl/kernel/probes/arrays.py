@@ -291,7 +291,7 @@ def reductions_of_numpy(x, n, out):
 
 # -- records --------------------------------------------------------------------------------------
 
-BODY = np.dtype([("mass", np.float64), ("charge", np.int32), ("place", np.float32, (3,))], align=True)
+BODY = np.dtype([("mass", np.float64), ("charge", np.int32), ("position", np.float32, (3,))], align=True)
 PACKED = np.dtype([("kind", np.int8), ("value", np.float64)])
 
 
@@ -300,14 +300,14 @@ def bodies():
     made = np.zeros(3, BODY)
     made["mass"] = [1.5, 2.5, 3.5]
     made["charge"] = [1, -1, 2]
-    made["place"] = np.arange(9).reshape(3, 3)
+    made["position"] = np.arange(9).reshape(3, 3)
     return made
 
 
 def _records(b, out):
     out[0] = b["mass"][0] + b["charge"][0]
     out[1] = b["mass"][1]
-    out[2] = b["place"][2, 1]
+    out[2] = b["position"][2, 1]
     out[3] = b["charge"][2]
 
 
@@ -315,7 +315,7 @@ def _records(b, out):
 def record_fields(b, out):
     out[0] = b[0].mass + b[0].charge
     out[1] = b[1]["mass"]
-    out[2] = b[2].place[1]
+    out[2] = b[2].position[1]
     out[3] = b["charge"][2]
 
 
@@ -323,7 +323,7 @@ def _write_records(b):
     b["mass"][0] = 9
     b["charge"][1] = 3
     b["mass"][2] += b["charge"][2]
-    b["place"][1, 2] = 0.5
+    b["position"][1, 2] = 0.5
 
 
 @probe(bodies(), want=_write_records)
@@ -332,7 +332,7 @@ def record_fields_written(b):
     b[1]["charge"] = 3
     body = b[2]
     body.mass += body.charge
-    b[1].place[2] = 0.5
+    b[1].position[2] = 0.5
 
 
 @probe(bodies(), want=lambda b: b.__setitem__(0, b[2]))

@@ -140,11 +140,11 @@ def number_limits(x, out):
 class Ball:
     """A dataclass with a method and a property."""
 
-    place: float
+    position: float
     speed: float
 
     def moved(self, time):
-        return self.place + self.speed * time
+        return self.position + self.speed * time
 
     @property
     def energy(self):
@@ -158,7 +158,7 @@ def methods_of_dataclasses(x, out, ball):
     other = Ball(x[0], speed=x[3])
     out[2] = other.moved(1)
     third = replace(other, speed=4.0)
-    out[3] = third.speed + third.place
+    out[3] = third.speed + third.position
 
 
 class Complex(NamedTuple):

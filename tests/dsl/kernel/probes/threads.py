@@ -374,8 +374,8 @@ def atomic_with_tuple_index(out):
 
 @probe(np.zeros(1, np.int32), np.zeros(N, np.int32), launch=(2, 32), want=becomes([64], np.ones(64)))
 def atomic_returns_old_value(counter, seen):
-    place = cuda.atomic.add(counter, 0, 1)
-    seen[place] += 1
+    index = cuda.atomic.add(counter, 0, 1)
+    seen[index] += 1
 
 
 @probe(

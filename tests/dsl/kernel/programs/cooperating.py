@@ -356,21 +356,21 @@ def rows_less_their_greatest(m, out):
         out[row, k] = m[row, k] - part[0]
 
 
-def _forces(place, out):
-    for i in range(place.size):
-        out[i] = np.sum(place - place[i])
+def _forces(position, out):
+    for i in range(position.size):
+        out[i] = np.sum(position - position[i])
 
 
 @program(_forces, ((2, 16), (whole(32), zeros(32))), ((2, 16), (whole(20), zeros(20))))
-def bodies_by_tiles(place, out):
+def bodies_by_tiles(position, out):
     tile = cuda.shared.array(16, float64)
     i, t = cuda.grid(1), cuda.threadIdx.x
-    own = place[i] if i < place.size else 0.0
+    own = position[i] if i < position.size else 0.0
     total = 0.0
-    for first in range(0, place.size, 16):
-        tile[t] = place[first + t] if first + t < place.size else 0.0
+    for first in range(0, position.size, 16):
+        tile[t] = position[first + t] if first + t < position.size else 0.0
         cuda.syncthreads()
-        for k in range(min(16, place.size - first)):
+        for k in range(min(16, position.size - first)):
             total += tile[k] - own
         cuda.syncthreads()
     if i < out.size:

@@ -180,7 +180,7 @@ def test_the_length_of_the_words_does_not_depend_on_the_numbers(method: str) -> 
     assert len({len(words) for words in found if words is not None}) == 1
 
 
-def test_scale_and_place() -> None:
+def test_scale_and_loc() -> None:
     ours, theirs = pair(np.random.PCG64, 2)
     values = draw("standard_normal", ours.bit_generator, 20_000, 3.0, -7.0)
     np.testing.assert_array_equal(values, theirs.normal(-7.0, 3.0, 20_000))
