@@ -23,6 +23,7 @@ import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import Array
+from weft.dsl.cli.compare import compiled_first
 from weft.dsl.cli.differences import ResultComparison, scale_of
 from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import evaluate
@@ -117,11 +118,15 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell on copies, once under NumPy and twice on weft.
+    """Run a cell on copies, once under NumPy and three times on weft.
 
-    Then run the cell normally, and print times and differences.
+    The last two of these runs are compiled, and the last one is timed as a later run. Then run the cell normally, and
+    print times and differences.
     """
-    runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True, True)]
+    runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True)]
+    with compiled_first():
+        _run_hidden(shell, cell, True)
+        runs.append(_run_hidden(shell, cell, True))
     with _on_weft(shell.user_ns):
         result = shell.run_cell(cell)
     if not result.success:

@@ -189,7 +189,7 @@ def compare(program: MainProgram) -> int:
                 _progress(f"running {program.text}: weft, cold ...")
                 firsts.append(_in_new_process(program))
             _progress(f"running {program.text}: {name} ...")
-            with _compiled():
+            with compiled_first():
                 outcomes[name] = _outcome(program, on_weft, saved)
             if outcomes[name].status:
                 _progress("")
@@ -235,13 +235,13 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
     for runs in range(1, WARM_RUNS):
         if runs > 1 and last.settled:
             break
-        with _compiled():
+        with compiled_first():
             last = _outcome(program, True, saved)
     return last
 
 
 @contextlib.contextmanager
-def _compiled() -> Iterator[None]:
+def compiled_first() -> Iterator[None]:
     """Compile programs before they run within a ``with`` block, unless the user has changed the `interpret` setting.
 
     Otherwise a program would have to be repeated until the second process has compiled it.
@@ -265,7 +265,7 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
 
 def _describe_fusion(program: MainProgram) -> str:
     """Run a program on weft, and return a sentence about its largest kernel."""
-    with Profile() as profile, _compiled():
+    with Profile() as profile, compiled_first():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]
     if not fused:
