@@ -184,8 +184,9 @@ def call_numpy(
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
         return adopt_array(result, taken) if alone and taken not in _KEEPING else taken(result)
     name = getattr(function, "__name__", "")
+    public_name = f"{_public_module(function)}.{name}"
     device_of((*arguments, *options.values()), name)
-    note_fallback(f"numpy.{name}", *arguments, *options.values())
+    note_fallback(public_name, *arguments, *options.values())
     position = index_of_out(function)
     most = getattr(function, "nargs", len(arguments))  # (NumPy raises the error if a ufunc has too many arguments)
     if position is not None and position < len(arguments) <= most and "out" not in options:
@@ -204,7 +205,9 @@ def call_numpy(
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
     host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}
     if Listening.listeners:
-        result = _call_heard(name, partial(function, *host_arguments, **host_options), (*arguments, *options.values()))
+        result = _call_heard(
+            public_name, partial(function, *host_arguments, **host_options), (*arguments, *options.values())
+        )
     else:
         result = function(*host_arguments, **host_options)
     if memory is not None:
@@ -251,6 +254,12 @@ def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], A
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]
+
+
+def _public_module(function: Callable[..., Any]) -> str:
+    """Return the name of the public NumPy module of a function, such as ``numpy.linalg``."""
+    module = getattr(function, "__module__", None) or ""
+    return module if module.startswith("numpy.") and "._" not in module else "numpy"
 
 
 def note_fallback(operation: str, *given: Any) -> None:
@@ -306,7 +315,7 @@ def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> A
     moved = sum(array.nbytes for array in arrays)
     where = user_location()
     sources = ((*runtime.source_line(where), 1.0),)
-    note = LaunchNote(f"numpy.{name} on the host", nbytes=moved, location=runtime.show_location(where), sources=sources)
+    note = LaunchNote(f"{name} on the host", nbytes=moved, location=runtime.show_location(where), sources=sources)
     launch_heard(arrays[0].device, note, lambda: results.append(call()))
     return results[0]
 
