@@ -214,7 +214,7 @@ _ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min
 WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
-MOST_WHOLE = 8
+MOST_WHOLE = 16
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
