@@ -20,7 +20,7 @@ KERNEL_COLOUR, HOST_COLOUR = "#3b7dd8", "#e0912f"
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """Times of a line of the user's program.
+    """The time spent on one line of the user's program.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> P
 
 
 def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) -> Kernel:
-    """Lower a scatter to a kernel for GPU threads, whose blocks accumulate in shared memory."""
+    """Lower a scatter to a GPU kernel in which each block accumulates in shared memory."""
     atomic = find_scatter(nest)
     assert atomic is not None
     w = ThreadWriter(kernel, nest, GPU.block)

@@ -1,4 +1,4 @@
-"""Native code for ``number op array`` if the number is a NumPy scalar. Its operator calls ``__array_ufunc__``.
+"""Native code for ``number op array`` with a NumPy scalar, whose operator calls the array's ``__array_ufunc__``.
 
 In: the Python function `array_ufunc`. Out: a builtin that calls the reflected operator of the array, which has native
 code, and `array_ufunc` for all other arguments. Invariant: the builtin and `array_ufunc` give the same results.

@@ -236,7 +236,9 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return the loop of `iterations` iterations, each with `period` steps, that replaces the steps from step `first`.
+    """Return the loop that replaces the steps from step `first`.
+
+    It has `iterations` iterations of `period` steps each.
 
     Return None unless all iterations have equal rings, and their halos and lags change by constants from one iteration
     to the next.

@@ -32,7 +32,7 @@ def down(r: float, e: float) -> float:
 
 
 def up(r: float, e: float) -> float:
-    """Return the result rounded up, given the nearest number `r` and the sign of its error `e`."""
+    """Return the result rounded up, given the nearest number `r` and a value `e` with the sign of the error of `r`."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r

@@ -174,7 +174,7 @@ def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np
 
 
 def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Compile an op applied elementwise to arrays and scalars, whose result is written to the array `out`."""
+    """Compile the elementwise application of an op to arrays and scalars, and write the result to the array `out`."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")
