@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, Scalar
-from weft.dsl.arrays.call_sites import SHOW, bind_memory
+from weft.dsl.arrays.call_sites import RECORD, SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import VIEWS
 from weft.dsl.immediate.native_objects_text import ObjectText
-from weft.fusion import ALONE, INTERNED, MEDIUM, Storage, limits, recording
+from weft.fusion import ALONE, CHEAP, INTERNED, MEDIUM, Storage, limits, recording
 from weft.runtime import TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
@@ -43,6 +43,7 @@ SHARED: dict[str, Any] = {
     "element": element,
     "limits": limits,
     "sites alone": ALONE,
+    "cheap sites": CHEAP,
     "name": "name",
     "own name": "__name__",
     "_storage": "_storage",
@@ -88,6 +89,7 @@ _BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an
 _PLAIN = dict.fromkeys(("NoneType", "bool", "str", "EllipsisType"), "plain")
 # Maximum bytes of an operand, per element of the limit, that an op may process immediately.
 _MEDIUM_BYTES = 16 * MEDIUM
+_ASKS_CHEAP = 2  # (the flag `_large` is 1 for functions that ask for sites that were evaluated alone)
 # Length of the memo key of an operator with a number as its second operand.
 WITH_NUMBER = 9
 
@@ -136,10 +138,12 @@ class KeyText(ObjectText):
         self._note_medium()
         t.branch(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
         t.label("ask.alone")
+        is_medium = t.new(f"icmp eq i64 {t.load(self._large, 0)}, {_ASKS_CHEAP}")
+        sites = t.new(f"select i1 {is_medium}, ptr {known['cheap sites']}, ptr {known['sites alone']}")
         # (Python may copy larger arrays immediately at call sites whose copies were not fused.)
         site = self._hold("alone", self._pack(*(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))))
         self._check(site, "alone.packed", "leave")
-        left = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['sites alone']}, ptr {site}")
+        left = self._call("ptr", "PyDict_GetItemWithError", f"ptr {sites}, ptr {site}")
         t.branch(f"icmp eq ptr {left}, null", "begun", "slow")
         t.label("begun")
         t.branch(f"icmp eq ptr {known['op']}, {known['None']}", "ask", "named")
@@ -169,6 +173,8 @@ class KeyText(ObjectText):
         Python may execute such an operation immediately.
         """
         t, known = self._t, self._known
+        t.branch(f"icmp eq i64 {self._does}, {RECORD}", "medium.op", "medium.end")
+        t.label("medium.op")
         is_ufunc = t.new(f"icmp eq ptr {known['op']}, {known['None']}")
         position = t.new(f"zext i1 {is_ufunc} to i64")
         t.branch(f"icmp sgt i64 %count, {position}", "medium.some", "medium.end")
@@ -189,7 +195,7 @@ class KeyText(ObjectText):
         most = t.new(f"mul i64 {_MEDIUM_BYTES}, {limit}")
         t.branch(f"icmp sle i64 {nbytes}, {most}", "medium.ask", "medium.end")
         t.label("medium.ask")
-        t.store("1", self._large, 0)
+        t.store(str(_ASKS_CHEAP), self._large, 0)
         t.do("br label %medium.end")
         t.label("medium.end")
 

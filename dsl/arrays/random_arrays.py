@@ -70,9 +70,8 @@ def draw_array(
     if not device.memory_on_host:
         values = runtime.draw_many(generator, name, arguments, options)
         return None if values is None else convert(values)
-    few = RECORDED_FROM <= count <= MEDIUM * RECORDED_FROM
-    is_recorded = count >= RECORDED_FROM and not (few and is_cheap(user_location()))
-    if device.name == "cpu" and is_recorded:
+    few = count <= MEDIUM * runtime.IMMEDIATE[0]
+    if device.name == "cpu" and count >= RECORDED_FROM and not (few and is_cheap(user_location())):
         standard = draw.scale, draw.loc, draw.parameters
         words = runtime.take_stream(draw.method, generator.bit_generator, count, *standard)
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)

@@ -113,8 +113,10 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
     limit = IMMEDIATE[0]
     if not any(type(value) is Array and limit < value.size <= MEDIUM * limit for value in operands):
         return MISSED
-    known = (id(where[0]), where[1]) in CHEAP and is_cheap(where)
-    return attempt(way, operands, limit=MEDIUM * limit) if known else MISSED
+    if (id(where[0]), where[1]) not in CHEAP or not is_cheap(where):
+        return MISSED
+    with np.errstate(all="ignore"):  # (as in a kernel)
+        return attempt(way, operands, limit=MEDIUM * limit)
 
 
 def attempt(
@@ -399,7 +401,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
     # (in an optimized order, NumPy adds elements of bools and small integers in their own dtypes)
     if name == "einsum" and named.get("optimize") and len({values.dtype for values, _ in found}) > 1:
         return MISSED
-    if not found and name in WHOLE and isinstance(given[0], (np.generic, int, float, complex)):
+    if given and not found and name in WHOLE and isinstance(given[0], (np.generic, int, float, complex)):
         return function(*given, **named)
     if not found or not is_immediate(name, [values.shape for values, _ in found], limit):
         return MISSED

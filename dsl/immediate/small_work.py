@@ -61,7 +61,7 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
             return EXACT_BYTES * IMMEDIATE[0] // values.itemsize
     if name == "array_equal":  # (NumPy compares arrays in memory before a kernel would start)
         pair: list[Any] = [values_of(each) if type(each) is Array else each for each in arguments]
-        if all(type(each) is np.ndarray and each.flags.c_contiguous for each in pair):
+        if len(pair) == 2 and all(type(each) is np.ndarray and each.flags.c_contiguous for each in pair):
             return EXACT_BYTES * IMMEDIATE[0] // sum([each.itemsize for each in pair])
     return IMMEDIATE[0]
 

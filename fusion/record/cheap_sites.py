@@ -2,7 +2,7 @@
 
 In: the values that an evaluation computed. Out: whether the next operation at a call site should be executed
 immediately. Arrays that are larger than the limit of immediate execution are recorded, because operations on them
-usually fuse. If only one or two operations were evaluated together, recording them did not pay off.
+usually fuse. If only a few operations were evaluated together, recording them did not pay off.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from weft.codegen import OPS
-from weft.fusion.graph.expr import Expr, Location, is_draw
+from weft.fusion.graph.expr import Expr, Location, is_draw, topological
 from weft.runtime import IMMEDIATE
 
 Site = tuple[int, int]  # the id of a code object, and an offset in it
 
-# Call sites at which the value was the first of an evaluation without other values, and the number of calls after
-# which fusion is tried again. Native recorders leave calls at these sites to Python.
+# Call sites at which the value was the first of an evaluation without other values, and call sites whose operations
+# NumPy executes in less time than an evaluation takes. Each has the number of calls after which fusion is tried again.
+# Native recorders leave calls at these sites to Python.
 ALONE: dict[Site, int] = {}
-# ... call sites whose operations NumPy executes in less time than an evaluation takes.
 CHEAP: dict[Site, int] = {}
 LIMIT, CALLS = 4096, 32
 
@@ -32,17 +32,20 @@ _CALL, _BYTE, _COST = 1e-6, 1 / 90e9, 0.13e-9
 _FREE = frozenset({"constant", "leaf", "scalar", "view"})
 
 
-def find_cheap(nodes: Iterable[Expr]) -> tuple[Site, ...]:
+def find_cheap(device: str, versions: list[Expr]) -> tuple[Site, ...]:
     """Return the call sites of an evaluation's operations, or () if executing them with NumPy would take longer."""
+    most = MEDIUM * IMMEDIATE[0]
+    if device != "cpu" or any(version.size > most for version in versions):
+        return ()
     sites, count, seconds = list[Site](), 0, 0.0
-    for node in nodes:
+    for node in topological(versions):
         if node.kind in _FREE:
             continue
         drawn = is_draw(node)
         if node.kind not in ("map", "reduce") and not drawn:
             return ()
         count += 1
-        if count > _MOST or node.size > MEDIUM * IMMEDIATE[0]:
+        if count > _MOST or node.size > most:
             return ()
         if node.location is not None:
             sites.append((id(node.location[0]), node.location[1]))
@@ -58,7 +61,6 @@ def note_cheap(sites: Iterable[Site]) -> None:
     for site in sites:
         _limit(CHEAP)
         CHEAP[site] = CALLS
-        note_alone(site)
 
 
 def is_cheap(where: Location) -> bool:
@@ -70,8 +72,6 @@ def is_cheap(where: Location) -> bool:
     left = CHEAP.pop(site, 0)
     if left > 1:
         CHEAP[site] = left - 1
-    elif left:
-        ALONE.pop(site, None)
     return left > 0
 
 

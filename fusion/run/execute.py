@@ -24,11 +24,10 @@ from weft.fusion.plan.arena import ArenaSlices, Donation
 from weft.fusion.plan.live_graph import LiveGraph, make_graph
 from weft.fusion.plan.steps import LARGE, Batch, HostCall, KernelLaunch, Plan, Step, pack_scalar
 from weft.fusion.record.by_value import in_memory
-from weft.fusion.record.cheap_sites import MEDIUM, find_cheap, note_cheap
+from weft.fusion.record.cheap_sites import find_cheap, note_cheap
 from weft.fusion.record.storage import OVERWRITING, Epoch
 from weft.fusion.run.host_calls import call_host, call_launcher, launch_with_draws
 from weft.runtime import (
-    IMMEDIATE,
     Buffer,
     Device,
     LaunchNote,
@@ -67,7 +66,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
         plan.patience -= 1
         if not plan.patience:
             plan = _make_specialized(key, epoch, versions, wanted) or plan
-    if plan.cheap:
+    if plan.cheap and not setting("verify"):
         note_cheap(plan.cheap)
     if not setting("verify"):
         execute(plan, epoch, settle)
@@ -155,8 +154,7 @@ def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, p
     plan.complete = -1 not in plan.handed
     sizes = {node.attrs[0]: node.nbytes for node in topological(graph.versions) if node.kind == "leaf"}
     plan.leaves, plan.leaf_sizes = [*sizes], [*sizes.values()]
-    if device.name == "cpu" and versions[0].size <= MEDIUM * IMMEDIATE[0]:
-        plan.cheap = find_cheap(topological(versions))
+    plan.cheap = find_cheap(device.name, versions)
     plan.outputs = [(version, slot) for version, slot in zip(versions, plan.handed, strict=True) if slot >= 0]
     with _plans_lock:
         _plans[key] = plan

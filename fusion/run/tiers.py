@@ -301,7 +301,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
     else:
         made = interpret(program, epoch)
     if program.cheap is None:
-        program.cheap = find_cheap(topological(versions)) if epoch.device.name == "cpu" else ()
+        program.cheap = find_cheap(epoch.device.name, versions)
     note_cheap(program.cheap)
     STATISTICS.interpreted += 1
     STATISTICS.running += perf_counter() - begin

@@ -12,6 +12,7 @@ import gc
 import mmap
 import sys
 import threading
+from contextlib import suppress
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
@@ -181,7 +182,8 @@ def keep_freed_memory() -> None:
     glibc does so once a program has freed a block of that size. Until then, NumPy results of a few hundred kilobytes
     may be mapped anew at each call, which takes ten times as long as the computation.
     """
-    np.empty(_LARGEST_KEPT, np.uint8)  # (its pages are never touched)
+    with suppress(MemoryError):  # (if the address space is limited, memory is not kept)
+        np.empty(_LARGEST_KEPT, np.uint8)  # (its pages are never touched)
 
 
 def _next_colour() -> int:
