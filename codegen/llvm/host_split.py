@@ -236,12 +236,12 @@ class SplitEmitter(BarrierEmitter):
             whole = "0", self.dialect.numbers["block_size", axis]
             threads = self.span if self.merges and axis == self.split.axis else whole
             start, stop = thread_range(self, along, threads, compute, self.guards.index.longest)
+            if taken is not None and axis == 0 and self.one_row:
+                start, stop = self.row_range(taken, before, start, stop)
             step = "1"
             if guards.multiples is not None and axis == self.split.axis:
                 start, step = first_multiple(self, start, stop, guards.multiples, compute)
             self.environment = outside
-            if taken is not None and axis == 0 and self.one_row:
-                start, stop = self.row_range(taken, before, start, stop)
             return start, stop, step
 
         return limits
@@ -260,7 +260,8 @@ class SplitEmitter(BarrierEmitter):
             index = self.line(f"sub nsw i64 {end}, {first}")
             index = index if kind == "i64" else self.line(f"trunc i64 {index} to {kind}")
             ends[k] = self.call(f"llvm.{word}.{kind}", kind, [(kind, ends[k]), (kind, index)])
-        return ends[0], ends[1]
+        # (an empty range ends where it starts, so that both ends are at least 0)
+        return ends[0], self.call(f"llvm.smax.{kind}", kind, [(kind, ends[1]), (kind, ends[0])])
 
     def poison_shared(self) -> None:
         """Fill shared memory with a fixed byte, so that a block does not read the values of the previous block."""

@@ -140,4 +140,6 @@ def _identity(combine: str, dtype: np.dtype) -> int:
         return int(np.array(floats.get(combine, np.nan), dtype).view(f"i{dtype.itemsize}"))
     limits = np.iinfo(dtype)
     ones = -1 if dtype.kind == "i" else int(limits.max)
-    return {"bitwise_and": ones, "minimum": int(limits.max), "maximum": int(limits.min)}.get(combine, 0)
+    least, most = int(limits.min), int(limits.max)
+    numbers = {"bitwise_and": ones, "minimum": most, "fmin": most, "maximum": least, "fmax": least}
+    return numbers.get(combine, 0)

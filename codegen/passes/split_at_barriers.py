@@ -423,7 +423,8 @@ class _Splitter:
             root = self.uniform.roots[o.operands[0]]
             return any(self.uniform.roots.get(v) is root for other in inside for v in other.operands)
         if o.opcode == "load" and o in self.loads:
-            return any(other.opcode in ("store", "atomic", "atomic_cas", "call", "fence") for other in inside)
+            orders = ("store", "atomic", "atomic_cas", "call", "fence")
+            return any(other.opcode in orders or other.attributes.get("volatile") for other in inside)
         return False
 
 

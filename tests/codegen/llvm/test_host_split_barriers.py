@@ -142,3 +142,42 @@ def test_the_lanes_of_a_divergent_warp_are_named() -> None:
 
     with pytest.raises(wf.KernelFault, match=r"thread \(128, 0, 0\)[\s\S]*\(133, 0, 0\)"):
         kernel[1, 256](np.zeros(256, np.int32))
+
+
+@pytest.mark.parametrize(("divisor", "offset"), [(3, 0), (2, 1), (64, 0), (5, 2), (96, 95)])
+def test_guards_by_remainders_in_branches_of_some_warps(divisor: int, offset: int) -> None:
+    @cuda.jit
+    def shuffle(x: Any, out: Any) -> None:
+        t = cuda.threadIdx.x
+        if t // 32 == 1:
+            v = cuda.shfl_sync(FULL, x[t], 0)
+            if (t + offset) % divisor == 0:
+                out[t] = v
+
+    @cuda.jit
+    def copy(x: Any, out: Any) -> None:
+        t = cuda.threadIdx.x
+        if x[t] > 0:
+            for _ in range(2):
+                out[t] += 1
+            if (t + offset) % divisor == 0:
+                out[t] = x[t]
+
+    @cuda.jit
+    def nested(x: Any, out: Any) -> None:
+        t = cuda.threadIdx.x
+        if (t + offset) % divisor == 0 and x[t] > 0:
+            for k in range(2):
+                out[t] += k
+
+    t = np.arange(96)
+    chosen = (t // 32 == 1) & ((t + offset) % divisor == 0)
+    x = np.where(t // 32 == 1, 7, 0)
+    for kernel, wanted in (
+        (shuffle, np.where(chosen, 7, 0)),
+        (copy, np.where(chosen, 7, np.where(x > 0, 2, 0))),
+        (nested, np.where(chosen, 1, 0)),
+    ):
+        out = np.zeros(96, np.int64)
+        kernel[1, 96](x, out)
+        np.testing.assert_array_equal(out, wanted)
