@@ -417,13 +417,18 @@ class Generator:
     def masked(self) -> None:
         """Write a branch, with warp operations among the lanes that take the same side of the branch."""
         pick, chosen, lanes = self.random, self.name("c"), self.name("m")
-        self.line(f"{chosen} = {self.condition()}")
+        whole_warps = self.threads >= 64 and self.chance(0.5)
+        condition = f"t // 32 == {pick.randrange(self.threads // 32)}" if whole_warps else self.condition()
+        self.line(f"{chosen} = {condition}")
         self.line(f"{lanes} = cuda.ballot_sync(0xFFFFFFFF, {chosen})")
         with self.inside(f"if {chosen}:"):
             dtype = pick.choice(("int32", "uint32", "int64"))
             fold = pick.choice(("add", "min", "max", "and", "or", "xor"))
-            self.store(dtype, f"cuda.reduce_{fold}_sync({lanes}, {self.value(dtype, 2)})")
             self.store("int64", f"cuda.{pick.choice(('all', 'any', 'eq'))}_sync({lanes}, {self.condition(1)})")
+            self.line(f"{chosen}v = cuda.reduce_{fold}_sync({lanes}, {self.value(dtype, 2)})")
+            guard = f"if (t + {pick.randint(0, 3)}) % {pick.randint(2, 5)} == 0:"
+            with self.inside(guard if self.chance(0.5) else "if True:"):
+                self.store(dtype, f"{chosen}v")
         if self.chance(0.5):
             with self.inside("else:"):
                 self.store("uint32", f"cuda.match_any_sync(~{lanes}, t % 3)")
