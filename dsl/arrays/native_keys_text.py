@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from weft.dsl.arrays.array import Array, Scalar
-from weft.dsl.arrays.call_sites import RECORD, SHOW, bind_memory
+from weft.dsl.arrays.call_sites import RECORD, RECORD_FUNCTION, SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import VIEWS
@@ -89,7 +89,6 @@ _BINDING = ("address", "slot", "name", "leaf", "first", "total")  # ... while an
 _PLAIN = dict.fromkeys(("NoneType", "bool", "str", "EllipsisType"), "plain")
 # Maximum bytes of an operand, per element of the limit, that an op may process immediately.
 _MEDIUM_BYTES = 16 * MEDIUM
-_ASKS_CHEAP = 2  # (the flag `_large` is 1 for functions that ask for sites that were evaluated alone)
 # Length of the memo key of an operator with a number as its second operand.
 WITH_NUMBER = 9
 
@@ -138,12 +137,15 @@ class KeyText(ObjectText):
         self._note_medium()
         t.branch(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
         t.label("ask.alone")
-        is_medium = t.new(f"icmp eq i64 {t.load(self._large, 0)}, {_ASKS_CHEAP}")
-        sites = t.new(f"select i1 {is_medium}, ptr {known['cheap sites']}, ptr {known['sites alone']}")
         # (Python may copy larger arrays immediately at call sites whose copies were not fused.)
         site = self._hold("alone", self._pack(*(t.load(self._held[name], 0, "ptr") for name in ("number", "at"))))
         self._check(site, "alone.packed", "leave")
-        left = self._call("ptr", "PyDict_GetItemWithError", f"ptr {sites}, ptr {site}")
+        cheap = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['cheap sites']}, ptr {site}")
+        t.branch(f"icmp eq ptr {cheap}, null", "ask.function", "slow")
+        t.label("ask.function")
+        t.branch(f"icmp eq i64 {self._does}, {RECORD_FUNCTION}", "ask.moved", "begun")
+        t.label("ask.moved")
+        left = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['sites alone']}, ptr {site}")
         t.branch(f"icmp eq ptr {left}, null", "begun", "slow")
         t.label("begun")
         t.branch(f"icmp eq ptr {known['op']}, {known['None']}", "ask", "named")
@@ -173,7 +175,8 @@ class KeyText(ObjectText):
         Python may execute such an operation immediately.
         """
         t, known = self._t, self._known
-        t.branch(f"icmp eq i64 {self._does}, {RECORD}", "medium.op", "medium.end")
+        known_as = [t.new(f"icmp eq i64 {self._does}, {does}") for does in (RECORD, RECORD_FUNCTION)]
+        t.branch(f"or i1 {', '.join(known_as)}", "medium.op", "medium.end")
         t.label("medium.op")
         is_ufunc = t.new(f"icmp eq ptr {known['op']}, {known['None']}")
         position = t.new(f"zext i1 {is_ufunc} to i64")
@@ -195,7 +198,7 @@ class KeyText(ObjectText):
         most = t.new(f"mul i64 {_MEDIUM_BYTES}, {limit}")
         t.branch(f"icmp sle i64 {nbytes}, {most}", "medium.ask", "medium.end")
         t.label("medium.ask")
-        t.store(str(_ASKS_CHEAP), self._large, 0)
+        t.store("1", self._large, 0)
         t.do("br label %medium.end")
         t.label("medium.end")
 

@@ -61,7 +61,7 @@ from weft.dsl.immediate.at_call import (
 from weft.dsl.immediate.callers import is_library
 from weft.dsl.immediate.host_values import values_of
 from weft.dsl.immediate.library_calls import apply_for_library
-from weft.fusion import Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
+from weft.fusion import CHEAP, Location, assign, broadcast_shapes, cast, constant, current_epoch, cut, map_, recording
 from weft.runtime import IMMEDIATE
 
 _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -365,6 +365,10 @@ def _array_power(self: Array, exponent: Any) -> Any:
             return UFUNCS[short](self)
         if values.dtype.kind == "f" and type(exponent) is float and exponent not in (0, 3):
             return UFUNCS["power"](self, exponent)
+    elif (short := _short_power(self, exponent)) is not None:
+        where = operator_location()
+        if (id(where[0]), where[1]) in CHEAP:
+            return UFUNCS[short](self)
     return _compute_power(self, exponent, _memoized_power)
 
 

@@ -28,11 +28,12 @@ from weft.dsl.immediate.small_work import (
     WHOLE,
     is_immediate,
     limit_of,
+    most_at,
     most_bools,
     reduce_whole,
     stays_small,
 )
-from weft.fusion import CHEAP, MEDIUM, ExpandedOp, Location, evaluate, is_cheap, primitive, recording, uses_numpy
+from weft.fusion import ExpandedOp, Location, evaluate, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -110,13 +111,11 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
 
     The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
     """
-    limit = IMMEDIATE[0]
-    if not any(type(value) is Array and limit < value.size <= MEDIUM * limit for value in operands):
-        return MISSED
-    if (id(where[0]), where[1]) not in CHEAP or not is_cheap(where):
+    size = max([value.size for value in operands if type(value) is Array], default=0)
+    if (most := most_at(size, where)) == IMMEDIATE[0]:
         return MISSED
     with np.errstate(all="ignore"):  # (as in a kernel)
-        return attempt(way, operands, limit=MEDIUM * limit)
+        return attempt(way, operands, limit=most)
 
 
 def attempt(

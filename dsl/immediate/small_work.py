@@ -16,7 +16,16 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, adopt_new, user_location
 from weft.dsl.immediate.host_values import values_of
-from weft.fusion import REDUCTION_BLOCK, NeedsKernelError, reduce_values, was_evaluated_alone
+from weft.fusion import (
+    CHEAP,
+    MEDIUM,
+    REDUCTION_BLOCK,
+    Location,
+    NeedsKernelError,
+    is_cheap,
+    reduce_values,
+    was_evaluated_alone,
+)
 from weft.runtime import IMMEDIATE, default_device
 
 
@@ -43,8 +52,8 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name in _SEARCHES and len(arguments) > 1:
         table, sought = (arguments[k] for k in _SEARCHES[name])
         values = values_of(table) if type(table) is Array else table
-        if type(values) is np.ndarray and np.size(sought) * values.size.bit_length() <= IMMEDIATE[0]:
-            return max(len(arguments) * values.size, IMMEDIATE[0])
+        if type(values) is np.ndarray and np.size(sought) * values.size.bit_length() <= _STEPS * IMMEDIATE[0]:
+            return max(len(arguments) * values.size, 2 * np.size(sought), IMMEDIATE[0])
     if name in GROWING:
         known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
         return IMMEDIATE[0] if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN
@@ -63,11 +72,26 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
         pair: list[Any] = [values_of(each) if type(each) is Array else each for each in arguments]
         if len(pair) == 2 and all(type(each) is np.ndarray and each.flags.c_contiguous for each in pair):
             return EXACT_BYTES * IMMEDIATE[0] // sum([each.itemsize for each in pair])
+    if name == "bincount" and len(arguments) == 1:  # (a scatter with atomics, which nothing fuses with)
+        return MEDIUM * IMMEDIATE[0]
+    if name in _ELEMENTWISE and arguments and type(arguments[0]) is Array:
+        return most_at(arguments[0].size, user_location())
     return IMMEDIATE[0]
 
 
+def most_at(size: int, where: Location) -> int:
+    """Return the limit for an operation on arrays of up to about `size` elements at a call site (see `cheap_sites`)."""
+    limit = IMMEDIATE[0]
+    is_medium = limit < size <= MEDIUM * limit and (id(where[0]), where[1]) in CHEAP
+    return MEDIUM * limit if is_medium and is_cheap(where) else limit
+
+
+# Functions with the same bits in NumPy for arrays of all sizes, which take about as long as one or two ops.
+_ELEMENTWISE = frozenset({"clip", "diff", "where"})
 # Functions that look up values in a sorted array: the positions of the array and of the values among the arguments.
 _SEARCHES = {"searchsorted": (0, 1), "interp": (1, 0)}
+# Number of comparisons of such a search, per element of the limit, that NumPy executes before a kernel would start.
+_STEPS = 16
 
 
 def _grown_size(name: str, arguments: Any) -> float:

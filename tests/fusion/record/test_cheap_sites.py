@@ -42,6 +42,11 @@ def _run_often(function: Callable[[Any], Any], x: Any, turns: int) -> tuple[list
         lambda x: wf.maximum(x, 0.5),
         lambda x: x * x + 1,
         lambda x: (x < 0.5).sum(),
+        lambda x: x**2,
+        lambda x: x.astype(np.int32),
+        lambda x: np.clip(x, 0.2, 0.6),
+        lambda x: np.where(x > 0.5, x, 0),
+        lambda x: np.diff(x),
     ],
 )
 @pytest.mark.parametrize("kind", ["f4", "f8"])
@@ -96,3 +101,29 @@ def test_draws_that_nothing_uses_are_drawn_immediately() -> None:
         drawn = ours.random(N)
         assert (drawn._storage.epoch is None) == (k > 0)
         assert np.array_equal(np.asarray(drawn), theirs.random(N))
+
+
+def test_numbers_and_named_arguments_need_no_array() -> None:
+    for function in (wf.sum, wf.mean, wf.max):
+        assert float(function(a=[2, 2, 2])) in (2.0, 6.0) and float(function(2.5)) == 2.5
+    x = wf.ones(3)
+    assert wf.array_equal(a1=x, a2=x)
+    with pytest.raises(TypeError):
+        wf.array_equal()
+
+
+def test_no_warning_appears_when_a_line_runs_immediately() -> None:
+    def invert(x: Any) -> Any:
+        return 1 / x
+
+    with np.errstate(all="raise"):
+        evaluated, _ = _run_often(invert, wf.zeros(N) * 1, 3)
+    assert evaluated == [True, False, False]
+
+
+def test_counts_and_searches_of_medium_sized_arrays_are_immediate() -> None:
+    k = np.random.default_rng(2).integers(0, 100, N)
+    table = np.linspace(0, 100, 80)
+    for function in (np.bincount, lambda x: np.searchsorted(table, x)):
+        evaluated, result = _run_often(function, wf.asarray(k), 2)
+        assert not any(evaluated) and np.array_equal(result, function(k))
