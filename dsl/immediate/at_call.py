@@ -33,7 +33,7 @@ from weft.dsl.immediate.small_work import (
     reduce_whole,
     stays_small,
 )
-from weft.fusion import ExpandedOp, Location, evaluate, primitive, recording, uses_numpy
+from weft.fusion import CHEAP, ExpandedOp, Location, evaluate, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, IMMEDIATE, Device, default_device
 
 MISSED: Any = object()
@@ -111,6 +111,8 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
 
     The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
     """
+    if (id(where[0]), where[1]) not in CHEAP:
+        return MISSED
     size = max([value.size for value in operands if type(value) is Array], default=0)
     if (most := most_at(size, where)) == IMMEDIATE[0]:
         return MISSED
