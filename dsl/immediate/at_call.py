@@ -17,19 +17,21 @@ import numpy as np
 
 from weft import fusion
 from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
-from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, adopt_new, realise
+from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, adopt_new, realise, user_location
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.functions.products import multiply
 from weft.dsl.immediate.host_values import is_free, overlaps, settled_values, values_of, view_of_storage, write_back
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     MOST_WHOLE,
+    ROWS,
     WARNING,
     WHOLE,
     is_immediate,
     limit_of,
     most_at,
     most_bools,
+    reduce_rows,
     reduce_whole,
     stays_small,
 )
@@ -374,6 +376,10 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
         alone = values is not None and len(arguments) == 1 and not options and array.device.host_math
         if alone and name in WHOLE and (number := _reduce_whole(name, values, limit)) is not None:  # type: ignore[arg-type]
             return number
+        if name in ROWS and values is not None and values.size > limit:
+            rows = _reduce_medium(name, array, values, options.get("axis", arguments[-1]))
+            if rows is not None:
+                return rows
     found: list[tuple[np.ndarray, Array]] = []
     given = to_host_if_small(arguments, found, limit)
     if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
@@ -424,6 +430,16 @@ def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
         number = reduce_whole(name, values)
     VALUE_READS[0] += number is not None
     return number
+
+
+def _reduce_medium(name: str, array: Array, values: np.ndarray, axis: Any) -> Any:
+    """Reduce a medium-sized array along an axis on the host, at a cheap call site. Otherwise return None."""
+    if type(axis) is not int or not array.device.host_math or values.size > most_at(values.size, user_location()):
+        return None
+    with np.errstate(all="ignore"):
+        rows = reduce_rows(name, values, axis)
+    VALUE_READS[0] += rows is not None
+    return None if rows is None else from_numpy_result(rows, array.device)
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:

@@ -234,8 +234,8 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 
 # Maximum number of elements for which plans also compute a variance from two sums.
 _TWO_SUMS = 2 * REDUCTION_BLOCK
-_ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-WHOLE = frozenset({*_ROWS, "all", "any", "argmax", "argmin", "std", "var"})
+ROWS = {"sum": "add", "mean": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
+WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
 MOST_WHOLE = 16
@@ -255,13 +255,25 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
         return np.float64(total) / np.float64(values.size) if name == "mean" else total
     if name in ("std", "var"):
         return _spread(name, values) if kind.kind == "f" and values.size <= _TWO_SUMS else None
-    if name not in _ROWS or kind.kind in "biu":
+    if name not in ROWS or kind.kind in "biu":
         return getattr(values, name)()
     try:
-        found = reduce_values(_ROWS[name], values, tuple(range(values.ndim)), kind)
+        found = reduce_values(ROWS[name], values, tuple(range(values.ndim)), kind)
     except NeedsKernelError:
         return None
     return found / kind.type(values.size) if name == "mean" else found
+
+
+def reduce_rows(name: str, values: np.ndarray, axis: int) -> np.ndarray | None:
+    """Reduce an array on the host along an axis. Return None if a kernel's result could have other bits."""
+    kind = values.dtype
+    if kind.char not in "fd" or not values.flags.c_contiguous or not -values.ndim <= axis < values.ndim:
+        return None
+    try:
+        found: np.ndarray = reduce_values(ROWS[name], values, (axis % values.ndim,), kind)
+    except NeedsKernelError:
+        return None
+    return found / kind.type(values.shape[axis]) if name == "mean" else found
 
 
 def dot_whole(x: Any, y: Any) -> Any:

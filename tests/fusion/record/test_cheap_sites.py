@@ -127,3 +127,17 @@ def test_counts_and_searches_of_medium_sized_arrays_are_immediate() -> None:
     for function in (np.bincount, lambda x: np.searchsorted(table, x)):
         evaluated, result = _run_often(function, wf.asarray(k), 2)
         assert not any(evaluated) and np.array_equal(result, function(k))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize(("shape", "axis"), [((200, 100), 0), ((100, 200), 1), ((20, 10, 100), -1), ((20, 10, 100), 1)])
+def test_rows_are_reduced_immediately_in_the_order_of_a_kernel(name: str, shape: tuple[int, ...], axis: int) -> None:
+    for kind in ("f4", "f8"):
+        x = wf.asarray((np.random.default_rng(4).normal(size=shape)).astype(kind))
+        cheap_sites.CHEAP.clear()
+        results = []
+        for k in range(3):
+            before = _runs()
+            results.append(np.array(getattr(x, name)(axis=axis)))
+            assert (_runs() > before) == (k == 0)
+        assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
