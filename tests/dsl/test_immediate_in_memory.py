@@ -450,7 +450,7 @@ def test_reductions_of_what_kernels_alone_know_are_recorded() -> None:
     zeros = np.zeros(2 * IMMEDIATE)
     zeros[7] = -0.0
     x, y = wf.evaluate(wf.asarray(zeros), wf.asarray(zeros * 1j))
-    longer = wf.evaluate(wf.asarray(np.ones(8 * IMMEDIATE + 1)))
+    longer = wf.evaluate(wf.asarray(np.ones(16 * IMMEDIATE + 1)))
     for pending in (
         x.max(),
         x.min(),

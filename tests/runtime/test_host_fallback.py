@@ -14,7 +14,7 @@ from weft.runtime import host_fallback, override
 
 CALLS: dict[str, Any] = {
     "numpy.polydiv": lambda x: np.polydiv(x[0], x[0, :3])[1],
-    "numpy.eigvals": lambda x: wf.linalg.eigvals(x),
+    "numpy.linalg.eigvals": lambda x: wf.linalg.eigvals(x),
     "numpy.apply_along_axis": lambda x: np.apply_along_axis(sum, 0, x),
     "add.reduceat": lambda x: wf.add.reduceat(x, [3, 0]),
     "logical_or.at": lambda x: wf.logical_or.at(x, [0, 3], 1.0),
