@@ -59,8 +59,7 @@ def find_cheap(device: str, versions: list[Expr]) -> tuple[Site, ...]:
 def note_cheap(sites: Iterable[Site]) -> None:
     """Execute the next operations at these call sites immediately."""
     for site in sites:
-        _limit(CHEAP)
-        CHEAP[site] = CALLS
+        _note(CHEAP, site)
 
 
 def is_cheap(where: Location) -> bool:
@@ -68,17 +67,12 @@ def is_cheap(where: Location) -> bool:
 
     The result expires after some calls, so that fusion is tried again.
     """
-    site = id(where[0]), where[1]
-    left = CHEAP.pop(site, 0)
-    if left > 1:
-        CHEAP[site] = left - 1
-    return left > 0
+    return _count_down(CHEAP, where)
 
 
 def note_alone(site: Site) -> None:
     """Record the call site of the first of an evaluation's values, if no other value was pending."""
-    _limit(ALONE)
-    ALONE[site] = CALLS
+    _note(ALONE, site)
 
 
 def was_evaluated_alone(where: Location) -> bool:
@@ -86,13 +80,18 @@ def was_evaluated_alone(where: Location) -> bool:
 
     The result expires after some calls, so that fusion is tried again.
     """
-    site = id(where[0]), where[1]
-    left = ALONE.pop(site, 0)
-    if left > 1:
-        ALONE[site] = left - 1
-    return left > 0
+    return _count_down(ALONE, where)
 
 
-def _limit(sites: dict[Site, int]) -> None:
+def _note(sites: dict[Site, int], site: Site) -> None:
     if len(sites) >= LIMIT:
         sites.clear()
+    sites[site] = CALLS
+
+
+def _count_down(sites: dict[Site, int], where: Location) -> bool:
+    site = id(where[0]), where[1]
+    left = sites.pop(site, 0)
+    if left > 1:
+        sites[site] = left - 1
+    return left > 0
