@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
     from weft.fusion.run.interpret.program import ValueStep
 
-# Bytes of a block: a dozen registers stay in a core's L2 cache, and NumPy's loops release the GIL for long enough.
-BLOCK = 1 << 18
+# Bytes of a block: with smaller blocks, threads wait for the GIL (between NumPy's loops, which release it) for longer
+# than the loops take.
+BLOCK = 1 << 20
+TARGET = -1  # the register whose memory is the array of the cluster
 
 
 class PrimitiveCall(NamedTuple):
     """A call to a primitive on registers and inputs.
 
-    Negative operands are registers (-1 is the first register), and other operands are inputs. The result is a register,
-    or 0 for the array of the cluster.
+    Negative operands are registers, and other operands are inputs. The result is a register. It may also be an operand
+    of the same item size.
     """
 
     call: Callable[..., Any]
@@ -46,6 +48,7 @@ class Cluster(NamedTuple):
     ----------
     operations : tuple of PrimitiveCall
     registers : int
+        Number of registers besides `TARGET`.
     shape : tuple of int
     casts : tuple of (int, callable)
         Inputs of one element that operations take in another dtype, with the functions that convert them.
@@ -91,29 +94,33 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
     for k, node in enumerate(members):
         for child in node.operands:
             last[child] = k
-    build = _Builder(inputs, any_bits)
+    build = _Builder(inputs, root.dtype.itemsize, any_bits)
     for k, node in enumerate(members):
         typed = [build.typed(child, kind, inside) for child, kind in zip(node.operands, node.attrs, strict=True)]
         call = build.find(node.op, node.attrs, node.dtype)
-        build.emit(node, call, typed, node is root)
-        for child in set(node.operands):
-            if child in inside and last[child] == k:
-                build.release(child)
+        ended = {child for child in node.operands if child in inside and last[child] == k}
+        build.emit(node, call, typed, ended, node is root)
     casts = [(k, build.find("cast", (node.dtype,), kind)) for (node, kind), k in inputs.items() if node.dtype != kind]
     return [node for node, _ in inputs], Cluster(tuple(build.operations), build.registers, root.shape, tuple(casts))
 
 
 class _Builder:
-    """Builder of a cluster. It assigns values to registers, and reuses a register after its last use."""
+    """Builder of a cluster. It assigns values to registers, and reuses a register at the last use of its value.
 
-    def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], any_bits: bool) -> None:
+    `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
+    """
+
+    def __init__(self, inputs: dict[tuple[Expr, np.dtype], int], itemsize: int, any_bits: bool) -> None:
         self.inputs = inputs
+        self.itemsize = itemsize
         self.any_bits = any_bits
         self.operations: list[PrimitiveCall] = []
         self.registers = 0
-        self._free: list[int] = []
+        self._free = [TARGET]
         self._register_of: dict[Expr, int] = {}
-        self._casts: list[int] = []  # registers of operands that only the next operation uses
+        self._casts: list[
+            tuple[int, int]
+        ] = []  # registers and item sizes of operands that only the next operation uses
 
     def find(self, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
         """Return the primitive for an op. With `any_bits`, return a substitute if the primitive cannot be compiled."""
@@ -133,28 +140,29 @@ class _Builder:
             own, slot = node.dtype, self._register_of[node]
         if own == kind:
             return slot
-        register = self._take()
-        self._casts.append(register)
+        register = self._take(kind.itemsize)
+        self._casts.append((register, kind.itemsize))
         self.operations.append(PrimitiveCall(self.find("cast", (node.dtype,), kind), (slot,), register, kind))
         return register
 
-    def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], last: bool) -> None:
-        """Append a call to a primitive."""
-        result = 0 if last else self._take()
+    def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
+        """Append a call to a primitive, which is the last use of the values `ended`."""
+        size = node.dtype.itemsize
+        released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
+        same = [register for register, itemsize in released if itemsize == size]
+        result = TARGET if last else same[0] if same else self._take(size)
         self._register_of[node] = result
         self.operations.append(PrimitiveCall(call, tuple(operands), result, node.dtype))
-        self._free += self._casts
-        self._casts.clear()
+        self._free += [register for register, _ in released if register != result]
+        self._casts = []
 
-    def release(self, node: Expr) -> None:
-        """Release the register of a value that has no further uses."""
-        self._free.append(self._register_of[node])
-
-    def _take(self) -> int:
-        if self._free:
-            return self._free.pop()
+    def _take(self, itemsize: int) -> int:
+        for register in self._free:
+            if register != TARGET or itemsize == self.itemsize:
+                self._free.remove(register)
+                return register
         self.registers += 1
-        return -self.registers
+        return TARGET - self.registers
 
 
 # -- running ------------------------------------------------------------------------------------
@@ -178,11 +186,13 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
             a.reshape(()) if a.size == 1 else a if a.shape == shape else np.broadcast_to(a, shape) for a in arrays
         ]
         flat = out
-    length = BLOCK // max(operation.dtype.itemsize for operation in cluster.operations)
-    if not cluster.registers:
-        length = max(length, -(-out.size // frame.threads))  # (only the result has to stay in the cache)
+    count = len(cluster.operations)
+    threads = min(frame.threads, count * out.nbytes // (2 * BLOCK_BYTES))  # (less work ends before threads wake up)
+    blocks = 1
+    if count > 1:
+        blocks = -(-out.size * max(operation.dtype.itemsize for operation in cluster.operations) // BLOCK)
+    length = -(-out.size // (-(-blocks // max(1, threads)) * max(1, threads)))
     pieces: list[Any] = list(_blocks(flat.shape, length))
-    threads = min(frame.threads, out.nbytes // (2 * BLOCK_BYTES))  # (less work ends before other threads wake up)
     if threads < 2 or len(pieces) < 2:
         _run_blocks(frame.device, cluster, arrays, flat, pieces, length)
         return out
@@ -219,17 +229,19 @@ def _run_blocks(
     memory: Any = (
         device.view_memory(buffer, np.dtype(np.uint8), (cluster.registers, size)) if buffer is not None else ()
     )
+    shape: Any = None
     with np.errstate(all="ignore"):
         for piece in pieces:
             target = out[piece]
-            blocks = [a[piece] if a.ndim else a for a in arrays]
-            registers: dict[int, Any] = {}
-            size, shape = target.size, target.shape
-            for operation in cluster.operations:
-                operands = [blocks[k] if k >= 0 else registers[k] for k in operation.operands]
-                if not operation.result:
-                    operation.call(*operands, out=target)
-                    continue
-                kind = operation.dtype
-                register = memory[-operation.result - 1, : size * kind.itemsize].view(kind).reshape(shape)
-                registers[operation.result] = operation.call(*operands, out=register)
+            if target.shape != shape:
+                shape = target.shape
+                registers = [
+                    None
+                    if result == TARGET
+                    else memory[TARGET - result - 1, : target.size * kind.itemsize].view(kind).reshape(shape)
+                    for _, _, result, kind in cluster.operations
+                ]
+            values = [a[piece] if a.ndim else a for a in arrays] + [None] * (cluster.registers + 1)
+            for (call, operands, result, kind), register in zip(cluster.operations, registers, strict=True):
+                into = target.view(kind) if register is None else register
+                values[result] = call(*[values[k] for k in operands], out=into)
