@@ -71,12 +71,12 @@ def reciprocal_hypot(x: float, y: float) -> float:
 
 
 def length_3(x: float, y: float, z: float) -> float:
-    """Compute sqrt(x*x + y*y + z*z) without overflow, within 2 ulp."""
+    """Compute sqrt(x*x + y*y + z*z), within 2 ulp and without overflow."""
     return np.hypot(np.hypot(x, y), z)
 
 
 def length_4(x: float, y: float, z: float, w: float) -> float:
-    """Compute sqrt(x*x + y*y + z*z + w*w) without overflow, within 3 ulp."""
+    """Compute sqrt(x*x + y*y + z*z + w*w), within 3 ulp and without overflow."""
     return np.hypot(np.hypot(x, y), np.hypot(z, w))
 
 
