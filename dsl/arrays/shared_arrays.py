@@ -192,7 +192,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``. The memory stays shared, since weft cannot know how long the address is used.
+    """Implement ``__array_interface__``. The memory stays shared, since the address may be used at any later time.
 
     Raises AttributeError for arrays that are not in CPU memory, and for bfloat16.
     """

@@ -94,7 +94,7 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether weft lacks arithmetic for `dtype`. Only kernels use such dtypes: records, dates and text."""
+    """Return whether weft has no arithmetic for `dtype` (records, dates and text). Kernels can use such dtypes."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 

@@ -183,8 +183,7 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: int, x: float) -> Any:
-    """Return (x/2)**n / n!, the first term of the power series of Jn(x). The other terms vanish if x*x is
-    negligible."""
+    """Return (x/2)**n / n!, the first term of the power series of Jn(x). For tiny x*x, other terms are negligible."""
     result = np.float64(1.0)
     k = np.int32(1)
     while k <= n and result > 0:
