@@ -66,7 +66,7 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _wrapped(number: Any, other: Any) -> Any:
-    """Return a Python integer as an element of the integer dtype of `other`. Before NumPy 2.5, `where` wraps it around."""
+    """Return a Python integer as an integer of the dtype of `other`. Before NumPy 2.5, `where` wraps it around."""
     if NUMPY_VERSION >= (2, 5):
         return number
     kind = getattr(getattr(other, "dtype", None), "kind", "")
