@@ -443,7 +443,7 @@ def _reduce_medium(name: str, array: Array, values: np.ndarray, axis: Any) -> An
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether a call has only one argument and at most one integer, which is positional or named `axis`."""
+    """Return whether a call has one argument, optionally an integer after it, and no option but an integer `axis`."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )

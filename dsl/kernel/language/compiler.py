@@ -375,12 +375,12 @@ class Compiler(Variables):
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Append a hidden pointer parameter to the kernel, and return the parameter. `what` describes its argument."""
+        """Append a hidden pointer parameter to the kernel and return the parameter. `what` describes the argument."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return a hidden index parameter, which is appended on first use. `what` describes its argument."""
+        """Return a hidden index parameter, which is appended on first use. `what` describes the argument."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))

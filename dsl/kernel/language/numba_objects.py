@@ -1,4 +1,4 @@
-"""Conversion of Numba's own objects: types, signatures, and functions under ``@njit`` and ``@vectorize``.
+"""Conversion of objects of Numba: types, signatures, and functions decorated with ``@njit`` or ``@vectorize``.
 
 In: an object from outside a kernel. Out: weft's object for it. Numba is never imported: its objects are recognized by
 the module of their class, and read through their public attributes.

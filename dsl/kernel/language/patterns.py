@@ -1,4 +1,4 @@
-"""Compilation of the patterns of `match` statements."""
+"""Compilation of patterns in `match` statements."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _class(
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
-    """Assign the parts of a matching subject to the names in a pattern."""
+    """Assign the parts of a subject that matches a pattern to the names in the pattern."""
     match pattern:
         case ast.MatchAs(pattern=inner, name=name):
             if inner is not None:

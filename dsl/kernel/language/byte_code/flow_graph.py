@@ -70,7 +70,7 @@ def argument_key(value: Any) -> Any:
 
 
 def entry_of(code: list[CodeInstruction]) -> int:
-    """Return the index of the first instruction, or of its target if it is a jump."""
+    """Return the index of the first instruction to be executed. An initial jump is followed to the target."""
     return code[0].after[0] if code[0].name == "jump" else 0
 
 
