@@ -106,7 +106,7 @@ class KernelFunction:
 
 
 def device(function: Any = None, *signature: Any, **options: Any) -> Any:
-    """Make a function callable from kernels. Usually, `device` is the decorator ``@weft.device``.
+    """Make a function callable from kernels (``@weft.device``).
 
     If the argument is the name of a device, as in ``with weft.device("cpu")``, return a context manager that sets the
     device of new arrays.

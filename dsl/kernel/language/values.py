@@ -272,7 +272,7 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """The kind of a variable that is None or a value at run time. A second variable stores the value."""
+    """The kind of a variable that is None or has a value at run time. A second variable stores the value."""
 
     def __str__(self) -> str:
         return "a value or None"

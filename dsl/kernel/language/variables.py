@@ -76,7 +76,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """Return the variable that has replaced this variable in run number `run`, or this variable if none has."""
+        """Return the variable that replaces this variable in run number `run`, or this variable if none does."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later

@@ -186,7 +186,7 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of a block's second instruction, or None if the class is unknown."""
+        """Return the equivalence class of the code after a block's first instruction, or None if it is unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None

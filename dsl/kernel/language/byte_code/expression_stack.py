@@ -79,8 +79,7 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition: its code object, and a dict from MAKE_FUNCTION flags to defaults, annotations and
-    closure."""
+    """A function definition: code object, and dict from MAKE_FUNCTION flags to defaults, annotations and closure."""
 
     def __init__(self, code: CodeType, parts: dict[int, ast.expr]) -> None:
         super().__init__()
