@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar. A call with a value casts the value. A call with types returns a signature."""
+    """The type of a scalar. A call with a value casts the value to the type. A call with types returns a signature."""
 
     name: str
     dtype: np.dtype

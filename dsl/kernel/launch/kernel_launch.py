@@ -132,7 +132,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument. A shared buffer is copied if the kernel writes to it."""
+        """Return the buffer of an array argument. A shared buffer is copied first if the kernel writes to it."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)

@@ -99,7 +99,7 @@ class LibraryFunction:
 
 
 def _row_in_python(name: str) -> Callable[..., Any]:
-    """Return a Python function that computes the op `name`: its NumPy function, or its reference if it has none."""
+    """Return a Python function that computes the op `name`: a function of NumPy, or else the op's reference."""
     definition = find_op(name)
     found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert found is not None

@@ -240,8 +240,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _bits(x: Any) -> tuple[int, int]:
-    """Return the bits of an integer as a non-negative int, and their count: 64 for 64-bit dtypes and Python ints, else
-    32."""
+    """Return an integer's bits as a non-negative int, and the number of bits: 32 or, for wide types, 64."""
     if isinstance(x, (bool, np.bool_)):
         return int(x), 32
     if isinstance(x, (float, complex, np.inexact)):
