@@ -272,8 +272,7 @@ class UFunc:
 
     @on_operands_device
     def at(self, array: Any, indices: Any, values: Any = None) -> Any:
-        """Apply the function in place to the elements at indices, once for each occurrence of an index, like
-        `numpy.ufunc.at`."""
+        """Apply the function in place to the indexed elements, once for each occurrence of an index."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         if not isinstance(array, Array):

@@ -46,7 +46,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry function for a kernel, and argument slots for this entry. If possible, Ctrl-C interrupts it.
+    """Return an entry function for a kernel and the slots of this entry. If possible, Ctrl-C interrupts the kernel.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """

@@ -14,8 +14,7 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert a Numba type or signature to weft's, and a Numba function to its Python function. Return other objects
-    unchanged."""
+    """Convert a type, signature or function of Numba to weft's or Python's. Return other objects unchanged."""
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value

@@ -64,8 +64,7 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if a and b`` or ``if a or b``. Return False if the blocks at `block` have another
-        form."""
+        """Merge the blocks of ``if a and b`` or ``if a or b``. Return False if the blocks have another form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -96,7 +95,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if (a if c else b)``. Return False if the blocks at `block` have another form.
+        """Merge the blocks of ``if (a if c else b)``. Return False if the blocks have another form.
 
         The test `c` selects the test `a` or `b`, and both lead to the same two blocks.
         """
@@ -113,8 +112,7 @@ class Conditions:
         return True
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b``. Return False if the blocks at `block` have another
-        form.
+        """Merge the blocks of the value ``a and b`` or ``a or b``. Return False if the blocks have another form.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -131,7 +129,7 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a if c else b``. Return False if the blocks at `block` have another form."""
+        """Merge the blocks of the value ``a if c else b``. Return False if the blocks have another form."""
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
@@ -145,7 +143,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c``. Return False if the blocks at `block` have another form.
+        """Merge the blocks of ``a < b < c``. Return False if the blocks have another form.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """
