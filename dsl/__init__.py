@@ -1,4 +1,4 @@
-"""Public interface of the array layer: arrays and functions."""
+"""The public interface of the array layer: arrays and functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __getattr__ = lazy_names(
 
 
 def find_name(name: str) -> Any:
-    """Return the object ``weft.<name>``: weft's own, or else NumPy's object of that name, adapted to weft arrays.
+    """Return the object ``weft.<name>``: weft's own object, or NumPy's object of this name, adapted to weft arrays.
 
     Raises AttributeError if neither has the name.
     """

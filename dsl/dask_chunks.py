@@ -1,4 +1,4 @@
-"""Registration of weft arrays as chunks of dask arrays.
+"""Support for weft arrays as chunks of dask arrays.
 
 `dsl.import_hooks` registers `weft.Array` with dask when both packages are loaded. Invariant: no array is evaluated, except for
 percentiles and for tokens, which depend on the elements.
@@ -43,7 +43,7 @@ def _percentile(a: Array, *arguments: Any, **options: Any) -> Any:
 
 
 def register_chunks(module: ModuleType) -> None:
-    """Register weft arrays as chunks of dask arrays."""
+    """Register weft arrays as a chunk type of dask arrays."""
     register_chunk_type(Array)
     percentile_lookup.register(Array, _percentile)
     # without these, workers know neither the sizes of chunks nor when to spill them, and equal arrays get different names

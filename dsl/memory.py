@@ -64,7 +64,7 @@ def _device(device: Any) -> runtime.Device:
 
 
 def info(device: Any = None) -> MemoryInfo:
-    """Return the memory usage of a device: bytes held by arrays, cached bytes, and free and total bytes.
+    """Return the memory usage of a device: the bytes that arrays use, and the cached, free and total bytes.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
 
 
 def empty(device: Any = None) -> int:
-    """Release the cached memory that no array uses, and return its size in bytes.
+    """Release the cached memory that no array uses, and return the size of this memory in bytes.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def empty(device: Any = None) -> int:
 
 
 def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
-    """Return the sizes of the largest existing arrays, and the source lines that created them.
+    """Return the sizes of the largest existing arrays, and the source lines that created these arrays.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.r
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Define ``%%weft``, and hide weft's frames in tracebacks. IPython calls this function for ``%load_ext weft``."""
+    """Define ``%%weft``, and hide weft's frames in tracebacks. IPython calls this function on ``%load_ext weft``."""
     hide_in_ipython()
 
     def weft(line: str, cell: str) -> None:
@@ -67,7 +67,7 @@ def _options(line: str) -> argparse.Namespace:
 
 @contextlib.contextmanager
 def _on_weft(names: dict[str, Any]) -> Iterator[None]:
-    """Replace NumPy's modules and functions with weft's, and large arrays with weft arrays, within a ``with`` block."""
+    """Within a ``with`` block, replace NumPy's functions with weft's, and large arrays with weft arrays."""
     converted: dict[str, tuple[np.ndarray, Array]] = {}
     shared = default_device().name == "cpu"  # other devices cannot write to NumPy's memory
     for name, value in list(names.items()):
@@ -118,7 +118,7 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell on copies, once under NumPy and three times on weft.
+    """Run a cell on copies of its variables: once under NumPy, and three times on weft.
 
     The last two of these runs are compiled, and the last one is timed as a later run. Then run the cell normally, and
     print times and differences.
@@ -139,7 +139,7 @@ def _compare(shell: Any, cell: str) -> None:
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
-    """Return lines that state whether the results of a NumPy run and of a weft run agree, and the times of both runs."""
+    """Return lines that tell whether the results of a NumPy run and a weft run agree, and the times of both runs."""
     comparison = ResultComparison({}, reference.printed, scale_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),
@@ -157,7 +157,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
 
 
 def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
-    """Run a cell without showing its output, on copies of the variables that the cell may change.
+    """Run a cell without displaying output, on copies of the variables that the cell may change.
 
     Return the results, or the text of the error if the cell fails.
 
@@ -186,7 +186,7 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:
-    """Iterate over the names of globals and attributes that a code object uses, including its nested functions."""
+    """Iterate over the names of globals and attributes used by a code object and its nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of all arrays in `values`, including arrays in lists, tuples and dicts, in order.
+    """Return in order the storages of all arrays in `values`, including arrays in lists, tuples and dicts.
 
     Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
     """
@@ -66,7 +66,7 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
-    """Show which kernels would evaluate the given arrays, and how many bytes these kernels would move.
+    """Show the kernels that would evaluate the given arrays, and the number of bytes that these kernels would move.
 
     The arrays remain pending.
 
@@ -109,7 +109,7 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel that is compiled for one target. Each stage is computed on demand.
+    """A kernel that is compiled for one target. The code of each stage is computed on demand.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class CompiledKernel:
     target: Any
 
     def stage(self, name: str) -> str:
-        """Return the text of a stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU) or ``sass``."""
+        """Return the text of the kernel at a stage: ``kernel``, ``llvm``, ``asm`` (PTX on a GPU) or ``sass``."""
         if name == "sass":
             return runtime.disassemble(self.cubin)
         stages = codegen.lower_stages(self.kernel, self.target)

@@ -28,7 +28,7 @@ SHOWN = 40  # maximum number of rows of a printed table
 
 @dataclass(slots=True)
 class LaunchTime:
-    """Time of one launch.
+    """The time of one launch.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class LaunchTime:
 
 @dataclass(slots=True)
 class CompileTime:
-    """Time that it took to compile one kernel, or to load its compiled code."""
+    """The time spent compiling one kernel, or loading its compiled code."""
 
     note: BuildNote
     thread: str
@@ -64,7 +64,7 @@ class CompileTime:
 
 @dataclass(slots=True)
 class KernelTime:
-    """Time of all launches of one kernel.
+    """The total time of all launches of one kernel.
 
     Attributes
     ----------
@@ -94,18 +94,18 @@ class KernelTime:
 
     @property
     def rate(self) -> float:
-        """Bytes per second over all launches."""
+        """Bytes moved per second, over all launches."""
         return self.note.nbytes * len(self.times) / self.seconds if self.seconds else 0.0
 
     @property
     def share(self) -> float | None:
-        """The rate as a fraction of the device's measured bandwidth."""
+        """The rate as a fraction of the measured bandwidth of the device."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 
 @dataclass(slots=True)
 class LineTime:
-    """Time that kernels spent on one line of the user's program.
+    """The time that kernels spent on one line of the user's program.
 
     A kernel that several lines share is divided among them by the costs of their operations.
 
@@ -125,7 +125,7 @@ class LineTime:
 
 @dataclass(slots=True)
 class _Open:
-    """A recorded launch whose device events may not have occurred yet."""
+    """A recorded launch whose device events may still be pending."""
 
     note: LaunchNote
     device: Any
@@ -146,7 +146,7 @@ class _Clock:
 
 
 class Profile:
-    """A record of the launches in a block ``with weft.profile() as p:``. ``print(p)`` shows it as a table.
+    """A record of the launches in a block ``with weft.profile() as p:``. ``print(p)`` shows the record as a table.
 
     Operations that are pending before the block run first, and are not counted. Operations that are recorded in the
     block run before the profile ends. Profiles can be nested.
@@ -194,7 +194,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel between two device events, which measure its time, and record this launch."""
+        """Launch a kernel between two device events that measure the time of the launch, and record the launch."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
@@ -216,7 +216,7 @@ class Profile:
         return (at - self._begin) * 1e-9
 
     def _resolve(self) -> None:
-        """Wait for the events of all open launches, and record the times that the events measured."""
+        """Wait for the events of all open launches, and record the measured times."""
         for one in self._open:
             one.after.synchronize()
             clock = self._clocks[one.device.name]
@@ -256,7 +256,7 @@ class Profile:
         return found
 
     def _compiling(self, note: LaunchNote) -> float:
-        """Return the seconds spent on compiling a kernel and loading its code."""
+        """Return the seconds spent compiling a kernel and loading its code."""
         return sum(
             one.seconds
             for one in self.compilations
@@ -275,7 +275,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table of kernels as rows of strings: first the column headings, then one row per kernel."""
+        """Return the table of kernels as rows of strings. The first row contains the column headings."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
@@ -393,7 +393,7 @@ class Profile:
 
 
 def _set_clock(device: Any) -> _Clock:
-    """Record a device event and wait for it. Return the event paired with the host time."""
+    """Record a device event and wait for the event. Return the event paired with the host time."""
     event = device.create_event()
     event.record()
     event.synchronize()
@@ -405,20 +405,20 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:
-    """Return the source lines of user code that caused a launch, each with its share of the launch's work."""
+    """Return the lines of user code that caused a launch, and the share of each line in the launch's work."""
     found = {(file, line): share for file, line, share in note.sources if not is_hidden(file)}
     whole = sum(found.values())
     return {line: share / whole for line, share in found.items()}
 
 
 def describe(note: LaunchNote) -> str:
-    """Return a one-line description of a kernel: its name, and its member operations or source location."""
+    """Return a one-line description of a kernel: the name, and the fused operations or the source location."""
     inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
     return f"{note.name}: {inside}" if inside else f"{note.name} ({note.location})" if note.location else note.name
 
 
 def profile() -> Profile:
-    """Measure the launches in a ``with`` block: ``with weft.profile() as p: ...``. ``print(p)`` shows the profile.
+    """Measure the launches in a block ``with weft.profile() as p:``. ``print(p)`` shows the measurements.
 
     Returns
     -------

@@ -24,7 +24,7 @@ _ALL = frozenset(_TYPES)
 
 
 def register_backend(module: ModuleType) -> None:
-    """Register a backend for weft arrays with einops. The backend uses the operations of einops's NumPy backend."""
+    """Register an einops backend for weft arrays, which uses the operations of einops's NumPy backend."""
     base = getattr(module, "NumpyBackend", None)
     if base is None:
         return
@@ -48,7 +48,7 @@ def register_backend(module: ModuleType) -> None:
 
 
 def register_collate(module: ModuleType) -> None:
-    """Let torch's data loaders batch weft arrays as they batch NumPy arrays."""
+    """Let torch's data loaders form batches of weft arrays in the same way as of NumPy arrays."""
     table = getattr(module, "default_collate_fn_map", {})
     arrays = table.get(np.ndarray)
     numbers = next((f for kinds, f in table.items() if isinstance(kinds, tuple) and np.number in kinds), None)
@@ -67,7 +67,7 @@ def register_collate(module: ModuleType) -> None:
 
 
 def register_box(module: ModuleType) -> None:
-    """Let autograd trace weft arrays as it traces NumPy arrays."""
+    """Let autograd trace weft arrays in the same way as NumPy arrays."""
     for kind in _TYPES:
         module.ArrayBox.register(kind)
 
@@ -83,7 +83,7 @@ def _through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_abstract_arrays(module: ModuleType) -> None:
-    """Let JAX trace functions of weft arrays as it traces functions of NumPy arrays."""
+    """Let JAX trace functions of weft arrays in the same way as functions of NumPy arrays."""
     types = getattr(getattr(module, "core", None), "pytype_aval_mappings", None)
     values: Any = getattr(module, "dtypes", None)  # a module
     if (
@@ -106,7 +106,7 @@ def register_shards(module: ModuleType) -> None:
 
 
 def register_replace(module: ModuleType) -> None:
-    """Let bottleneck replace values of weft arrays in place. Bottleneck's C code accepts only NumPy arrays."""
+    """Let bottleneck replace values in weft arrays in place. Bottleneck's C code accepts only NumPy arrays."""
     replace = getattr(module, "replace", None)
     if replace is None:
         return
@@ -144,7 +144,7 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 
 
 def register_functions(module: ModuleType) -> None:
-    """Let the functions of a compiled module, which do not convert their arguments, accept weft arrays.
+    """Let the functions of a compiled module accept weft arrays, since they do not convert their arguments.
 
     The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
     shares with NumPy, even if they copy NumPy's arrays.
@@ -155,7 +155,7 @@ def register_functions(module: ModuleType) -> None:
 
 
 def register_constants(module: ModuleType) -> None:
-    """Let Numba compile functions that use weft's version of `numpy`: Numba then compiles NumPy's functions."""
+    """Let Numba compile functions that use weft's `numpy` namespace, by compiling NumPy's functions instead."""
     kind = getattr(module, "Interpreter", None)
     for name in ("get_global_value", "get_closure_value"):
         if (read := getattr(kind, name, None)) is not None:
@@ -163,7 +163,7 @@ def register_constants(module: ModuleType) -> None:
 
 
 def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function that returns the value of a name in compiled code."""
+    """Wrap a Numba function that returns the value of a name, so that weft's objects are replaced by NumPy's."""
 
     @wraps(read)
     def read_numpy(self: Any, key: Any) -> Any:
@@ -218,7 +218,7 @@ def register_dispatcher(module: ModuleType) -> None:
 
 @cache
 def _calling_class(kind: type) -> type:
-    """Return a subclass whose calls accept weft arrays. It is pickled as `kind`."""
+    """Return a subclass of `kind` whose calls accept weft arrays. Pickling treats the subclass as `kind`."""
     names = {"__call__": _calling_with_numpy(kind.__call__), "__module__": kind.__module__}  # type: ignore[operator]
     return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
 
@@ -247,7 +247,7 @@ def register_factors(module: ModuleType) -> None:
 
 
 class _Wrapped:
-    """An object of another package. Its attributes are those of the wrapped object."""
+    """A wrapper of an object of another package. The wrapper has the attributes of this object."""
 
     def __init__(self, wrapped: Any) -> None:
         module = getattr(wrapped, "__module__", None)
@@ -269,7 +269,7 @@ class _Wrapped:
 
 
 class _WithNumpy(_Wrapped):
-    """A function that gets weft arrays as NumPy arrays over the same memory."""
+    """A wrapper of a function, which receives weft arrays as NumPy arrays over the same memory."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
@@ -278,7 +278,7 @@ class _WithNumpy(_Wrapped):
 
 
 def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Call a function with NumPy arrays over the memory of the weft arrays among its arguments."""
+    """Call a function with NumPy arrays over the memory of the arguments that are weft arrays."""
     taken: list[tuple[np.ndarray, Array]] = []
     result = function(
         *[_take(value, taken) for value in arguments],
@@ -311,7 +311,7 @@ class _Factors(_Wrapped):
 
 
 def register_namespace(module: ModuleType) -> None:
-    """Let array-api-compat, and its copies in SciPy and scikit-learn, find weft's namespace for weft and NumPy arrays.
+    """Let array-api-compat, and the copies in SciPy and scikit-learn, find weft's namespace for weft and NumPy arrays.
 
     The package and its copies raise an error for arrays of different libraries. Weft's functions also accept NumPy arrays.
     """

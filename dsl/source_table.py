@@ -1,4 +1,4 @@
-"""HTML tables of a program's lines with their times, for notebooks and for ``weft explain``.
+"""HTML tables of a program's lines with the time of each line, for notebooks and ``weft explain``.
 
 In: times by file and line. Out: HTML without scripts. Invariant: text from the user's program is escaped.
 """
@@ -51,7 +51,7 @@ NOTHING = SourceLine()
 def source_tables(
     lines: Mapping[tuple[str, int], SourceLine], main: str = "", texts: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """Return an HTML table for each source file, with the lines that took time.
+    """Return HTML tables of the lines that took time, one table for each source file.
 
     All lines of the `main` file are shown. `texts` contains the lines of files that are not on disk.
     """
@@ -92,12 +92,12 @@ def _row(file: str, number: int, text: Sequence[str], one: SourceLine, longest: 
 
 
 def line_id(file: str, number: int) -> str:
-    """Return the HTML id of a source line's table row."""
+    """Return the HTML id of the table row for a source line."""
     return f"{escape(show_file(file), quote=True).replace(' ', '-')}-{number}"
 
 
 def _bar(one: SourceLine, longest: float) -> str:
-    """Return an HTML bar that shows a line's time in kernels, followed by its time on the host."""
+    """Return an HTML bar that shows the time of a line: first the time in kernels, then the time on the host."""
     first, second = (BAR * seconds / longest for seconds in (one.kernels, one.host))
     if first + second < 0.5:
         return ""
@@ -110,7 +110,7 @@ def _bar(one: SourceLine, longest: float) -> str:
 
 
 def show_table(rows: Sequence[Sequence[str]], anchors: Sequence[str] = ()) -> str:
-    """Return an HTML table of texts. The first row is the header, and `anchors` are the HTML ids of the other rows."""
+    """Return an HTML table of texts. The first row is the header. `anchors` are HTML ids of the other rows."""
 
     def row(cells: Sequence[str], tag: str, own: str = "") -> str:
         return f"<tr{own}>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in cells) + "</tr>"

@@ -44,7 +44,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that ends a program, without weft's frames unless WEFT_STRICT is set."""
+    """Print an error that ends a program. Weft's frames are omitted unless WEFT_STRICT is set."""
     if not setting("strict"):
         hide_frames(error)
         trace = error.__traceback__
@@ -52,7 +52,7 @@ def show_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
 
 
 def hide_in_ipython() -> None:
-    """Hide weft's frames in the errors that IPython shows, unless IPython has a custom error handler."""
+    """Hide weft's frames in errors that IPython shows, unless IPython has a custom error handler."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
         shell.set_custom_exc((Exception,), _show)
@@ -66,7 +66,7 @@ def _show(
 
 
 def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.WarningMessage], None]) -> None:
-    """Show a warning. If it was issued in a frame of weft, issue it again at the line that called weft.
+    """Show a warning. A warning from a frame of weft is issued again at the line that called weft.
 
     Python shows a warning once for each location. The repeated warning is therefore subject to the filters of the calling
     module, and to its registry of warnings that were shown.

@@ -1,4 +1,4 @@
-"""Reports of the live buffers of a device, and the out-of-memory error, which lists the largest live buffers.
+"""Reports of the live buffers of a device, and the out-of-memory error, which lists the largest of these buffers.
 
 In: a device's name. Out: its live buffers, largest first, with the user's line that created each buffer. Only the line
 is recorded in advance. The garbage collector's list of objects is searched on demand.
@@ -22,7 +22,7 @@ def counted(count: int, thing: str, things: str = "") -> str:
 
 
 def show_location(location: object) -> str:
-    """Return a source location as text such as ``file.py:12``. Return "" for None.
+    """Return a source location as text such as ``file.py:12``, or "" for None.
 
     A location is a code object and an instruction offset. If the code is weft's, the code object and offset of the
     user's call follow.
@@ -34,19 +34,19 @@ def show_location(location: object) -> str:
 
 
 def source_line(location: Any) -> tuple[str, int]:
-    """Return the file and line of a source location. For a location in weft's code, return those of the user's call."""
+    """Return the file and line of a source location. If it is in weft's code, return those of the user's call."""
     code, offset = location[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno
 
 
 def show_file(path: str) -> str:
-    """Return a file name for display. A notebook cell is displayed by its number."""
+    """Return a file name for display. For a notebook cell, the name contains the number of the cell."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 
 def show_cell(path: str) -> str:
-    """Return the label of a notebook cell, such as ``Cell In[3]``, for its file name, or "" for other files."""
+    """Return the label of a notebook cell, such as ``Cell In[3]``, given a file name. Return "" for other files."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())
@@ -66,5 +66,5 @@ def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], .
 def out_of_memory(
     device: str, requested: int, held: int, total: int | None = None, limit: int | None = None
 ) -> OutOfMemoryError:
-    """Return the error for a failed request for memory. The error lists the largest live buffers."""
+    """Return the error for a memory request that has failed. The error lists the largest live buffers."""
     return OutOfMemoryError(device, requested, held, total, limit, largest_buffers(device))

@@ -1,4 +1,4 @@
-"""Function calls in a second process, which runs in the background.
+"""Function calls that a second process executes in the background.
 
 In: the name of a function, and its arguments. Out: a `Request`, which later has the result. Invariant: no call waits
 for the second process, which handles one request at a time. A program that ends within `DELAY` seconds starts the
@@ -68,7 +68,7 @@ class Request:
 
 
 class _Second:
-    """The second process, and the requests that wait for an answer."""
+    """The second process, and the requests that are waiting for an answer."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started
@@ -87,7 +87,7 @@ class _Second:
 
     @classmethod
     def lose(cls) -> None:
-        """Mark all requests as lost, because no process can be started to answer the requests."""
+        """Mark all requests as lost, because no process can be started to answer them."""
         cls.settle("lost")
         for queue in cls.queues:
             while queue:
@@ -97,7 +97,7 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[Any], None] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a call to a function in the second process. Return None if there is no process or too many requests wait.
+    """Request a function call in the second process. Return None if there is no process or if too many requests wait.
 
     Parameters
     ----------
@@ -131,14 +131,14 @@ def waiting() -> int:
 
 
 def prepare() -> None:
-    """Start the second process if it is enabled, so that later requests need not wait for its start."""
+    """Start the second process if it is enabled, so that later requests need not wait for the start."""
     if setting("background") and can_start():
         with _Second.lock:
             _start()
 
 
 def _is_late() -> bool:
-    """Return whether this program has run long enough for the second process to start for any request."""
+    """Return whether this program has run for so long that any request justifies starting the second process."""
     return time.monotonic() > _BEGIN + DELAY
 
 
@@ -153,7 +153,7 @@ def _start() -> bool:
 
 
 def exchange() -> None:
-    """Receive answers from the second process, and send the process the next request if it is ready."""
+    """Receive answers from the second process. If the process is ready, send the next request."""
     if _Second.process is None and not any(_Second.queues):
         return
     with _Second.lock:
@@ -179,7 +179,7 @@ def exchange() -> None:
 
 
 def _replace(process: WorkerProcess) -> None:
-    """Start a new second process after the previous one has ended, if requests are waiting."""
+    """Start a new second process if requests are waiting after the previous process has ended."""
     process.close()
     _Second.process, _Second.ready = None, False
     if not _Second.left:
@@ -194,7 +194,7 @@ def _replace(process: WorkerProcess) -> None:
 
 @atexit.register
 def _leave() -> None:
-    """Let a second process answer the requests that wait at the end of this process."""
+    """When this process ends, let a second process answer the waiting requests."""
     with _Second.lock:
         waiting = [request.data for queue in _Second.queues for request in queue]
         if not waiting or not setting("background"):
@@ -223,7 +223,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def main() -> None:
-    """Run the second process: answer requests until the process that started it has ended."""
+    """Run the second process, which answers requests until the process that started it has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(10_000)

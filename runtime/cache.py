@@ -39,14 +39,14 @@ HEADER = struct.Struct("<6sQQ32s32s")  # magic, key length, payload length, thei
 
 
 def encode(code: ObjectCode) -> bytes:
-    """Serialize object code to bytes, as stored in the disk cache."""
+    """Serialize object code to bytes in the format of the disk cache."""
     fields = {k: v for k, v in asdict(code).items() if k != "code"}
     text = json.dumps(fields, sort_keys=True).encode()
     return struct.pack("<Q", len(text)) + text + code.code
 
 
 def decode(payload: bytes) -> ObjectCode:
-    """Deserialize object code from the bytes that `encode` returned."""
+    """Deserialize object code from the bytes that `encode` has returned."""
     (length,) = struct.unpack_from("<Q", payload)
     fields = json.loads(payload[8 : 8 + length])
     fields["parameters"] = tuple(fields["parameters"])
@@ -55,7 +55,7 @@ def decode(payload: bytes) -> ObjectCode:
 
 
 class DiskCache:
-    """A disk cache: a folder of entries, whose total size is limited to `limit` bytes."""
+    """A disk cache: a folder of entries with a total size of at most `limit` bytes."""
 
     def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
         self._folder = os.fspath(folder)
@@ -66,7 +66,7 @@ class DiskCache:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder of the entries."""
+        """The folder that contains the entries."""
         from pathlib import Path
 
         return Path(self._folder)
@@ -107,11 +107,11 @@ class DiskCache:
         return self.find(hashlib.sha256(key).hexdigest())
 
     def has(self, key: bytes) -> bool:
-        """Return whether there is an entry for `key`, without reading it."""
+        """Return whether there is an entry for `key`, without reading the entry."""
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the object code for the key whose SHA-256 digest is `digest`, in hexadecimal digits.
+        """Return the object code for the key with the SHA-256 digest `digest`, given in hexadecimal digits.
 
         Return None if there is no entry.
         """
@@ -196,7 +196,7 @@ class DiskCache:
             self._warn(f"cannot write to the disk cache {self._folder}: {error}; {REMEDY}")
 
     def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
-        """Return the modification times, sizes and paths of files, given the begin and end of their names."""
+        """Return the modification times, sizes and paths of files whose names have a given prefix and suffix."""
         found = []
         try:
             with os.scandir(self._folder) as files:
@@ -212,7 +212,7 @@ class DiskCache:
         return self._files("", ".weft")
 
     def _evict(self) -> None:
-        """Remove the least recently used entries if the total size exceeds the limit.
+        """Remove the least recently used entries if the total size is above the limit.
 
         More entries than necessary are removed, so that evictions are rare.
         """
@@ -228,13 +228,13 @@ class DiskCache:
         self._remove_temporaries(time.time() - ABANDONED)
 
     def _remove_temporaries(self, before: float) -> None:
-        """Remove temporary files of unfinished writes that were last modified before the time `before`."""
+        """Remove the temporary files of unfinished writes that were modified last before the time `before`."""
         for modified, _, path in self._files("new-", ""):
             if modified < before:
                 self._remove(path)
 
     def info(self) -> dict[str, Any]:
-        """Return the cache's folder, number of entries, size in bytes, and limit of the size."""
+        """Return the folder, the number of entries, the size in bytes, and the maximum size of the cache."""
         entries = self._entries() if self.usable else []
         return {
             "folder": self._folder,
@@ -244,7 +244,7 @@ class DiskCache:
         }
 
     def clear(self) -> int:
-        """Remove all entries, and return their number."""
+        """Remove all entries, and return the number of removed entries."""
         entries = self._entries() if self.usable else []
         for _, _, path in entries:
             self._remove(path)
@@ -261,7 +261,7 @@ def _versions() -> str:
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package, read from the name of its ``.dist-info`` folder.
+    """Return the version of an installed package, which is part of the name of its ``.dist-info`` folder.
 
     Loading importlib.metadata would take 20 ms.
     """
@@ -284,7 +284,7 @@ def _version(name: str) -> str:
 
 
 def key_material(target: Any, text: str) -> bytes:
-    """Return the cache key for compiling a kernel's `text` for `target`.
+    """Return the cache key for the compilation of a kernel's `text` for `target`.
 
     The key consists of the kernel's text, the target, and the versions of the code generator.
     """
@@ -329,7 +329,7 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 
 def disk_cache() -> DiskCache | None:
-    """Return the disk cache that the settings configure, or None if they disable it."""
+    """Return the disk cache that the settings configure, or None if the settings disable it."""
     if not setting("cache"):
         return None
     where = setting("cache_dir") or os.path.join(setting("xdg_cache") or os.path.expanduser("~/.cache"), "weft")

@@ -1,4 +1,4 @@
-"""The protocol that all devices implement, and the types of its arguments."""
+"""The protocol of all devices, and the types of its arguments."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Buffer:
 
 
 class ReleasedBuffer(Buffer):
-    """A buffer whose memory was released although arrays still use it. Its address raises ValueError."""
+    """A buffer whose memory was released while arrays still used it. The address raises ValueError."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class ReleasedBuffer(Buffer):
 
 
 class Requests:
-    """The buffers that a plan allocates together in each run.
+    """The buffers that a plan requests together in each run.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Requests:
 
 
 class OptionalServices(Protocol):
-    """The methods of the device protocol that only some devices implement, with defaults for all other devices.
+    """The methods of the device protocol that only some devices implement. The defaults apply to all other devices.
 
     Attributes
     ----------
@@ -121,11 +121,11 @@ class OptionalServices(Protocol):
     fourier: Any = None
 
     def view_memory(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the leading elements of a buffer as a writable array, without a copy. See `memory_on_host`."""
+        """Return the leading elements of a buffer as a writable array without a copy. See `memory_on_host`."""
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare the kernels of a plan to be started together. Return None if `launch` must start each kernel."""
+        """Prepare the kernels of a plan to be started together. Return None if they must be started with `launch`."""
         return None
 
     def prepare_grid(
@@ -143,11 +143,11 @@ class OptionalServices(Protocol):
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply two matrices with a library of the device. Return False if no library supports the operands."""
+        """Multiply two matrices by a library of the device. Return False if no library supports the operands."""
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU that owns an address, or None if no other GPU owns it."""
+        """Return the number of another GPU that owns an address, or None if no other GPU owns the address."""
         return None
 
     def exported_stream(self) -> int | None:
@@ -156,7 +156,7 @@ class OptionalServices(Protocol):
 
 
 class Named(OptionalServices):
-    """Base class of devices, which are identified by their name.
+    """Base class of devices, which a name identifies.
 
     A device compares equal to its name, since the device of a NumPy array is the string "cpu".
     """
@@ -175,7 +175,7 @@ class Named(OptionalServices):
 
 @runtime_checkable
 class Device(Services, OptionalServices, Protocol):
-    """The protocol of devices, which the layers above the runtime use.
+    """The protocol of devices, which the higher layers use.
 
     `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an integer,
     or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares it once
@@ -194,7 +194,7 @@ class Device(Services, OptionalServices, Protocol):
 
     @property
     def target(self) -> Any:
-        """The code generation target for the device. The runtime does not inspect it."""
+        """The code generation target for the device. The runtime does not interpret the target."""
         ...
 
     def allocate(self, nbytes: int) -> Buffer:
@@ -213,7 +213,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def completion_counter(self) -> Buffer:
-        """Return a 32-bit counter for the completed blocks of a launch. It is 0 before and after each launch.
+        """Return a 32-bit counter of the completed blocks of a launch. The counter is 0 before and after each launch.
 
         Each thread or stream has its own counter.
         """
@@ -247,7 +247,7 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def load(self, code: ObjectCode) -> Any:
-        """Load object code, and return the kernel in the form that `launch` accepts. All symbols are checked first."""
+        """Load object code after all symbols have been checked. Return the kernel in the form that `launch` takes."""
         ...
 
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
@@ -271,12 +271,12 @@ class Device(Services, OptionalServices, Protocol):
         ...
 
     def synchronize(self) -> None:
-        """Wait until all work of this process on the device has ended. Raises the errors of failed launches."""
+        """Wait until all work of this process on the device has ended. Errors of failed launches are raised."""
         ...
 
 
 class Registered:
-    """Functions of higher layers that devices call. The layers register the functions at import."""
+    """Functions of higher layers that devices call. The layers register these functions at import."""
 
     # takes a target's name and, for a GPU, the newest PTX version that its driver accepts; returns the target
     resolve_target: Any = None
@@ -286,7 +286,7 @@ class Registered:
 
 
 def set_target_resolver(resolver: Callable[..., Any]) -> None:
-    """Register the function that maps a target's name to the target."""
+    """Register the function that returns the target with a given name."""
     Registered.resolve_target = staticmethod(resolver)
 
 

@@ -49,7 +49,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call one of its functions, so that modules of unused devices are never loaded."""
+    """Call a function of a module, which is imported only now, so that modules of unused devices are never loaded."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
@@ -71,7 +71,7 @@ def _make(name: str) -> Device:
 
 
 def devices() -> list[Device]:
-    """Return the devices of this machine that can run kernels.
+    """Return the devices of this machine on which kernels can run.
 
     Returns
     -------
@@ -147,13 +147,13 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Set the default device of the calling thread. None restores the default of the process."""
+    """Set the default device of the calling thread. With None, the process's default applies again."""
     _stack.selected = None if name is None else get_device(name)
 
 
 @contextmanager
 def device(name: str | Device) -> Iterator[Device]:
-    """Within the ``with`` block, create new arrays of the calling thread on this device."""
+    """Within the ``with`` block, create the calling thread's new arrays on this device."""
     chosen = get_device(name)
     _stack.devices.append(chosen)
     try:

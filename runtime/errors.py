@@ -1,4 +1,4 @@
-"""Errors and warnings of weft. A message states what was requested, what is wrong, where, and what to do."""
+"""Weft's errors and warnings. A message states what was requested, what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kind = TypeVar("Kind", bound=type[BaseException])
 
 
 def public_error(kind: Kind) -> Kind:
-    """Make `weft` the module of an exception class, as shown in tracebacks and stored in pickles."""
+    """Decorate an exception class so that its module is `weft` in tracebacks and pickles."""
     kind.__module__ = "weft"
     return kind
 
@@ -31,7 +31,7 @@ class WeftError(Exception):
 
 @public_error
 class OutOfMemoryError(WeftError, MemoryError):
-    """Raised if a device has no free memory left, even after cached memory was freed.
+    """Raised if a device has no free memory left, even after all cached memory has been freed.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class DeviceMismatchError(WeftError, ValueError):
 
 @public_error
 class DeviceLostError(WeftError, RuntimeError):
-    """Raised if an earlier error has made a device unusable. Other devices still work.
+    """Raised if an earlier error has made a device unusable. Other devices can still be used.
 
     Examples
     --------
@@ -184,7 +184,7 @@ class MissingAssemblerError(CompileError):
 
 @public_error
 class KernelFault(WeftError, RuntimeError):
-    """Raised if an explicit kernel cannot continue because its threads wait for each other.
+    """Raised if an explicit kernel cannot continue, because its threads wait for each other.
 
     Examples
     --------
@@ -222,7 +222,7 @@ class SettingError(WeftError, ValueError):
 
 @public_error
 class CacheWarning(UserWarning):
-    """Warning that the disk cache cannot be used. The program continues without it.
+    """Warning that the disk cache cannot be used. The program continues without the cache.
 
     Examples
     --------
@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if the ``verify`` setting is on, and a plan and the interpreter compute different results.
+    """Raised if the ``verify`` setting is on, and the results of a plan and of the interpreter differ.
 
     Examples
     --------
@@ -250,7 +250,7 @@ class VerificationError(WeftError, AssertionError):
 
 @public_error
 class OptimizerWarning(UserWarning):
-    """Warning that planning or compiling has failed. Slower code runs instead, with the same result.
+    """Warning that planning or compiling has failed. Slower code computes the same result instead.
 
     Examples
     --------
@@ -297,7 +297,7 @@ class HostFallbackWarning(PerformanceWarning):
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Emit a warning that points at the user's line: the innermost frame outside of weft."""
+    """Emit a warning at the user's line, which is in the innermost frame outside of weft."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         level, frame = level + 1, frame.f_back

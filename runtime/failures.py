@@ -1,4 +1,4 @@
-"""Failures of the optimizer: what weft does if code cannot be compiled.
+"""Failures of the optimizer: the reports and warnings that weft issues if it cannot plan or compile code.
 
 In: what failed, what runs instead, and the error. Out: an `OptimizerWarning` at the user's line, which names a report in
 the cache folder. Invariant: with WEFT_STRICT=1 the error is raised instead.
@@ -24,7 +24,7 @@ _reported: set[str] = set()
 
 
 def write_report(kind: str, text: str) -> str:
-    """Write a report into the cache folder and return the report's path. Return "" if the report cannot be written."""
+    """Write a report to the cache folder and return the path of the report, or "" if writing fails."""
     cache = _find_lazy("disk_cache")()
     if cache is None:
         return ""
@@ -38,7 +38,7 @@ def write_report(kind: str, text: str) -> str:
 
 
 def report_failure(form: str, instead: str, error: Exception, program: str = "") -> None:
-    """Write a report on a failure and warn of it. Raises `error` if WEFT_STRICT=1.
+    """Write a report on a failure, and issue a warning. With WEFT_STRICT=1, only raise `error`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def report_failure(form: str, instead: str, error: Exception, program: str = "")
 
 
 def try_compiling(form: str, instead: str, make: Callable[[], _T]) -> _T | None:
-    """Call `make` and return its result. If it fails, warn once per `form` and return None (see `report_failure`).
+    """Return the result of `make`. If `make` fails, warn once per `form` and return None (see `report_failure`).
 
     Raises MemoryError if there is not enough memory.
     """

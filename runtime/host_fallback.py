@@ -1,4 +1,4 @@
-"""Warnings about operations on a GPU's arrays that NumPy computes on the host.
+"""Warnings about operations on GPU arrays that NumPy computes on the host.
 
 In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error,
 depending on the `host_fallback` setting. Invariant: an operation on one source line is reported once.
@@ -19,7 +19,7 @@ LIMIT = 10_000
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether a device is a GPU or emulates one."""
+    """Return whether a device is a GPU or an emulated GPU."""
     return device.name.partition(":")[0] in ("cuda", "simt")
 
 

@@ -1,4 +1,4 @@
-"""Kernel launches of a plan, with arguments that are prepared once for all runs.
+"""The kernel launches of a plan. The arguments are prepared once for all runs.
 
 In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
 into `PreparedLaunches`.
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 @dataclass(slots=True)
 class Launch:
-    """One kernel launch of a plan. Its buffers are taken from a table at each run.
+    """One kernel launch of a plan. Each run takes the buffers of the launch from a table.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Launch:
 
 
 class PreparedLaunches(Protocol):
-    """Protocol of kernel launches that are prepared once and started together."""
+    """Protocol of kernel launches that have been prepared once and are started together."""
 
     def run(self, table: list[Any]) -> None:
         """Start the kernels with the buffers in a table.

@@ -1,4 +1,4 @@
-"""Lazy attributes of packages, whose modules are imported on first use (PEP 562)."""
+"""Lazy attributes of packages. The module of an attribute is imported on first use (PEP 562)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` function for a package, which imports the package's attributes on first use.
+    """Return a ``__getattr__`` function for a package. The function imports an attribute on first use.
 
     Parameters
     ----------

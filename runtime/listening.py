@@ -1,4 +1,4 @@
-"""Listeners that are notified of launches and compilations: profiles, NVTX ranges, and the progress line.
+"""Listeners that are notified of launches and compilations: profiles, NVTX ranges and the progress line.
 
 In: a launch or compilation that is about to start. Out: the same launch or compilation, started inside every listener.
 Invariant: without a listener a plan only checks an empty tuple. Listeners are called in the thread that launches or
@@ -22,7 +22,7 @@ PATIENCE = 1.0
 
 
 class LaunchNote(NamedTuple):
-    """The description of a launch that listeners receive.
+    """A description of a launch, which listeners receive.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class LaunchNote(NamedTuple):
 
 
 class BuildNote(NamedTuple):
-    """The description of a compilation or load that listeners receive. Times are from `time.perf_counter_ns`."""
+    """A description of a compilation or a load, which listeners receive. Times are from `time.perf_counter_ns`."""
 
     name: str
     target: str
@@ -62,10 +62,10 @@ class BuildNote(NamedTuple):
 
 
 class Listener(Protocol):
-    """Protocol of listeners to launches and compilations."""
+    """Protocol of listeners that are notified of launches and compilations."""
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Call `start`, which launches the kernel. A listener can measure the time of this call."""
+        """Call `start`, which launches the kernel. The listener can measure the time of this call."""
         ...
 
     def built(self, note: BuildNote) -> None:
@@ -81,7 +81,7 @@ class Listening:
 
     @classmethod
     def add(cls, listener: Listener) -> None:
-        """Add a listener as the innermost one."""
+        """Add a listener as the innermost listener."""
         with cls._lock:
             cls.listeners = (*cls.listeners, listener)
 
@@ -93,12 +93,12 @@ class Listening:
 
 
 def kernel_number(digest: str) -> int:
-    """Return the number by which launch notes and build notes identify the kernel with the digest `digest`."""
+    """Return the number that identifies the kernel with the digest `digest` in launch notes and build notes."""
     return int(digest[:15], 16)
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Launch a kernel through the active listeners: each calls the next, and the last launches the kernel."""
+    """Launch a kernel through the active listeners. Each listener calls the next, and the last launches the kernel."""
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()
@@ -106,7 +106,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 @contextmanager
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
-    """Context manager that notifies the listeners after a compilation or load.
+    """Context manager that notifies the listeners at the end of a compilation or load.
 
     If it takes long, a progress line is shown in the meantime.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NullDevice(SynchronousDevice):
-    """A device that compiles kernels and counts launches without running them. All arrays read as zeros.
+    """A device that compiles kernels, and counts launches instead of running kernels. All arrays contain zeros.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class NullDevice(SynchronousDevice):
         return Buffer(self, 0, nbytes)
 
     def upload(self, values: np.ndarray) -> Buffer:
-        """Return a buffer without memory. The elements are discarded."""
+        """Return a buffer without memory. The elements are not stored."""
         return Buffer(self, 0, values.nbytes)
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Object code, which code generation creates, the disk cache stores, and devices load."""
+"""Object code: created by code generation, stored by the disk cache, and loaded by devices."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule that object code contains. For explicit kernels, `threads` is 0."""
+        """Return the block schedule that object code contains. If the kernel is explicit, `threads` is 0."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = tuple(launch.get("row_limits", ()))

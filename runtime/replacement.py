@@ -1,4 +1,4 @@
-"""Rules for when native code replaces Python functions.
+"""Rules that decide when native code replaces Python functions.
 
 In: the number of calls that Python has executed. Out: whether native code should replace the functions now. Invariant:
 code that is not on disk is compiled in this process, whose calls then wait, only if no second process compiles it.
@@ -20,7 +20,7 @@ COMPILED, PATIENCE = 30_000, 600_000
 
 
 class Replacement:
-    """Native code that replaces Python functions after a number of calls.
+    """Native code that replaces Python functions once they have been called often enough.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Services of devices other than memory and kernels: streams, events, host memory and properties.
+"""Services of devices besides memory and kernels: streams, events, host memory and properties.
 
 In: the device. Out: `Stream`, `Event`, `HostMemory` and `DeviceFacts`, and `Services`, which is the part of the device
 protocol that creates them. Invariant: a stream's work follows all earlier work of the device, and the device's own
@@ -34,7 +34,7 @@ class Stream(Protocol):
         ...
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` when the work submitted so far has ended. The call may come from any thread."""
+        """Call `function` when the work submitted so far has ended. Any thread may execute the call."""
         ...
 
 
@@ -59,7 +59,7 @@ class Event(Protocol):
 
 
 class HostMemory:
-    """Memory that the host accesses at the address `host`.
+    """Memory that the host can access at the address `host`.
 
     If the device can access the memory, its address on the device is `address`.
     """
@@ -129,13 +129,12 @@ class MemoryCount(Protocol):
 
 
 class Services(Protocol):
-    """The methods of the device protocol for explicit kernels, `weft.cuda`, streams and reports."""
+    """The methods of the device protocol that explicit kernels, `weft.cuda`, streams and reports use."""
 
     streaming: bool  # whether the user's streams have to be told which buffers they use
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> Stream:
-        """Return a new stream, or a wrapper of the CUDA stream with the handle `handle`. The wrapper keeps `owner`
-        alive.
+        """Return a new stream, or a wrapper of the CUDA stream `handle` that keeps `owner` alive.
 
         The handle 0 is the device's own stream.
         """
@@ -146,18 +145,18 @@ class Services(Protocol):
         ...
 
     def claim(self, buffer: Any, stream: Stream | None = None, written: bool = False) -> None:
-        """Before a stream uses a buffer, make the stream wait for other streams' work on this buffer.
+        """Make a stream wait for other streams' work on a buffer before the stream uses the buffer.
 
         None is the stream of the calling thread.
         """
         ...
 
     def create_event(self, timing: bool = True) -> Event:
-        """Return a new event. Without `timing`, the event is cheaper, but `elapsed` does not work."""
+        """Return a new event. Without `timing`, the event is cheaper, but `elapsed` cannot be used."""
         ...
 
     def delay(self) -> None:
-        """Delay the calling thread's stream if it is idle, so that the host can submit work in the meantime.
+        """Delay the calling thread's stream if it is idle, so that the host can submit work during the delay.
 
         The times of events around the work then do not contain the time in which the host submits it.
         """
@@ -179,7 +178,7 @@ class Services(Protocol):
         ...
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Register existing host memory with the device, until the result is deleted."""
+        """Register existing host memory with the device until the result is deleted."""
         ...
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
@@ -205,15 +204,15 @@ class Services(Protocol):
         ...
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
-        """Return a texture object for an array, or None if kernels read the elements from the array itself."""
+        """Return a texture object for an array, or None if kernels read the elements directly from the array."""
         ...
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return how many blocks of a kernel one multiprocessor runs at the same time."""
+        """Return the number of blocks of a kernel that one multiprocessor runs concurrently."""
         ...
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and the block size with which a kernel fills the device.
+        """Return the grid size and block size with which a kernel makes full use of the device.
 
         `limit` is the maximum number of threads per block (0: none).
         """

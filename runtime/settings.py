@@ -15,7 +15,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting: its environment variable, the parser and the default of its value, and a description."""
+    """A setting: the environment variable, the parser and default of the value, and a description."""
 
     name: str
     env: str
@@ -196,7 +196,7 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables whose names start with ``WEFT_``, with a note on unknown settings."""
+    """Return the environment variables whose names start with ``WEFT_``. Unknown settings have a note."""
     import difflib  # (a report alone needs it)
 
     known = [row.env for row in TABLE]
@@ -210,18 +210,18 @@ def set_variables() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """Return a copy of the environment variables, for another process."""
+    """Return a copy of the environment variables for another process."""
     return dict(os.environ)
 
 
 def overrides() -> dict[str, Any]:
-    """Return the settings that `override` currently replaces, by name."""
+    """Return the values of the settings that `override` currently replaces, by name."""
     return dict(_overrides)
 
 
 @contextmanager
 def override(**values: Any) -> Iterator[None]:
-    """Context manager that replaces the values of settings."""
+    """Context manager that replaces the values of settings within a ``with`` block."""
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""Base class of synchronous devices, whose methods return after their work has ended: the CPU and the null device.
+"""Base class of synchronous devices (the CPU and the null device), whose methods return after their work has ended.
 
 Streams hold no work, events are times, and host memory is ordinary memory. Invariant: nothing here waits.
 """
@@ -47,7 +47,7 @@ class DoneStream:
         """Return immediately, since no work is ever pending."""
 
     def wait(self, event: Event) -> None:
-        """Return immediately, since every recorded event has happened."""
+        """Return immediately, since all recorded events have already happened."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
         """Call `function` immediately."""
@@ -55,7 +55,7 @@ class DoneStream:
 
 
 class ClockEvent:
-    """An event of a synchronous device: a time of the host's clock."""
+    """An event of a synchronous device, which is a time of the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.handle = 0
@@ -71,7 +71,7 @@ class ClockEvent:
         return True
 
     def synchronize(self) -> None:
-        """Return immediately, since the event has happened."""
+        """Return immediately, since the event has already happened."""
 
     def elapsed(self, earlier: Any) -> float:
         """Return the milliseconds from the event `earlier` to this event.
@@ -86,7 +86,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file. The process that created it removes it when this object is deleted."""
+    """A memory-mapped file. If this process created the file, deleting this object removes the file."""
 
     __slots__ = ("_mine", "_raw", "address", "path")
 
@@ -105,7 +105,7 @@ class SharedFile:
 
 
 class NoMemory:
-    """The counters of a device without memory, which are all 0."""
+    """The counters of a device without memory. All counters are 0."""
 
     held = kept = peak = 0
     limit: int | None = None
@@ -149,7 +149,7 @@ class SynchronousDevice(Named):
         return ClockEvent(timing)
 
     def delay(self) -> None:
-        """Do nothing, since work ends before the call that submits it returns."""
+        """Do nothing, since the work ends before the call that submits it returns."""
 
     def facts(self) -> DeviceFacts:
         """Return the properties of the device."""
@@ -170,7 +170,7 @@ class SynchronousDevice(Named):
         return HostMemory(values.ctypes.data, values.ctypes.data, values.nbytes, values)
 
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> None:
-        """Return None, since kernels read the elements themselves."""
+        """Return None, since kernels read the elements directly."""
 
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
         """Copy from device memory to a contiguous host array."""
@@ -181,7 +181,7 @@ class SynchronousDevice(Named):
         ctypes.memmove(address, values.ctypes.data, values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer in a memory-mapped file, and the file's path as the buffer's handle."""
+        """Return a new buffer in a memory-mapped file, and the path of the file as the handle of the buffer."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None
@@ -192,7 +192,7 @@ class SynchronousDevice(Named):
         return self._over(file, nbytes), path.encode()
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """Open a shared buffer by its handle. Raises ValueError if its file does not exist or is too short."""
+        """Open a shared buffer by handle. Raises ValueError if the file does not exist or is too short."""
         path = bytes(handle).rstrip(b"\0").decode()
         if not os.path.isfile(path) or os.path.getsize(path) < nbytes:
             raise ValueError(f"no shared array of {nbytes} bytes at {path!r}: its process has ended, or deleted it")
@@ -203,7 +203,7 @@ class SynchronousDevice(Named):
         return Buffer(device, file.address, nbytes, file)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return 1, since a core runs one block at a time."""
+        """Return 1, since each core runs one block at a time."""
         return 1
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
@@ -239,7 +239,7 @@ def _facts(name: str) -> DeviceFacts:
 
 
 def _attributes() -> dict[str, int]:
-    """Return the device attributes that explicit kernels can query, as for the emulated architecture."""
+    """Return the device attributes that explicit kernels can query, with values of the emulated architecture."""
     return {
         "MAX_THREADS_PER_BLOCK": MAX_THREADS,
         "MAX_BLOCK_DIM_X": MAX_THREADS,

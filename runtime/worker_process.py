@@ -36,7 +36,7 @@ def can_start() -> bool:
 
 
 def _spawn(module: str, requests: int, answers: int) -> int:
-    """Start a Python process that runs a module's ``main`` function. Return the number of the process group.
+    """Start a Python process that runs the ``main`` function of a module. Return the number of the process group.
 
     `requests` and `answers` are the files of its standard input and output. Raises OSError.
     """
@@ -51,7 +51,7 @@ def _spawn(module: str, requests: int, answers: int) -> int:
 
 
 def start_detached(module: str, requests: Sequence[bytes]) -> None:
-    """Start a process that answers requests whose answers nobody reads. Do nothing if the process cannot start."""
+    """Start a process that handles requests whose answers are discarded. Do nothing if the process cannot start."""
     with suppress(OSError), open(os.memfd_create("requests"), "w+b") as file, open(os.devnull, "wb") as answers:
         file.write(b"".join(map(_packed, requests)))
         file.seek(0)
@@ -63,7 +63,7 @@ def _packed(message: bytes) -> bytes:
 
 
 class WorkerProcess:
-    """A second Python process, which runs a module's ``main`` function.
+    """A second Python process, which runs the ``main`` function of a module.
 
     Raises OSError if the process cannot be started.
 
@@ -89,7 +89,7 @@ class WorkerProcess:
             os.close(answers)
 
     def send(self, request: bytes) -> None:
-        """Send a request to the process, which should be waiting for one.
+        """Send a request to the process, which should be waiting for a request.
 
         Otherwise, sending a large request blocks until the process reads it.
         """
@@ -117,7 +117,7 @@ class WorkerProcess:
         return found
 
     def leave(self, requests: Sequence[bytes]) -> None:
-        """Send the requests for which the connection has room, without waiting for the process."""
+        """Send as many requests as the connection can take, without waiting for the process."""
         os.set_blocking(self._requests, False)
         with suppress(OSError):
             for data in map(_packed, requests):
@@ -125,7 +125,7 @@ class WorkerProcess:
                     return
 
     def close(self) -> None:
-        """Close the connection. The process then ends after its current request."""
+        """Close the connection. The process ends after its current request."""
         self.ended = True
         for handle in (self._requests, self._answers):
             os.close(handle)
@@ -144,7 +144,7 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer requests in the second process until the first process ends or sends none for `idle` seconds.
+    """Answer requests in the second process until the first process ends or has sent no request for `idle` seconds.
 
     The first message that this process sends is `hello`, and the last is `farewell` if it ends by itself.
     """

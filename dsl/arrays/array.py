@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class of `value` as ``isinstance`` sees it in the frame `depth` levels up the stack."""
+    """Return the class that ``isinstance`` sees for `value` in the frame `depth` levels up the stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -76,7 +76,7 @@ VALUE_READS = array("q", [0])
 
 
 class Array(ArrayMembers):
-    """An n-dimensional array. Operations on large arrays are recorded, and run later in fused kernels.
+    """An n-dimensional array. Operations on large arrays are recorded, and executed later by fused kernels.
 
     Arrays are created by `weft.asarray`, by creation functions such as `weft.zeros`, and by operations. They have the
     attributes, methods and operators of `numpy.ndarray`.
@@ -289,12 +289,12 @@ class Array(ArrayMembers):
 
 
 class Scalar(Array):
-    """A 0-d array that takes the place of a NumPy scalar as the result of an operation. It is immutable and hashable."""
+    """An immutable and hashable 0-d array, returned by operations for which NumPy returns a scalar."""
 
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return a NumPy scalar. `statistics.mean` passes a fraction to the type of its data."""
+        """Return a NumPy scalar, for functions such as `statistics.mean` that call the type of their data."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -307,7 +307,7 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """Return this scalar as the repeat count of a sequence, as in ``[0] * scalar``.
+        """Return this scalar as an int that repeats a sequence, as in ``[0] * scalar``.
 
         Raises TypeError if the scalar is not an integer.
         """
@@ -328,7 +328,7 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """An array object that is read-only, as are its views. Other arrays over the same storage may be writable."""
+    """A read-only array, whose views are also read-only. Other arrays over the same storage may be writable."""
 
     __slots__ = ()
 
@@ -344,7 +344,7 @@ _new = object.__new__
 
 
 def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
-    """Return an array over the whole of `storage`, or over the view `window` of it."""
+    """Return an array over the whole of `storage`, or over the view `window` of this storage."""
     array = _new(kind)
     array._device = array._values = None
     array._storage = storage
@@ -405,7 +405,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand's expression, and its Python type (int, float or complex) if it is a weak scalar, else None.
+    """Return an operand's expression, and the Python type of a weak scalar (int, float, complex) or None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -426,7 +426,7 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
 
 
 def _python_int(value: int) -> Expr:
-    """Return a Python int as an int64 or uint64 constant. `map_` casts it later to the dtype of the loop."""
+    """Return a Python int as an int64 or uint64 constant, which `map_` later casts to the dtype of the loop."""
     if -(2**63) <= value < 2**63:
         return constant(value, np.int64)
     if 0 <= value < 2**64:
@@ -478,7 +478,7 @@ def from_protocol(value: Any) -> Any:
 
 
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
-    """Cast and broadcast `value`, and assign it to `array`. All arrays over its storage see the change.
+    """Assign `value` to `array` with a cast and a broadcast. All arrays over the same storage see the change.
 
     Returns the previous version of the storage and the new one. Raises ValueError if elements of the array overlap.
     """
@@ -501,7 +501,7 @@ def check_writable(array: Array) -> None:
 
 
 def is_writable(array: Array) -> bool:
-    """Return whether an array can be written. Views with overlapping elements are read-only."""
+    """Return whether an array is writable. Views with overlapping elements are read-only."""
     if isinstance(array, ReadOnly):
         return False
     if array._view is None:
@@ -516,7 +516,7 @@ def whole(storage: Storage) -> View:
 
 
 def start() -> Location:
-    """Return the user's call site for a new operation. If the current epoch is full, end it first."""
+    """Return the user's call site for a new operation. If the current epoch is full, first end the epoch."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where
@@ -531,7 +531,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator, followed by the user's call site if the operator is called in weft's code."""
+    """Return the call site of an operator. If this call site is in weft's code, append the user's call site."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

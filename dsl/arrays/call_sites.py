@@ -67,14 +67,14 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Register the function that installs the native recorders. It takes the number of memo hits in Python."""
+    """Register the function that installs the native recorders. Its argument is the number of memo hits in Python."""
     _native_installer[:] = [installer]
 
 
 def look_up(
     op: str, way: int, first: Array, second: Any, code: CodeType, at: int, *caller: Any
 ) -> tuple[Any, Expr | None]:
-    """Look up an operation in the memo. Return its memo key and its memoized expression.
+    """Return the memo key of an operation, and the expression that the memo contains for this key.
 
     The key is None if the operation cannot be memoized, and the expression is None on a miss. This is the hot path of
     recording. It needs one lookup if the arrays belong to the current epoch or are in memory. `second` is an array, a
@@ -118,7 +118,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return the item that represents `zero` in a memo key. It differs for 0.0 and -0.0, which compare equal."""
+    """Return an item of a memo key for `zero`. The items for 0.0 and -0.0 differ, although both numbers are equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -137,7 +137,7 @@ def count_hit() -> None:
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
-    """Memoize an expression of `epoch`, recorded at the location `where`, under a key."""
+    """Store an expression of `epoch`, which was recorded at the location `where`, in the memo under `key`."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return
@@ -169,7 +169,7 @@ _KEPT_LIMIT = 20_000
 
 
 def _is_kept(code: Any, first: Any) -> bool:
-    """Return whether a code object is kept alive, so that its id can be part of a memo key."""
+    """Return whether a code object is kept alive. Only then can its id be part of a memo key."""
     return code is first or id(code) in _kept or (code == first and keep_code(code))
 
 
@@ -245,7 +245,7 @@ def _arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Record an op on arrays and scalars, or return its memoized result."""
+    """Record an op on arrays and scalars, or return the memoized array."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):
@@ -262,7 +262,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 @on_operands_device
 def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record an op whose result is not in the memo, and memoize the expression under `key`."""
+    """Record an op whose expression is not in the memo, and memoize the expression under `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:
@@ -329,7 +329,7 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """Return the expression by which `epoch` reads a storage's memory, or None if the operation cannot be memoized.
+    """Return the expression that reads a storage's memory in `epoch`, or None if the operation cannot be memoized.
 
     The operation cannot be memoized if the epoch is on another device, or if other code shares the memory. In the
     latter case, each operation reads its own copy. A storage that is pending in another epoch is evaluated.

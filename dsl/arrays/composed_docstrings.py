@@ -1,4 +1,4 @@
-"""Docstrings of the functions that execute NumPy's code or return NumPy's result.
+"""Docstrings of functions that execute NumPy's Python code or return NumPy's result.
 
 `tests/docs/test_docstrings.py` runs the examples.
 """

@@ -90,7 +90,7 @@ def _assign(array: Array, key: Any, value: Any) -> None:
 
 
 def _flat_key(key: Any, size: int) -> Any:
-    """Return an index of `Array.flat` as an index of a one-dimensional array of `size` elements.
+    """Convert an index of `Array.flat` to an index of a one-dimensional array of `size` elements.
 
     Raises NumPy's errors for invalid indices, and issues its warnings.
     """

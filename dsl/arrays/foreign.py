@@ -1,4 +1,4 @@
-"""Detection of foreign operands: values of other libraries' types, which are left to NumPy's dispatch protocols.
+"""Detection of foreign operands, whose types implement NumPy's dispatch protocols. NumPy handles these operands.
 
 A value is foreign if its type implements NumPy's protocols. Weft arrays, exact NumPy arrays, numbers, and lists and
 tuples of these are not foreign. Examples of foreign values are a pandas Series, an xarray DataArray, a pint Quantity, a
@@ -66,7 +66,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value's type is an ndarray subclass or another library's type with NumPy's protocols."""
+    """Return whether a value is of an ndarray subclass, or of another library's type with NumPy's protocols."""
     kind = type(value)
     if kind in OWN_TYPES:
         return False

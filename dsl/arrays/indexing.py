@@ -131,7 +131,7 @@ def _plain(item: object) -> Any:
 
 
 def resolve(array: Array, key: object) -> Index:
-    """Parse `key`, an index of `array`. Raises IndexError as NumPy does."""
+    """Parse `key`, an index into `array`. Raises IndexError in the same cases as NumPy."""
     shape, strides, offset = array._view or whole(array._storage)
     index = Index(offset)
     axis = 0
@@ -452,7 +452,7 @@ def _write_memoized(array: Array, key: object, view: View | None, value: object)
 
 
 def _memoize_no_change(array: Array, key: object, value: object) -> None:
-    """Memoize for the native recorder that ``array[key] = value`` changes nothing, as at the end of ``x[key] += y``."""
+    """Memoize for the native recorder that ``array[key] = value`` has no effect, as at the end of ``x[key] += y``."""
     found = _set_key(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
@@ -489,7 +489,7 @@ def _write_window(storage: Storage, view: View | None, value: object) -> tuple[E
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """Cast and broadcast an assigned value to the shape and dtype of its destination.
+    """Broadcast an assigned value to the shape of its destination, and cast the value to the destination's dtype.
 
     Surplus leading axes of length 1 are dropped.
     """
@@ -503,7 +503,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def apply_at(op: str, array: Array, key: object, values: Any) -> None:
-    """Apply an op's ``at`` method: combine values with the elements at indices, once per occurrence of an index."""
+    """Apply an op's ``at`` method: combine values with the indexed elements, once for each occurrence of an index."""
     ufunc, operands = getattr(np, find_op(op).ufunc or "", None), () if values is None else (values,)
     if ufunc is not None and write_small(ufunc.at, (array, key, *operands), {}):
         return
@@ -541,7 +541,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return, for each element of an indexing result, its flat position in the indexed storage."""
+    """Return the flat position in the indexed storage of each element of an indexing result."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:

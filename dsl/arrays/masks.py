@@ -60,7 +60,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Execute ``array[mask] = value`` by a recorded operation or in blocks. Return False if neither is possible."""
+    """Execute ``array[mask] = value`` as a recorded operation or in blocks. Return False if neither is possible."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = assign_selection(array, mask, value)
         if node is not None:
@@ -97,13 +97,13 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask has exactly `values` true elements, enough for a scan of the mask to be worthwhile."""
+    """Return whether a mask has `values` true elements, and so many that a scan of the mask is worthwhile."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """Expand packed values to a mask's shape. The k-th true element of the mask gets the k-th value.
+    """Return an array of a mask's shape with the k-th packed value at the k-th true element of the mask.
 
     Elements at which the mask is false are arbitrary.
     """
@@ -130,7 +130,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU. The result is pending, or is computed on all threads.
+    """Return ``array[mask]`` for an array on the CPU, as a pending array or computed on all threads.
 
     Return None for other arrays.
     """
@@ -163,7 +163,7 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """Function that copies the items that a mask selects. It uses NumPy until compiling a loop is worthwhile."""
+    """A function that copies the items selected by a mask. NumPy makes the copies until compiling a loop pays off."""
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)
@@ -190,7 +190,7 @@ class _Copier:
 
 
 def copy_masked(values: np.ndarray, mask: np.ndarray, out: np.ndarray) -> None:
-    """Copy the items of `values` that the 1-D `mask` selects to `out`, which must have that number of items."""
+    """Copy the items of `values` that the 1-D `mask` selects to `out`, which has exactly as many items."""
     _Copier(out.strides[0])(values, mask, out)
 
 
@@ -211,7 +211,7 @@ def _collect(
     dtype: np.dtype,
     device: Device,
 ) -> Array:
-    """Return an array of the items that the mask `test` selects. `fill` copies them block by block, on all threads."""
+    """Return an array of the items that the mask `test` selects. `fill` copies blocks of items on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())

@@ -1,4 +1,4 @@
-"""Order of an array's axes in memory, which results of elementwise operations inherit from their operands.
+"""The order of an array's axes in memory. Elementwise operations give their results the order of the operands.
 
 In: arrays. Out: the order of axes that NumPy chooses with ``order="K"``, and views with permuted axes.
 """
@@ -30,7 +30,7 @@ def memory_order(arrays: Sequence[Array]) -> Order | None:
 
 @lru_cache(maxsize=4096)
 def _order_of(*views: tuple[Any, ...]) -> Order | None:
-    """Return the `memory_order` of views, each given by its shape and optional strides."""
+    """Return the `memory_order` of views. Each view is given by its shape and optional strides."""
     rank = max(len(seen[0]) for seen in views)
     known = []
     for shape, *strided in views:
@@ -73,7 +73,7 @@ def _view(array: Array, view: View) -> Array:
 
 
 def reduce_array(array: Array) -> Any:
-    """Implement `Array.__reduce__`. A copy has the memory order of the array."""
+    """Implement `Array.__reduce__`. Pickling preserves the memory order of the array."""
     return _restore, (np.array(array.numpy()), isinstance(array, Scalar))
 
 

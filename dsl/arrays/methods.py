@@ -211,7 +211,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Return the expression of elements rounded to a number of decimals. Both parts of a complex number are rounded."""
+    """Round the elements of an expression to a number of decimals. Both parts of a complex number are rounded."""
     if decimals == 0:
         return map_("rint", [node])
     if node.dtype.kind == "c":
@@ -246,7 +246,7 @@ def _put(self: Array, indices: Any, values: Any, mode: Any = "raise") -> None:
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
-    """Return a view of the array, with the bytes reinterpreted in another dtype if one is given.
+    """Return a view of the array. If a dtype is given, the view reinterprets the bytes in this dtype.
 
     On a GPU, and where the elements of the other dtype would not be aligned, a view with another dtype is a read-only
     copy. Raises ValueError if the bytes of the last axis are not a multiple of the dtype's item size. A view of a type
@@ -339,7 +339,7 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
-    """Return whether the bytes of an array must be reinterpreted on a GPU, because host memory does not hold them."""
+    """Return whether the bytes of an array must be reinterpreted on a GPU, because they are not in host memory."""
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
 
@@ -350,7 +350,7 @@ def _bytes(values: Any) -> Any:
 
 
 def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
-    """Return an array of dtype `kind` from the bytes of its elements, given as one row per element."""
+    """Return an array of dtype `kind`, given the bytes of each element as a row of a 2-D array."""
     return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
 
 
@@ -410,7 +410,7 @@ _product = at_once(or_numpy(on_operands_device(linear.matmul), np.matmul), np.ma
 
 
 def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
-    """Return the elements as a new, writable NumPy array, like the method of pandas arrays.
+    """Return a new, writable NumPy array with the same elements, like the `to_numpy` method of pandas.
 
     `copy` and `na_value` have no effect.
     """

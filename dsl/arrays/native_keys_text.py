@@ -1,4 +1,4 @@
-"""LLVM IR that forms the memo keys of native recorders.
+"""LLVM IR that builds the memo keys of native recorders.
 
 In: the arguments of a call. Out: code that appends the parts of the call's memo key, and binds its operands to the
 current epoch. Invariant: a key equals the one that `call_sites` or `memoized` forms for the same call.
@@ -94,7 +94,7 @@ WITH_NUMBER = 9
 
 
 class KeyText(ObjectText):
-    """Emitter of the code that forms memo keys. It emits branches to ``slow`` where Python must handle a call."""
+    """Emitter of code that builds memo keys. The code branches to ``slow`` for calls that Python must handle."""
 
     _first: str  # the first argument
     _own: str  # ... its type
@@ -117,7 +117,7 @@ class KeyText(ObjectText):
         self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
 
     def _begin_showing(self) -> None:
-        """Emit the first parts of the memo key of an index operation: the array's view and the storage's shape."""
+        """Emit code that begins the memo key of an index operation with the array's view and the storage's shape."""
         t = self._t
         self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -130,7 +130,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _begin_recording(self) -> None:
-        """Emit the first parts of an operation's memo key: op, operand order, call site and keyword names."""
+        """Emit code that begins an operation's memo key with the op, operand order, call site and keyword names."""
         t, known = self._t, self._known
         pending = self._look_around()
         t.do(f"store ptr {pending}, ptr {self._pending}")
@@ -170,7 +170,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _note_medium(self) -> None:
-        """Emit code that asks for the call site if the first operand is in memory and not much larger than the limit.
+        """Emit code that requests the call site if the first operand is a medium-sized array in memory.
 
         Python may execute such an operation immediately.
         """
@@ -263,7 +263,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _complete(self, name: str, array: str) -> None:
-        """Emit code that sets the storage and view of an array that immediate execution has created with neither."""
+        """Emit code that sets the storage and view of an array that immediate execution has created without them."""
         t = self._t
         unset = [t.new(f"icmp eq ptr {self._field(array, f'Array.{each}')}, null") for each in ("_storage", "_view")]
         t.branch(f"or i1 {', '.join(unset)}", f"{name}.unset", f"{name}.complete")
@@ -276,7 +276,7 @@ class KeyText(ObjectText):
         t.label(f"{name}.complete")
 
     def _describe_number(self, thing: str) -> None:
-        """Emit code that appends a number, or another value that identifies itself, to the memo key."""
+        """Emit code that appends a number, or another value that is its own key, to the memo key."""
         t = self._t
         t.label("numpy")
         t.do(f"store ptr {thing}, ptr {self._scalar}")
@@ -316,7 +316,7 @@ class KeyText(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _look_around(self) -> str:
-        """Emit code that loads the user's call site and the epoch. Return the epoch's list of pending storages."""
+        """Emit code that loads the user's call site, the epoch, and the epoch's list of pending storages."""
         t, known = self._t, self._known
         frame = self._call("ptr", "PyEval_GetFrame", "")
         self._check(frame, "framed", "slow")

@@ -1,4 +1,4 @@
-"""Native recorders: operators in machine code that record memoized operations.
+"""Native recorders: machine code for operators, which records memoized operations.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases
@@ -34,7 +34,7 @@ def install_native_after(hits: int) -> None:
 
 
 def install_native_code() -> None:
-    """Replace methods, ufuncs and public functions that have a `records` attribute with native code, if this compiles.
+    """Replace methods, ufuncs and public functions that have a `records` attribute with native code, if it compiles.
 
     A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """

@@ -73,7 +73,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` for a call with a single argument that is a small array in the CPU's memory.
+        """Emit a branch to ``slow`` for a call whose only argument is a small array in the CPU's memory.
 
         Python may execute such a call immediately.
         """
@@ -166,7 +166,7 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit code that looks up an operation whose second operand, a number, is a slot, as `look_up_slotted` does."""
+        """Emit code that looks up an operation whose second operand is a number in a slot, like `look_up_slotted`."""
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")
@@ -227,7 +227,7 @@ class _Operator(KeyText):
         self._show()
 
     def _assign(self) -> None:
-        """Emit code that makes the memoized expression the new version of the first operand's storage.
+        """Emit code that makes the memoized expression the new version of the storage of the first operand.
 
         The code does the same as `fusion.assign`.
         """

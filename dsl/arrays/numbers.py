@@ -1,4 +1,4 @@
-"""Python scalars as operands: constants at first, then kernel arguments at call sites where the scalar changes.
+"""Python scalars as operands. A scalar is a constant at first, and a kernel argument once it changes at a call site.
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
 that the optimizer can use it. If the call site provides different numbers in several evaluations, as in a loop over
@@ -58,7 +58,7 @@ SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation whose Python scalar is a slot, or None on a miss.
+    """Return the memoized expression of an operation whose Python scalar is in a slot, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
     """
@@ -77,7 +77,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation whose Python scalar is the last slot that the epoch has bound."""
+    """Memoize an operation whose Python scalar is in the slot that the epoch has bound last."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -119,14 +119,14 @@ def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> 
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
-    """Return a Python scalar as an expression: a constant, or a slot of `epoch` if scalars at this call site change."""
+    """Return a Python scalar as a constant, or as a slot of `epoch` if the scalars at this call site change."""
     if dtype_kind(dtype) in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
         return epoch.bind_scalar(number, dtype)
     return constant(number, dtype)
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return `node` with slots (kernel arguments) in place of the scalars that change between iterations."""
+    """Return `node` with slots (kernel arguments) in place of the scalars that change between iterations of a loop."""
     if len(node.operands) != len(operands):  # (the operation was simplified)
         return node
     for which, number in enumerate(operands):
@@ -141,7 +141,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether operand `which`, a Python scalar, can be a slot.
+    """Return whether operand `which`, a Python scalar, can be a kernel argument.
 
     The scalar's value must not influence the choice of the loop.
     """
@@ -158,7 +158,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Return a Python int beyond 64 bits as a float if NumPy would convert it. Return other values unchanged.
+    """Convert a Python int of more than 64 bits to a float if NumPy does so. Return other values unchanged.
 
     The int becomes a float for loops of floats, and an infinity in comparisons with integers. Otherwise NumPy's error
     is raised.

@@ -18,7 +18,7 @@ from weft.runtime import Device
 
 
 def adopt_result(values: np.ndarray, device: Device) -> Array:
-    """Convert a NumPy result to a weft array. An array without gaps keeps the order of its axes in memory.
+    """Convert a NumPy result to a weft array. The axes of an array without gaps keep their order in memory.
 
     On the CPU, dense memory is not copied if nothing else refers to it. Results with gaps are copied in C order. Only the
     caller may refer to a result that owns its memory.
@@ -40,7 +40,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
 
 
 def _count_alone() -> int:
-    """Return the reference count of a base array that only one view refers to, as `adopt_result` measures it."""
+    """Return the reference count that `adopt_result` measures for a base array with a single view."""
     values = np.empty(2).reshape(1, 2)
     base = values.base
     return getrefcount(base)

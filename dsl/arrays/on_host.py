@@ -1,4 +1,4 @@
-"""Calls to NumPy functions on the host, with conversion of arguments and results.
+"""Calls to NumPy functions on the host, including the conversion of arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
 Invariant: writes of the function to an argument are written back. Only functions that write to their first argument,
@@ -47,7 +47,7 @@ WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 
 
 class Wrapper:
-    """Base class of wrappers of NumPy functions and classes. The `wrapped` attribute is the NumPy object."""
+    """Base class for wrappers of NumPy functions and classes. The `wrapped` attribute is the NumPy object."""
 
     wrapped: Any
 
@@ -103,7 +103,7 @@ def _host_callback(function: Callable[..., Any], taken: Callable[[Any], Any]) ->
 
 
 def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
-    """Convert each NumPy array in `value`, including those in lists and tuples, by `convert_array`."""
+    """Apply `convert_array` to each NumPy array in `value`, including the arrays in lists and tuples."""
     if type(value) is np.ndarray:
         return convert_array(value) if is_supported(value.dtype) else value
     if type(value) in (list, tuple):
@@ -114,12 +114,12 @@ def _each_array(value: Any, convert_array: Callable[[np.ndarray], Any]) -> Any:
 
 
 def from_host_if_large(value: object) -> Any:
-    """Convert each large NumPy array in `value` to a weft array. Small arrays remain NumPy's."""
+    """Convert each large NumPy array in `value` to a weft array. Small arrays remain NumPy arrays."""
     return _each_array(value, lambda array: array if is_few(array.size) else convert(array))
 
 
 def from_host(value: object) -> Any:
-    """Convert the NumPy arrays in `value` that have a supported dtype to weft arrays, and return the result."""
+    """Convert each NumPy array of a supported dtype in `value` to a weft array, and return the result."""
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
@@ -136,7 +136,7 @@ def keep_byte_order(value: object) -> Any:
 
 
 def keep(value: object) -> Any:
-    """Return `value`."""
+    """Return `value` unchanged."""
     return value
 
 
@@ -145,7 +145,7 @@ _KEEPING = (keep_byte_order, keep)
 
 
 def _count_alone() -> int:
-    """Return the reference count of an object that only a local variable refers to."""
+    """Return the reference count of an object to which only a local variable refers."""
     made = np.empty(1)
     return sys.getrefcount(made)
 
@@ -228,7 +228,7 @@ def call_numpy(
 
 
 def _memory_for_write(array: Array) -> np.ndarray | None:
-    """Return a NumPy array over an array's memory, to which a function may write, or None if only a copy is possible."""
+    """Return a NumPy array over an array's memory that a function may modify, or None if only a copy is possible."""
     if recording.held:
         return None
     if array._device is None and array._storage.device.name == "cpu":
@@ -250,7 +250,7 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return the results of a ufunc call: the weft arrays in `outs`, and the other results converted with `taken`."""
+    """Return the results of a ufunc call: weft arrays from `outs`, and all other results converted by `taken`."""
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]
@@ -299,14 +299,14 @@ def index_of_out(function: Callable[..., Any]) -> int | None:
 
 
 def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: int) -> dict[str, Any]:
-    """Convert the positional arguments from position `position` onward to keyword arguments."""
+    """Convert the positional arguments from index `position` onward to keyword arguments."""
     if isinstance(function, np.ufunc) and function.nout > 1:
         return {"out": (*arguments[position:], *[None] * (function.nargs - len(arguments)))}
     return dict(zip(_parameters(function)[position:], arguments[position:], strict=False))
 
 
 def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Call a NumPy function on the host, and report the call and its bytes to the launch listeners."""
+    """Call a NumPy function on the host, and report the call and the bytes it moves to the launch listeners."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:

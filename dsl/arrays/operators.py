@@ -119,7 +119,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 @on_operands_device
 def record_operation(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
-    """Record a binary operation that is not in the memo. NumPy computes it for operands that weft does not support."""
+    """Record a binary operation that is not in the memo. NumPy computes the operation for unsupported operands."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
@@ -215,7 +215,7 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Apply an in-place operator with a foreign operand by its ``__array_ufunc__``, on a copy of the array."""
+    """Apply an in-place operator to a copy of the array, by the ``__array_ufunc__`` of the foreign operand."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())
@@ -294,7 +294,7 @@ def _short_power(base: Array, exponent: Any) -> str | None:
 
 
 def _is_cube(base: Array, exponent: Any) -> bool:
-    """Return whether a power is a cube, which is computed by multiplications instead of `power`.
+    """Return whether a power is a cube, which weft computes by multiplications instead of `power`.
 
     The multiplications take a fortieth of the time of `power`, and their error is less than 2 units in the last place.
     """
@@ -357,7 +357,7 @@ _memoized_power = memoized(_record_power)
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
-    """Implement ``**`` of an array: compute it immediately if the array is small, otherwise record and memoize it."""
+    """Implement ``**`` for an array. Powers of small arrays are computed immediately. Other powers are recorded."""
     values = self._values
     if values is not None and values.size <= IMMEDIATE[0]:
         short = _short_power(self, exponent)
@@ -405,7 +405,7 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to the NumPy array `out`. Return `MISSED` if `out` has another type or shape."""
+    """Copy a small result to the NumPy array `out`. Return `MISSED` if the type or shape of `out` differs."""
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED

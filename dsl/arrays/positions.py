@@ -43,7 +43,7 @@ class Positions:
         self.numbers, self.array, self.wraps = numbers, array, wraps
 
     def expr(self) -> Expr:
-        """Return the indices as an expression of the current epoch with non-negative elements."""
+        """Return the indices as an expression of the current epoch. All elements are non-negative."""
         if self.numbers is not None:
             return expr_of(convert(self.numbers))
         assert self.array is not None
@@ -90,7 +90,7 @@ def _in_memory(values: Array) -> np.ndarray | None:
 
 
 def _bounds(values: Array) -> tuple[int, int]:
-    """Return the minimum and maximum of an integer array, computed on its device."""
+    """Return the minimum and maximum of an integer array, computed on the array's device."""
     node = expr_of(values)
     found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
     evaluate([each._storage for each in found], aside=True)
@@ -104,7 +104,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the offset of each selected element from the first element of the view that the basic indices select."""
+    """Return the offset of each selected element from the first element of the view given by the basic indices."""
     on_host = [p for p in positions if p.numbers is not None]
     terms: list[Expr] = []
     if on_host:

@@ -46,7 +46,7 @@ _OUTPUTS = ("_pcg64", "_pcg64dxsm", "_philox")
 def draw_array(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> Array | None:
-    """Return an array of random numbers, or None if NumPy has to draw them.
+    """Return an array of random numbers, or None if NumPy must draw the numbers.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a generator's method that returns weft arrays.
+    """Return a version of a generator's method that returns a weft array.
 
     The method calls `other` if weft cannot draw the numbers.
     """
@@ -109,7 +109,7 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Record an array of random numbers that kernels compute from the position of each element, or return None.
+    """Record an array of random numbers whose elements kernels compute from their positions, or return None.
 
     Return None if the numbers are not functions of their positions.
     """
@@ -161,7 +161,7 @@ def _word(value: int) -> Expr:
 
 
 def _bits_of(position: runtime.Position, step: Expr) -> Expr:
-    """Return the outputs of a generator after `step` steps from its current state."""
+    """Return the output of a generator `step` steps after its current state."""
     device: Any = current_epoch().device
     low, high, *second = map(_word, position.words)
     if not (table := _table(device, position.engine)):

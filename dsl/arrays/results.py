@@ -15,7 +15,7 @@ from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
 def to_python(value: Any) -> Any:
-    """Return `value`, an option of a call, with each weft array replaced by a Python scalar or by nested lists."""
+    """Convert each weft array in `value`, an option of a call, to a Python scalar or nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):
@@ -24,12 +24,12 @@ def to_python(value: Any) -> Any:
 
 
 def as_array(value: object) -> Array:
-    """Return `value` if it is a weft array, else convert it to one."""
+    """Return `value` if it is a weft array, otherwise convert `value` to a weft array."""
     return value if isinstance(value, Array) else convert(value)
 
 
 def as_mask(where: Any) -> Any:
-    """Return an operation's `where` argument unchanged. Raises NumPy's TypeError for an array that is not boolean."""
+    """Return a `where` argument unchanged. Raises NumPy's TypeError for an array that is not boolean."""
     if isinstance(where, (Array, np.ndarray)) and where.dtype.kind != "b":
         raise TypeError(f"Cannot cast array data from {where.dtype!r} to dtype('bool') according to the rule 'safe'")
     return where
@@ -44,7 +44,7 @@ def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
 
 
 def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """Return a result as a new array, or write it to `out` at the elements where the mask `where` is true."""
+    """Return a result as a new array, or write the result to `out` where the mask `where` is true."""
     where = as_mask(where)
     if out is None:
         # (NumPy leaves the elements without a result uninitialized)
@@ -78,7 +78,7 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return an assigned value as an operand, as `as_operand` does. NumPy converts text and objects to `dtype`."""
+    """Return an assigned value like `as_operand`. Text and objects are converted to `dtype` by NumPy."""
     with suppress(UnsupportedDtypeError):
         return as_operand(value)
     return as_operand(np.array(value, dtype))

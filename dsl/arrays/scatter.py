@@ -85,7 +85,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
 
 
 def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size: int, blocks: int) -> Expr:
-    """Reduce the values at each index, first within each of `blocks` blocks, and then across the blocks in order."""
+    """Reduce the values at each index: first within each of `blocks` blocks, then across the blocks in order."""
     length = -(-value.size // blocks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
@@ -102,7 +102,7 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size
 
 
 def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = False) -> Expr:
-    """Sum floats per index, in float64. The sums do not depend on the order of the additions.
+    """Sum the floats at each index in float64. The sums do not depend on the order of the additions.
 
     If `fine` is true, the sums of narrow floats are as exact as those of float64.
     """
@@ -193,7 +193,7 @@ def scatter_assign(
 
 
 def _is_one(value: Expr) -> bool:
-    """Return whether all elements of an expression are known to be equal: a constant, or a broadcast of one element."""
+    """Return whether an expression is a constant or a broadcast of one element, so that all elements are equal."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 

@@ -1,4 +1,4 @@
-"""Memory that CPU arrays share with other code: through NumPy, DLPack, the buffer protocol, and views by dtype.
+"""Memory that CPU arrays share with other code through NumPy, DLPack and the buffer protocol, and views by dtype.
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
@@ -38,7 +38,7 @@ _NO_COPY = "Unable to avoid copy while creating an array as requested."
 
 
 def shared_array(array: Array) -> np.ndarray | None:
-    """Return a NumPy array over an array's memory. Return None if the array cannot share its memory."""
+    """Return a NumPy array over an array's memory, or None if the array cannot share its memory."""
     if type(array) is Part:
         owner = shared_array(array._owner)
         return None if owner is None else getattr(owner, array._name)
@@ -63,7 +63,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Mark the memory of a small array as shared, and return a NumPy array over it. Return None for other arrays."""
+    """Return a NumPy array over a small array's memory, and mark the memory as shared. Return None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)
@@ -75,7 +75,7 @@ def _share_small(array: Array) -> np.ndarray | None:
 
 
 def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
-    """Return a NumPy array over an array's memory. Its base is `exporter`."""
+    """Return a NumPy array over an array's memory, with `exporter` as its base."""
     own = values_of(array)
     assert own is not None
     offset = 0 if array._view is None else array._view[2] * own.itemsize
@@ -141,7 +141,7 @@ def export_dlpack(
 
 
 def import_memory(values: np.ndarray) -> Array | None:
-    """Return a weft array over the memory of a NumPy array. Return None if only a copy is possible."""
+    """Return a weft array over the memory of a NumPy array, or None if only a copy is possible."""
     dtype = values.dtype
     if not values.size or not dtype.isnative or not is_supported(dtype) or address_of(values) % dtype.itemsize:
         return None
@@ -155,7 +155,7 @@ def import_memory(values: np.ndarray) -> Array | None:
 
 
 def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
-    """Return a weft array over the memory of a writable buffer, such as a `bytearray` or shared memory of processes.
+    """Return a weft array over the memory of a writable buffer, such as a `bytearray` or a `SharedMemory` buffer.
 
     `values` is NumPy's array over the buffer. It is returned itself if weft cannot use the memory, for example because it
     is not aligned. Return None if the memory is not that of a buffer, or if only a copy is possible.
@@ -192,7 +192,7 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``. The memory stays shared, since weft cannot know how long the address is used.
+    """Implement ``__array_interface__``. The memory stays shared, since the address may be used at any later time.
 
     Raises AttributeError for arrays that are not in CPU memory, and for bfloat16.
     """
@@ -206,7 +206,7 @@ def interface(self: Array) -> dict[str, Any]:
 
 
 def pointer(self: Array) -> Any:
-    """Object that passes the evaluated elements to C code, like `numpy.ndarray.ctypes`.
+    """An object that passes the evaluated elements to C code, like `numpy.ndarray.ctypes`.
 
     The memory of the array remains shared, because weft cannot determine when C code no longer uses the address.
     """
@@ -232,7 +232,7 @@ def get_buffer(self: Array, flags: int, /) -> memoryview:
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
-    """Do nothing. The method exists because `numpy.frombuffer` keeps the buffer alive only if the type has it."""
+    """Do nothing. Without this method, `numpy.frombuffer` does not keep the buffer alive."""
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
@@ -276,7 +276,7 @@ def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
 
 
 def _raise_failure(array: Array, frame: FrameType) -> None:
-    """Raise the error that `_keep_failure` has kept for the same operation, if there is one."""
+    """Raise the error that `_keep_failure` has kept for the same request, if there is one."""
     kept = _failures.pop((id(array), id(frame), frame.f_lasti), None)
     if kept is not None:
         raise kept

@@ -48,7 +48,7 @@ def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """Convert an array of another library to a weft array by means of DLPack.
+    """Convert an array of another library to a weft array by the DLPack protocol.
 
     If the input is in CPU memory and the result is on the CPU, they share memory, unless `copy` is true. GPU memory is
     used without a copy if the input has ``__cuda_array_interface__``.
@@ -85,13 +85,13 @@ class NamespaceInfo:
         return default_device()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
-        """Return the default dtype of each kind."""
+        """Return the default dtype of each kind, such as "integral"."""
         return np.__array_namespace_info__().default_dtypes()  # type: ignore[return-value]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
-        """Return the supported dtypes by name: all of them, or those of one kind."""
+        """Return the supported dtypes of one kind, or of all kinds, by name."""
         return np.__array_namespace_info__().dtypes(kind=kind)
 
     def devices(self) -> tuple[Device, ...]:
-        """Return the devices that can hold arrays, including the default device even if it is emulated."""
+        """Return the devices that can hold arrays, including an emulated device if it is the default."""
         return tuple(dict.fromkeys((*devices(), default_device())))

@@ -80,13 +80,13 @@ def _describe(definition: OpDef) -> str:
 
 
 def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ufunc method for replacement by native code, whose memo keys contain the ufunc's name."""
+    """Mark a ufunc method for replacement by native code whose memo keys contain the name of the ufunc."""
     method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
 
 
 class UFunc:
-    """An elementwise function, defined by an op of the op table.
+    """An elementwise function that is defined by an op of the op table.
 
     Examples
     --------
@@ -272,8 +272,7 @@ class UFunc:
 
     @on_operands_device
     def at(self, array: Any, indices: Any, values: Any = None) -> Any:
-        """Apply the function in place to the elements at indices, once for each occurrence of an index, like
-        `numpy.ufunc.at`."""
+        """Apply the function in place to the indexed elements, once for each occurrence of an index."""
         if (values is None) != (self.nin == 1):
             raise ValueError("second operand needed for ufunc" if self.nin == 2 else "this ufunc takes one operand")
         if not isinstance(array, Array):
@@ -287,7 +286,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices by a kernel on a GPU. Return None if NumPy has to do it.
+    """Reduce the slices between consecutive indices by a kernel on a GPU. Return None if NumPy must compute the result.
 
     The indices increase, so that each element belongs to one slice at most.
     """

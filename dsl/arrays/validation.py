@@ -32,7 +32,7 @@ class UnsupportedDtypeError(TypeError):
 
 
 class ForeignOperandError(UnsupportedDtypeError):
-    """Raised for an operand of another library's type. The operation is then left to NumPy's dispatch."""
+    """Raised for an operand of another library's type, so that NumPy's dispatch handles the operation."""
 
     def __init__(self) -> None:
         TypeError.__init__(self, "this operand is of another library: NumPy's function asks it")
@@ -86,7 +86,7 @@ MOST_AXES = 64  # NumPy's limit: results are converted to NumPy arrays
 
 
 def check_order(order: Any) -> str:
-    """Return the memory order as a capital letter. Raises NumPy's ValueError for an unknown order."""
+    """Return a memory order as a capital letter. Raises NumPy's ValueError for an unknown order."""
     if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return "C" if order is None else str(order).upper()
@@ -117,7 +117,7 @@ def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
 
 
 def check_axes(count: int) -> None:
-    """Raise NumPy's ValueError for more axes than an array can have."""
+    """Raise NumPy's ValueError if there are more axes than an array can have."""
     if count > MOST_AXES:
         raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {count}")
 

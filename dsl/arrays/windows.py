@@ -1,4 +1,4 @@
-"""Views of arrays, a memo of the views that basic indices select, and array flags.
+"""Views of arrays, the memo of views by basic indices, and array flags.
 
 In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
 the result of a basic index depends only on the array's layout and its storage's shape. The module also defines the
@@ -65,7 +65,7 @@ def memoize_view(key: object, found: View | int | None) -> None:
 
 
 def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Decorate a function that returns a view of an array: memoize the view by the array's layout and the arguments."""
+    """Decorate a function that returns a view. The view is memoized by the array's layout and the arguments."""
     name = function.__name__
 
     @wraps(function)
@@ -92,7 +92,7 @@ def _is_integers(value: Any) -> bool:
 
 
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Return an array over the storage of `array` with another shape, other strides and another offset.
+    """Return an array over the storage of `array` with the given shape, strides and offset.
 
     A view of a `Scalar` is the scalar itself if it has no axes, and otherwise a copy, because a scalar is immutable.
     """
@@ -111,7 +111,7 @@ def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether the elements are C-contiguous, ignoring axes of length 1. True for empty arrays."""
+    """Return whether the elements are C-contiguous, regardless of axes of length 1. Empty arrays are C-contiguous."""
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))

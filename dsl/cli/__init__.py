@@ -18,7 +18,7 @@ PLAIN = SimpleNamespace(command="run", compare=False, explain=False, verify=Fals
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Split the words after ``run`` or ``explain`` into weft's options, and the program followed by its arguments."""
+    """Split the words after ``run`` or ``explain`` into weft's options and the program with its arguments."""
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] != "-" and words[at][:2] not in ("-m", "-c"):
         at += 1 + (words[at] in ("--device", "-o", "--output"))
@@ -77,7 +77,7 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 
 
 def _misplaced(program: MainProgram) -> list[str]:
-    """Return the options of ``weft run`` that follow the program's name although they are probably meant for weft.
+    """Return the options after the program's name that are probably meant for ``weft run``.
 
     These are the options among the program's arguments that do not occur in its source text.
     """

@@ -1,4 +1,4 @@
-"""Advice for the slow lines of a program: the cause of a line's time, and how to make the line faster.
+"""Advice on the slow lines of a program: why a line takes its time, and how to make the line faster.
 
 In: the measurements of ``weft explain``. Out: sentences by line.
 """
@@ -26,7 +26,7 @@ DENSE = 2  # minimum instructions per byte at which a kernel is limited by arith
 
 @dataclass(frozen=True)
 class Advice:
-    """A slow line of the program: its time, and sentences of advice."""
+    """Advice on a slow line of the program: the line's time, and sentences for the user."""
 
     line: Line
     seconds: float
@@ -34,7 +34,7 @@ class Advice:
 
 
 def advise(measured: Measured) -> list[Advice]:
-    """Return the slowest lines with their advice, slowest first. Lines with an avoidable cost are included even if they are fast."""
+    """Return the slowest lines with advice, slowest first. Fast lines are included if they have an avoidable cost."""
     lines = measured.profile.lines
     seconds = dict(measured.host)
     for line, one in lines.items():
@@ -51,7 +51,7 @@ def advise(measured: Measured) -> list[Advice]:
 
 
 def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return sentences about the avoidable costs of a line, such as frequent reads and conversions to float64."""
+    """Return sentences about the avoidable costs of a line, such as frequent reads of values or casts to float64."""
     found = []
     if (reads := measured.reads[line]) >= OFTEN:
         found.append(
@@ -76,7 +76,7 @@ def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
 
 
 def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return sentences about the factor that limits the speed of a line: Python, launches, memory or arithmetic."""
+    """Return sentences about what limits the speed of a line: Python, launches, memory or arithmetic."""
     host = measured.host.get(line, 0.0)
     own = [kernel for kernel in one.kernels if not kernel.note.name.endswith(" on the host")]
     launches = sum(len(kernel.times) for kernel in own)

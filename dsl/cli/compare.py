@@ -1,4 +1,4 @@
-"""``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report differences.
+"""``weft run --compare``: run a script under NumPy and on weft, cold and warm, and report the differences.
 
 The script runs on weft in this process, each time in a new module, until a run compiles and interprets nothing.
 Cold runs are in new processes. The comparison covers its printed output, the arrays that it
@@ -147,7 +147,7 @@ class FirstRun:
 
 
 def _in_new_process(program: MainProgram) -> FirstRun:
-    """Run the program on weft in a new process."""
+    """Run the program on weft in a new process, and return the measurements."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     done = subprocess.run(
         command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
@@ -162,7 +162,7 @@ def time_program() -> None:
 
 
 def _under_numpy(program: MainProgram) -> tuple[float, float]:
-    """Run the program twice under NumPy in a new process, which does not import weft. Return both times in seconds."""
+    """Run the program twice under NumPy, in a new process that does not import weft. Return both times in seconds."""
     command = [sys.executable, main_program.__file__]
     fields = json.dumps([program.option, program.text, program.arguments]).encode()
     done = subprocess.run(command, input=fields, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
@@ -211,7 +211,7 @@ def compare(program: MainProgram) -> int:
 def _print_report(
     program: MainProgram, rows: list[Row], firsts: list[FirstRun], reference: Outcome, ours: Outcome
 ) -> None:
-    """Print the differences, the times, the largest fused kernel, and the reasons why weft is not faster."""
+    """Print the differences, the times, the largest fused kernel, and why weft is not faster."""
     cold = firsts[1]
     width = max((len(name) for name, _, _ in rows), default=10)
     print(f"\n{'result':{width}}  NumPy against weft")
@@ -231,7 +231,7 @@ def _print_report(
 
 
 def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft until a run compiles nothing, and return the outcome of the last run."""
+    """Run a program on weft until a run needs no compilation, and return the outcome of this run."""
     for runs in range(1, WARM_RUNS):
         if runs > 1 and last.settled:
             break
@@ -242,7 +242,7 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def compiled_first() -> Iterator[None]:
-    """Compile programs before they run within a ``with`` block, unless the user has changed the `interpret` setting.
+    """Within a ``with`` block, compile programs before they run, unless the user has changed the `interpret` setting.
 
     Otherwise a program would have to be repeated until the second process has compiled it.
     """
@@ -251,7 +251,7 @@ def compiled_first() -> Iterator[None]:
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of the table of times. All times are in seconds; `firsts` are times of runs in new processes."""
+    """Return the lines of a table of times in seconds. `firsts` are the times of runs in new processes."""
     numpy_cold, cold, new = firsts
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",
@@ -264,7 +264,7 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
 
 
 def _describe_fusion(program: MainProgram) -> str:
-    """Run a program on weft, and return a sentence about its largest kernel."""
+    """Run a program on weft, and return a sentence about the program's largest kernel."""
     with Profile() as profile, compiled_first():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]

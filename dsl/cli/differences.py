@@ -1,4 +1,4 @@
-"""Differences between the results of two runs of a program, relative to the magnitudes of the program's values."""
+"""Differences between the results of two runs of a program, relative to the magnitude of the values."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class ResultComparison:
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
-    """Return whether two arrays are equal, up to the error `limit`, after sign changes of whole columns or whole rows."""
+    """Return whether two arrays differ by at most `limit`, apart from the signs of whole columns or whole rows."""
     for axis in range(wanted.ndim):
         signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
         if np.abs(wanted - signs * found).max() <= limit:
@@ -118,6 +118,6 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scale_of(arrays: Arrays, printed: str) -> float:
-    """Return the largest finite magnitude in floating-point arrays, or in printed numbers if there are no such arrays."""
+    """Return the largest finite magnitude in floating-point arrays or, if there are none, in printed numbers."""
     large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
     return float(max(large or [abs(float(text)) for text in NUMBER.findall(printed)], default=0.0))

@@ -1,4 +1,4 @@
-"""``weft explain``: run a script on weft, and write a page about its lines, plans and kernels.
+"""``weft explain``: run a script on weft, and write a page about its source lines, plans and kernels.
 
 The script runs twice in this process. The first run compiles its kernels and collects its plans. The second run is
 measured.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan, the numbers of its kernels on the page, and the total time of their launches."""
+    """A plan on the page, with the numbers of its kernels and the total time of their launches."""
 
     plan: Explanation
     numbers: list[int]
@@ -40,7 +40,7 @@ class ShownPlan:
 
 @dataclass
 class Measured:
-    """Measurements of a program, which its page shows.
+    """The measurements of a program that the page shows.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Measured:
 
     @property
     def file(self) -> str:
-        """File name of the main program, as its code objects contain it."""
+        """File name of the main program, as stored in the code objects of the program."""
         return {"-c": "<string>", "-m": ""}.get(self.program.option) or str(Path(self.program.text).absolute())
 
 
@@ -97,7 +97,7 @@ def explain_program(program: MainProgram, output: str) -> int:
 
 
 def measure(program: MainProgram) -> Measured | None:
-    """Run a program twice and return the measurements, or None if the program failed."""
+    """Run a program twice, and return the measurements of both runs, or None if the program failed."""
     plans: list[Explanation] = []
     with override(interpret="never"):
         show_plans(plans.append)
@@ -155,5 +155,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the names of a kernel's operations. These names are the key by which the kernel's launches are found."""
+    """Return the operation names of a kernel, which are the key for finding the kernel's launches."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

@@ -1,4 +1,4 @@
-"""Host time of each line of a program, from samples of the main thread's stack.
+"""Host time of each source line of a program, from samples of the main thread's stack.
 
 In: a running program, and its launches. Out: seconds by line. Invariant: the seconds of all lines and of all launches
 that have a source line add up to the time of the run.
@@ -61,7 +61,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. If the source line of the launch is known, no line's host time includes the launch."""
+        """Launch a kernel. If the source line of the launch is known, no time of the launch counts as host time."""
         if threading.get_ident() != self._main or self._since:
             start()
             return
@@ -78,7 +78,7 @@ class LineSampler:
             self._since = 0.0
 
     def built(self, note: BuildNote) -> None:
-        """Ignore a compilation. The samples already include its time as host time."""
+        """Do nothing. The samples already count the time of a compilation as host time."""
 
     def _sample_all(self) -> None:
         while not self._done.wait(PERIOD):
@@ -108,7 +108,7 @@ class LineSampler:
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package of the innermost function that is not in the standard library, or "" for the program itself."""
+    """Return the package of the innermost function outside the standard library, or "" for the program itself."""
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]

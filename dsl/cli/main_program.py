@@ -1,4 +1,4 @@
-"""Execution of a program as `__main__`, in the same way as the Python interpreter.
+"""Execution of a program as `__main__`, as by the Python interpreter.
 
 As a script, this file times a program under NumPy. Invariant: it imports nothing from weft, and few other modules,
 because each earlier import would make the program's first run faster.
@@ -20,7 +20,7 @@ from typing import Any
 
 
 class MainProgram:
-    """A program in one of the forms that Python's command line accepts.
+    """A program as given on Python's command line: a file, a folder, a module, source code, or standard input.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the part of the command line that starts at the program. An empty list means standard input."""
+        """Parse the command line from the program onward. An empty list means standard input."""
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])
@@ -48,7 +48,7 @@ class MainProgram:
 
     @property
     def folder(self) -> str:
-        """Folder from which the program imports its own modules."""
+        """Folder from which the program imports modules of its own."""
         path = os.path.realpath(self.text)
         return os.getcwd() if self.option else path if os.path.isdir(path) else os.path.dirname(path)
 
@@ -98,7 +98,7 @@ class MainProgram:
 
 
 def _contains_modules(path: str) -> bool:
-    """Return whether Python can import modules from a path, as from a folder and a ZIP file."""
+    """Return whether Python can import modules from a path, which may be a folder or a ZIP file."""
     for hook in sys.path_hooks:
         with contextlib.suppress(ImportError):
             hook(path)
@@ -112,7 +112,7 @@ def _read(path: str) -> bytes:
 
 
 def output_is_closed() -> bool:
-    """Return whether standard output is a pipe whose reader has ended."""
+    """Return whether standard output is a pipe that no process reads any more."""
     import select
 
     poll = select.poll()
@@ -124,7 +124,7 @@ def output_is_closed() -> bool:
 
 
 def time_alone() -> None:
-    """Read a program's fields from standard input, run the program twice, and print the seconds of both runs.
+    """Read the fields of a program from standard input, run the program twice, and print both times in seconds.
 
     NumPy is imported before the first run, as in a process that has imported weft. The second run imports the program's
     own modules again, like the other runs of ``weft run --compare``.

@@ -12,14 +12,14 @@ from weft.dsl.cli.reports import installed_version
 
 
 class _Parser(argparse.ArgumentParser):
-    """Parser that accepts only full option names, because the program's name is found before the options are parsed."""
+    """A parser without abbreviated options, because the program's name is found before the options are parsed."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
 
 
 class _Version(argparse.Action):
-    """Option that prints the installed version."""
+    """An option that prints the installed version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(f"weft {installed_version('weft')}")
@@ -27,7 +27,7 @@ class _Version(argparse.Action):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
+    """Return the parser for the command line."""
     parser = _Parser(prog="weft", description="Write NumPy, get fused kernels.")
     parser.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True)

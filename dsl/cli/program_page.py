@@ -92,7 +92,7 @@ def _slowest(measured: Measured) -> str:
 
 
 def _program(measured: Measured) -> str:
-    """Return the HTML tables of the program's source lines, with a legend."""
+    """Return HTML tables of the program's source lines, and a legend."""
     lines = dict[tuple[str, int], SourceLine]()
     own, numbers = measured.profile.lines, measured.numbers
     for line in {**own, **measured.host}:
@@ -115,7 +115,7 @@ def _texts(measured: Measured) -> dict[str, list[str]]:
 
 
 def _plans(measured: Measured) -> str:
-    """Return HTML with the diagrams of the plans that took the most time."""
+    """Return HTML diagrams of the plans that took the most time."""
     if not measured.plans:
         return "<p>No plan ran: every operation was small, or a library's.</p>"
     parts = [
@@ -130,7 +130,7 @@ def _plans(measured: Measured) -> str:
 
 
 def _kernels(measured: Measured) -> str:
-    """Return the HTML table of the kernels, in order of decreasing total time."""
+    """Return an HTML table of the kernels, in order of decreasing total time."""
     numbers = [measured.numbers[kernel.device, kernel.note] for kernel in measured.profile.kernels][:SHOWN]
     head, *rows = measured.profile.rows()[: SHOWN + 1]
     if not rows:

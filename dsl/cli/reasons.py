@@ -1,4 +1,4 @@
-"""Reasons why a program on weft is not faster than under NumPy."""
+"""Reasons why a program is not faster on weft than under NumPy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALL = 256 << 10  # bytes per kernel; below this value, launches take longer t
 
 
 class Counts(Protocol):
-    """Protocol of the statistics of one run."""
+    """Protocol of the counts that describe one run."""
 
     seconds: float
     settled: bool
@@ -31,7 +31,7 @@ class Counts(Protocol):
 
 
 def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) -> list[str]:
-    """Return sentences that explain why a program on weft is not faster than under NumPy.
+    """Return sentences that explain why a program is not faster on weft than under NumPy.
 
     `counts` are the statistics of a warm run. The program runs once more to count its reads of array values.
     """
@@ -59,7 +59,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
 
 @contextlib.contextmanager
 def count_reads() -> Iterator[Counter[tuple[str, int]]]:
-    """Count the reads of array values within a ``with`` block, by file and line of the program."""
+    """Within a ``with`` block, count the reads of array values by file and line of the program."""
     reads: Counter[tuple[str, int]] = Counter()
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,7 +43,7 @@ def installed_version(name: str) -> str:
 
 
 def _describe_gpu_package(newer: str, older: str) -> str:
-    """Return a line about a component that only GPUs need. Either of two packages provides the component."""
+    """Return a line about a component that only GPUs need. Two packages can provide the component."""
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"
@@ -51,7 +51,7 @@ def _describe_gpu_package(newer: str, older: str) -> str:
 
 
 def info() -> str:
-    """Return versions, devices and the CUDA probe's result, in a form for bug reports."""
+    """Return the versions, the devices and the result of the CUDA probe, in a form for bug reports."""
     lines = [f"python        {sys.version.split()[0]} on {platform.platform()}"]
     lines += [f"{name:13} {installed_version(name)}" for name in PACKAGES]
     lines += [_describe_gpu_package(*names) for names in GPU_PACKAGES.items()]
@@ -74,7 +74,7 @@ def info() -> str:
 
 
 def cache(action: str) -> str:
-    """Return a report of the disk cache, or clear it and return the number of removed entries."""
+    """Return a report on the disk cache, or clear the cache and return the number of removed entries."""
     found = disk_cache()
     if found is None:
         return "the disk cache is switched off (WEFT_CACHE=0)"
@@ -85,7 +85,7 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Assemble a test kernel for every target, and run one on every device. Return 1 if anything fails, else 0."""
+    """Assemble a test kernel for every target, and run a kernel on every device. Return 1 if anything fails, else 0."""
     broken, missing = 0, ""
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

@@ -16,7 +16,7 @@ from weft.runtime import DeviceNotFoundError, override, set_default_device, sett
 
 
 def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
-    """Run a program and return its exit status. With `compare`, 1 means that a result differs.
+    """Run a program and return its exit status. With `compare`, a status of 1 means that a result differs.
 
     Without `compare`, exceptions of the program are not caught, so that the process ends as under Python.
     """
@@ -43,7 +43,7 @@ def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
 
 
 def explain(program: MainProgram, output: str, device: str) -> int:
-    """Run a program, write a page about its speed to `output`, and return its exit status."""
+    """Run a program, write a page about the program's speed to `output`, and return the exit status."""
     if not _is_ready("explain", program, device):
         return 2
     status: int = import_module("weft.dsl.cli.explain_program").explain_program(program, output)
@@ -51,7 +51,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make `device` the default. If the program or the device does not exist, print an error and return False."""
+    """Make `device` the default device. Print an error and return False if the program or the device does not exist."""
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
         return False
@@ -65,7 +65,7 @@ def _is_ready(command: str, program: MainProgram, device: str) -> bool:
 
 
 def _show_user_frames(error: BaseException) -> None:
-    """Hide weft's frames in the interpreter's traceback of an error that ends the program, unless WEFT_STRICT is set."""
+    """Hide weft's frames in the traceback of an error that ends the program, unless WEFT_STRICT is set."""
     if setting("strict"):
         return
     hide_frames(error)

@@ -1,4 +1,4 @@
-"""Numba's functions that create arrays on a device: `to_device`, `device_array` and related functions.
+"""Numba's functions that create arrays on a device, such as `to_device` and `device_array`.
 
 In: host arrays, shapes, or memory of other libraries. Out: an `Array`, or a `MemoryArray` for structured dtypes.
 Invariant: the result is in memory on the current device. Arithmetic on it is recorded as on any weft array.
@@ -94,12 +94,12 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether weft lacks arithmetic for `dtype`. Only kernels use such dtypes: records, dates and text."""
+    """Return whether weft has no arithmetic for `dtype` (records, dates and text). Kernels can use such dtypes."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
 class _Constructor(type):
-    """Metaclass of `DeviceNDArray` and `DeviceRecord`. Calling one of these classes creates an array."""
+    """Metaclass of `DeviceNDArray` and `DeviceRecord`. A call to one of these classes creates an array or a record."""
 
     makes: tuple[type, ...]
 
@@ -108,8 +108,7 @@ class _Constructor(type):
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays. All weft arrays are instances, and calling the class creates an uninitialized
-    array."""
+    """Numba's class of device arrays. Every weft array is an instance. A call creates an uninitialized array."""
 
     makes = (Array, MemoryArray)
 
@@ -118,7 +117,7 @@ class DeviceNDArray(metaclass=_Constructor):
 
 
 class DeviceRecord(metaclass=_Constructor):
-    """Numba's class of single records on a device. A call creates an uninitialized record."""
+    """Numba's class of single records on a device. A call to this class creates an uninitialized record."""
 
     makes = (MemoryArray,)
 
@@ -151,7 +150,7 @@ def strides_like(ary: Any) -> tuple[int, ...]:
 
 
 def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a weft array over memory that both the device and the host can access."""
+    """Return a weft array over memory that is accessible to both the device and the host."""
     return wrap(*storage_at_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
@@ -244,7 +243,7 @@ def copy_to_host(self: Array, ary: np.ndarray | None = None, stream: object = 0)
 
 
 def copy_to_device(self: Array, ary: Any, stream: object = 0) -> None:
-    """Copy a host or device array of the same shape and dtype into this array's memory.
+    """Copy a host array or device array of the same shape and dtype to this array's memory.
 
     Examples
     --------

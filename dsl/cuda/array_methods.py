@@ -52,7 +52,7 @@ def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
 
 
 def bind(self: Array, stream: object = 0) -> Array:
-    """Return another array with the same storage. `stream` is ignored, because arrays can be used in any stream.
+    """Return another array with the same storage. `stream` is ignored, because an array can be used in any stream.
 
     Examples
     --------
@@ -91,8 +91,7 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view of `array` in dtype `dtype` is an `Array`, as on the CPU. Otherwise, it is a
-    `MemoryArray`."""
+    """Return whether the view of `array` as `dtype` is an `Array`, as on the CPU, instead of a `MemoryArray`."""
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
 
@@ -142,7 +141,7 @@ def _gpu_data(self: Array) -> Any:
 
 
 def _stream(self: Array) -> int:
-    """Return 0, the default stream, because arrays can be used in any stream.
+    """Return 0, the default stream, because an array can be used in any stream.
 
     Examples
     --------
@@ -164,7 +163,7 @@ def _alloc_size(self: Array) -> int:
 
 
 def _interface(self: Any) -> dict[str, Any]:
-    """Return the dict of the CUDA array interface, version 3. Evaluates the array.
+    """Return the dict of version 3 of the CUDA array interface. The array is evaluated.
 
     Raises AttributeError on the CPU.
     """
@@ -207,7 +206,7 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Copy the elements to a weft array, which has the arithmetic that a `MemoryArray` lacks.
+    """Copy the elements to a weft array, which supports the arithmetic that a `MemoryArray` lacks.
 
     Raises AttributeError for arrays of records and for unknown names.
     """
@@ -230,7 +229,7 @@ def _operator(name: str) -> Any:
 
 
 def install() -> None:
-    """Add Numba's methods to `Array`, and the methods that both classes share to `MemoryArray`.
+    """Add Numba's methods to `Array`, and add the methods that both classes share to `MemoryArray`.
 
     For operators and other attributes of `Array`, a `MemoryArray` copies its elements to an `Array`.
     """

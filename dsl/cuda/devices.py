@@ -1,4 +1,4 @@
-"""Numba's interface to devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
+"""Numba's interface for devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
 
 In: the runtime's devices. Out: `Device` and `Context`. Invariant: if the default device is a GPU, these are the
 machine's GPUs. Otherwise they are the default device alone, which answers queries like a GPU of its capability.
@@ -84,11 +84,11 @@ class Device:
 
     @property
     def supports_fp8(self) -> bool:
-        """Whether kernels on the device can convert 8-bit floats to and from other floats."""
+        """Whether kernels on the device can convert 8-bit floats to other floats and back."""
         return self.compute_capability >= (8, 9)
 
     def get_device_identity(self) -> dict[str, int]:
-        """Return the PCI domain, bus and device numbers, which identify the device on this machine."""
+        """Return the PCI domain, bus and device numbers, by which the device is identified on this machine."""
         return {name.lower(): self._attributes[name] for name in ("PCI_DOMAIN_ID", "PCI_BUS_ID", "PCI_DEVICE_ID")}
 
     def get_primary_context(self) -> Context:
@@ -101,13 +101,13 @@ class Device:
 
 
 class Deallocations:
-    """Interface to a device's cached memory: the value of `Context.deallocations`."""
+    """The cached memory of a device, with Numba's interface. This is the type of `Context.deallocations`."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
 
     def clear(self) -> None:
-        """Release the cached memory, which no array holds."""
+        """Release the cached memory that no array uses."""
         self._device.reset()
 
     def __len__(self) -> int:
@@ -139,8 +139,7 @@ class Context:
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle with which another process can open the memory of an array. `memory` is the `gpu_data` of the
-        array."""
+        """Return a handle by which another process can open an array. `memory` is the `gpu_data` of the array."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(
@@ -211,12 +210,12 @@ class Context:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """Return a context manager that does nothing. It exists for compatibility with Numba's `cuda.defer_cleanup`."""
+        """Return a context manager that does nothing, for compatibility with Numba's `cuda.defer_cleanup`."""
         return defer_cleanup()
 
 
 def _loaded(kernel: Any, device: runtime.Device) -> Any:
-    """Return the function of a compiled kernel on a device, and load the kernel there if necessary."""
+    """Return the function of a compiled kernel on a device. The kernel is loaded on the device if necessary."""
     functions = getattr(kernel, "functions", None)
     if functions is None:
         return kernel
@@ -229,7 +228,7 @@ _faces: dict[runtime.Device, Device] = {}
 
 
 def face_of(device: runtime.Device) -> Device:
-    """Return the `Device` object, with Numba's interface, for a runtime device."""
+    """Return the `Device` object for a runtime device. The `Device` object has Numba's interface."""
     found = _faces.get(device)
     if found is None:
         found = _faces[device] = Device(device)
@@ -237,7 +236,7 @@ def face_of(device: runtime.Device) -> Device:
 
 
 class DeviceList:
-    """The type of `cuda.gpus`, which is a list of the devices, indexed by device number."""
+    """The type of `cuda.gpus`: a list of the devices, which is indexed by device number."""
 
     @property
     def lst(self) -> list[Device]:
@@ -351,7 +350,7 @@ def synchronize() -> None:
 
 
 def close() -> None:
-    """Wait for all devices, release the memory that no array uses, and undo `select_device`.
+    """Wait for all devices, release memory that no array uses, and undo `select_device`.
 
     Examples
     --------
@@ -367,7 +366,7 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return True, because kernels can always run, at least on the CPU. `weft.devices()` lists the devices.
+    """Return True, because kernels can always run on the CPU. `weft.devices()` lists the devices.
 
     Examples
     --------
@@ -378,7 +377,7 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return the reason why no GPU is used, or None if a GPU is used or the CPU was requested.
+    """Return the reason why no GPU is in use, or None if a GPU is in use or the CPU was requested.
 
     Examples
     --------
@@ -426,7 +425,7 @@ def is_bfloat16_supported() -> bool:
 
 
 def is_fp8_supported() -> bool:
-    """Return whether kernels on the current device can convert 8-bit floats to and from other floats.
+    """Return whether kernels on the current device can convert 8-bit floats to other floats and back.
 
     Examples
     --------
@@ -466,7 +465,7 @@ def detect() -> bool:
 
 
 class Runtime:
-    """The type of `cuda.runtime`, which contains the version of CUDA."""
+    """The type of `cuda.runtime`, which provides the CUDA version."""
 
     def get_version(self) -> tuple[int, int]:
         """Return the driver's CUDA version.
@@ -526,7 +525,7 @@ def profile_stop() -> None:
 
 @contextmanager
 def profiling() -> Iterator[None]:
-    """Let an attached profiler collect data in a ``with`` block.
+    """Let an attached profiler collect data within a ``with`` block.
 
     Examples
     --------

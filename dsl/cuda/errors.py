@@ -1,4 +1,4 @@
-"""`weft.cuda.errors`: the names of Numba's error classes, as aliases of the errors that weft raises.
+"""`weft.cuda.errors`: Numba's names of error classes, as aliases of the errors that weft raises.
 
 Invariant: this file defines no class. Several names may refer to one class.
 """

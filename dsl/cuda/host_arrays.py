@@ -36,7 +36,7 @@ class SharedArray(np.ndarray):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA array interface of the memory, with its address on the device."""
+        """The CUDA array interface of the memory, with the address of the memory on the device."""
         if self.device_view is None:
             raise AttributeError("only the whole of an array that the device sees has a __cuda_array_interface__")
         return self.device_view.__cuda_array_interface__
@@ -49,12 +49,12 @@ class SharedArray(np.ndarray):
         return ary
 
     def copy_to_device(self, ary: Any, stream: object = 0) -> None:
-        """Copy an array's elements into this array."""
+        """Copy the elements of an array to this array."""
         np.copyto(self, np.asarray(ary))
 
 
 class _Exposed:
-    """Host memory with NumPy's array interface. Arrays over it keep the memory's owner alive."""
+    """Host memory with NumPy's array interface. Arrays over the memory keep the owner of the memory alive."""
 
     def __init__(self, memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self._memory = memory
@@ -168,7 +168,7 @@ def managed_array(
 
 @contextmanager
 def pinned(*arylist: np.ndarray) -> Iterator[None]:
-    """Page-lock host arrays in a ``with`` block, for direct copies to and from the device.
+    """Within a ``with`` block, page-lock host arrays, so that they can be copied directly to and from the device.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def pinned(*arylist: np.ndarray) -> Iterator[None]:
 
 @contextmanager
 def mapped(*arylist: np.ndarray, stream: object = 0) -> Iterator[Any]:
-    """Map host arrays to device arrays with the same memory, in a ``with`` block.
+    """Within a ``with`` block, map host arrays to device arrays over the same memory.
 
     The context manager yields one array or a list of arrays. On a GPU, any use of these arrays after the block raises
     ValueError.
@@ -223,7 +223,7 @@ def _pin(arrays: tuple[np.ndarray, ...]) -> list[HostMemory]:
 
 
 def _release(held: list[HostMemory]) -> bool:
-    """Unregister host memory from the device. Return False if nothing had to be unregistered."""
+    """Unregister host memory from the device. Return False if the memory was not registered."""
     owners = [memory.owner for memory in held if hasattr(memory.owner, "release")]
     for owner in owners:  # (arrays over the memory may still exist, and would keep it registered)
         owner.release()

@@ -1,4 +1,4 @@
-"""`weft.cuda.libdevice`: NVIDIA's libdevice functions, for kernels on every device.
+"""`weft.cuda.libdevice`: the functions of NVIDIA's libdevice, for kernels on every device.
 
 Each function has one entry, which contains its name, dtypes, host implementation and description. On a GPU, a kernel
 calls the function of libdevice. On other devices, it calls the host form: an op, or a function in the kernel language
@@ -34,7 +34,7 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
 
 
 def _gamma(x: Any) -> float:
-    """Compute the gamma function. At poles and on overflow, return NaN or infinity instead of raising an error."""
+    """Compute the gamma function. At a pole or on overflow, return NaN or infinity instead of raising an error."""
     if x == 0:
         return math.copysign(math.inf, x)
     if x == -math.inf or (x < 0 and x == math.floor(x)):

@@ -1,4 +1,4 @@
-"""Arrays that only kernels and copies use: records, dates or text, and views of device arrays in another dtype.
+"""Arrays that support only kernels and copies: records, dates, text, and views of device arrays in another dtype.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
 but which has no arithmetic. Invariant: it refers to the storage, not to its current memory. It and weft arrays over
@@ -39,8 +39,7 @@ class DeviceAddress(ctypes.c_void_p):
 
 
 class MemoryArray:
-    """An array of any dtype that uses the bytes of a storage. It can be copied and passed to kernels, but has no
-    arithmetic.
+    """An array of any dtype that uses the bytes of a storage. Kernels and copies accept it, but it has no arithmetic.
 
     A 0-d array of records is a single record.
 
@@ -75,7 +74,7 @@ class MemoryArray:
 
     @property
     def kernel_type(self) -> Type:
-        """The type of this array as a kernel argument."""
+        """The type of this array as an argument of a kernel."""
         kind = from_dtype(self.dtype)
         if not self.shape and isinstance(kind, RecordType):
             return kind
@@ -146,14 +145,14 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array with the same layout, from which the layouts of views are computed.
+        """Return a NumPy array of the same layout. The layouts of views are computed from this array.
 
         Its memory must not be accessed.
         """
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """Return a view of this array with the layout of `view`, which is a NumPy view of `shadow`."""
+        """Return a view of this array that has the layout of `view`, a NumPy view of the shadow array."""
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
@@ -216,7 +215,7 @@ class MemoryArray:
         return (self[k : k + section] for k in range(0, self.size, section))
 
     def bind(self, stream: object = 0) -> MemoryArray:
-        """Return this array. `stream` is ignored, because arrays can be used in any stream."""
+        """Return this array. `stream` is ignored, because an array can be used in any stream."""
         return self
 
     # -- copies ---------------------------------------------------------------------------------
@@ -226,11 +225,11 @@ class MemoryArray:
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return the storage's buffer for writing. If other storages share the buffer, the buffer is copied first."""
+        """Return the storage's buffer for writing. A buffer that other storages share is copied first."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """Return the range of bytes that the array occupies in the buffer: the first offset and the end."""
+        """Return the range of bytes that the array occupies in the buffer, as the first offset and the end."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
@@ -279,7 +278,7 @@ class MemoryArray:
         return ary
 
     def copy_to_device(self, ary: Any, stream: object = 0) -> None:
-        """Copy a host or device array of the same shape and dtype into this memory."""
+        """Copy a host array or device array of the same shape and dtype to this array's memory."""
         source = ary.copy_to_host() if isinstance(ary, MemoryArray) else np.asarray(ary)
         self._check(source)
         self.fill(source, stream)

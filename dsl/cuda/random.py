@@ -1,4 +1,4 @@
-"""`weft.cuda.random`: random numbers in kernels, with one generator per thread.
+"""`weft.cuda.random`: random numbers in kernels. Each thread has a generator of its own.
 
 In: an array of generator states, and an index. Out: the next number and the advanced state. Invariant: the generator
 is xoroshiro128+ (Blackman and Vigna, 2016), seeded by splitmix64. States, streams (2**64 numbers apart), integers and
@@ -33,13 +33,13 @@ _MASK = 2**64 - 1
 
 @device
 def rotl(x: Any, k: Any) -> Any:
-    """Rotate the bits of a uint64 left by k."""
+    """Rotate a uint64 left by k bits."""
     return (x << k) | (x >> (64 - k))
 
 
 @device
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Set the state at `index` from a 64-bit seed, which splitmix64 mixes."""
+    """Set the state at `index` from a 64-bit seed, which is scrambled by splitmix64."""
     z = np.uint64(seed) + _STEP
     z = (z ^ (z >> 30)) * _FIRST
     z = (z ^ (z >> 27)) * _SECOND
@@ -50,7 +50,7 @@ def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
 
 @device
 def xoroshiro128p_next(states: Any, index: Any) -> Any:
-    """Return the next random uint64 and advance the state.
+    """Return the next random uint64, and advance the state.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def xoroshiro128p_next(states: Any, index: Any) -> Any:
 
 @device
 def xoroshiro128p_jump(states: Any, index: Any) -> None:
-    """Advance the state at `index` by 2**64 random numbers."""
+    """Advance the state at `index` by 2**64 steps."""
     s0 = np.uint64(0)
     s1 = np.uint64(0)
     for word in XOROSHIRO128P_JUMP:
@@ -89,7 +89,7 @@ def uint64_to_unit_float64(x: Any) -> Any:
 
 @device
 def uint64_to_unit_float32(x: Any) -> Any:
-    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1), and round that to a float32 in [0, 1]."""
+    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1), and round the float64 to a float32 in [0, 1]."""
     return np.float32(np.float64(x >> 11) * _UNIT)
 
 
@@ -181,7 +181,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Return the first output of splitmix64 for a seed, as the seed of xoroshiro128+."""
+    """Return the first splitmix64 output for a seed, which is used as the seed of xoroshiro128+."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK
@@ -189,7 +189,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the images of the 128 single-bit states under a jump of 2**64 numbers, in an array of shape (128, 2).
+    """Return the images of the 128 single-bit states under a jump of 2**64 steps, in an array of shape (128, 2).
 
     The first 64 states have a bit of s0 set, the others a bit of s1.
     """
@@ -210,7 +210,7 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear map over bits to generator states. `images` are the images of the single-bit states.
+    """Apply a linear map of bits to generator states. `images` contains the images of the single-bit states.
 
     One table lookup maps each byte of a state.
     """

@@ -1,4 +1,4 @@
-"""Arrays shared between processes (CUDA IPC).
+"""Sharing of arrays between processes by CUDA IPC.
 
 In: an array. Out: an `IpcArrayHandle`, which can be sent to another process and opened there. `open_ipc_array` opens
 a raw handle. Invariant: both processes see the same memory as kernels and copies write it. The process that allocated
@@ -27,7 +27,7 @@ _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak re
 
 
 class HandleBytes(bytes):
-    """The bytes of a CUDA IPC handle. Like CUDA's structure, it has a `reserved` attribute."""
+    """The bytes of a CUDA IPC handle, with the `reserved` attribute that CUDA's structure has."""
 
     @property
     def reserved(self) -> bytes:
@@ -36,7 +36,7 @@ class HandleBytes(bytes):
 
 
 class IpcArrayHandle:
-    """A picklable handle to an array's memory. Another process opens the handle in a ``with`` statement.
+    """A picklable handle of an array's memory. Another process opens the handle in a ``with`` statement.
 
     The process that created the handle must keep the array alive.
     """
@@ -99,7 +99,7 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """Return a handle with which another process can open this array. The array is moved to shareable memory.
+    """Return a handle by which another process can open this array. The array is moved to shareable memory.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
 
 
 def _move(storage: Storage, device: Device) -> bytes:
-    """Move a storage to shareable memory, and return the bytes of its handle."""
+    """Move a storage to shareable memory, and return the bytes of the memory's handle."""
     assert storage.buffer is not None
     fresh, handle = device.share(storage.buffer.nbytes)
     device.copy(storage.buffer, fresh, storage.buffer.nbytes)
@@ -139,7 +139,7 @@ def _move(storage: Storage, device: Device) -> bytes:
 
 @contextmanager
 def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
-    """Open the array of another process in a ``with`` block. `handle` contains the bytes of an `IpcArrayHandle`.
+    """Open an array of another process in a ``with`` block. `handle` contains the bytes of an `IpcArrayHandle`.
 
     Parameters
     ----------

@@ -76,8 +76,7 @@ class Stream:
         self.queue.synchronize()
 
     def wait(self, other: Stream | Event) -> None:
-        """Make later work in this stream wait for the current work of `other`, which is a stream or a recorded
-        event."""
+        """Make later work in this stream wait for `other`: an event, or the current work of another stream."""
         if isinstance(other, Event):
             self.queue.wait(other._event)
             return
@@ -121,7 +120,7 @@ class Stream:
 
 
 def as_queue(value: object) -> runtime.Stream | None:
-    """Convert a launch's stream argument to a runtime stream, or to None for the device's default stream.
+    """Convert the stream argument of a launch to a runtime stream, or to None for the device's default stream.
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def as_queue(value: object) -> runtime.Stream | None:
 
 
 def stream(device: str | runtime.Device | None = None) -> Stream:
-    """Create a stream. A block ``with weft.stream():`` runs its operations in a new stream.
+    """Create a stream. In a block ``with weft.stream():``, operations run in a new stream.
 
     Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be
     used in any other stream, which then waits for the array.
@@ -200,7 +199,7 @@ def per_thread_default_stream() -> Stream:
 
 
 def external_stream(ptr: int) -> Stream:
-    """Return a `Stream` for the CUDA stream with the handle `ptr`, which other code has created and must destroy.
+    """Return a `Stream` for the CUDA stream with the handle `ptr`. The creator of the CUDA stream must destroy it.
 
     Examples
     --------
@@ -245,7 +244,7 @@ class Event:
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event of the current device. If `timing` is false, the event is cheaper and records no time.
+    """Return a new event on the current device. Without `timing`, the event is cheaper and records no time.
 
     Examples
     --------

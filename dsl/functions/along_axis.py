@@ -1,4 +1,4 @@
-"""NumPy's `take_along_axis` and `put_along_axis`: reads and writes with separate indices for each row.
+"""NumPy's `take_along_axis` and `put_along_axis`, which read and write elements at separate indices for each row.
 
 In: an array, integers with as many axes, and the axis of these indices. Out: gathered copies, or a new version of the
 storage. Invariant: indices are checked immediately (`positions.py`).

@@ -30,7 +30,7 @@ def astype(a: Any, dtype: Any, /, *, copy: bool = True, device: Device | str | N
 
 
 def copyto(dst: Output, src: ArrayLike, casting: str = "same_kind", where: ArrayLike = True) -> None:
-    """Copy the values of `src` to the array `dst`, like `numpy.copyto`.
+    """Copy values to the array `dst`, like `numpy.copyto`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Differences and interpolation, composed of slices and arithmetic.
+"""Differences and interpolation, composed of slicing and arithmetic.
 
 In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: operations have NumPy's order, so
 results have NumPy's bits. Rare options use NumPy on the host.
@@ -111,7 +111,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
 def interp(
     x: Any, xp: ArrayLike, fp: ArrayLike, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """Interpolate linearly between data points, and return the values at the positions `x`, like `numpy.interp`.
+    """Interpolate linearly between data points at the positions `x`, like `numpy.interp`.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def cumulative_sum(
     out: Output | None = None,
     include_initial: bool = False,
 ) -> Any:
-    """Return the cumulative sum along an axis, as defined by the array API standard.
+    """Return the cumulative sum along an axis, as the array API standard defines it.
 
     Examples
     --------

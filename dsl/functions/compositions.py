@@ -1,4 +1,4 @@
-"""Copies of NumPy functions that are written in Python. The copies call weft's functions in place of NumPy's.
+"""Copies of NumPy functions that are written in Python. The copies call weft's functions instead of NumPy's.
 
 In: a NumPy function whose code calls other NumPy functions. Out: a function with the same code that calls weft's
 functions, so that its operations are recorded. Invariant: the copy differs from NumPy's function only in the objects to
@@ -26,7 +26,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """Global variables of a copied NumPy function. The first lookup of a NumPy function replaces it with weft's."""
+    """Global variables of a copied NumPy function. The first lookup of a function replaces it with weft's."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
@@ -48,7 +48,7 @@ class _Namespace:
 
 
 def compose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a NumPy function written in Python. The copy calls weft's functions."""
+    """Return a copy of a NumPy function written in Python. The copy calls weft's functions instead of NumPy's."""
     plain = inspect.unwrap(getattr(function, "_implementation", function))
     assert isinstance(plain, FunctionType)
     made = _with_names(plain, _Names(plain.__globals__))
@@ -57,7 +57,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compose `function` like `compose`, and memoize its results by call site and arguments."""
+    """Return a copy of a NumPy function like `compose`, but memoize results by call site and arguments."""
     return memoized(compose(function))
 
 
@@ -75,7 +75,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `compose`'s copy for GPU arrays, and calls NumPy for other arrays."""
+    """Return a function that calls the copy made by `compose` for GPU arrays, and calls NumPy for other arrays."""
     composed = compose(function)
 
     @wraps(composed)
@@ -89,7 +89,7 @@ def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_index(theirs: Any) -> Any:
-    """Return a version of `numpy.r_`, `numpy.mgrid` or a similar object that makes weft arrays."""
+    """Return a version of `numpy.r_`, `numpy.mgrid` or a similar object that creates weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)
@@ -104,7 +104,7 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 
 def _replaced(value: Any, names: _Names) -> Any:
-    """Return the object that takes the place of `value`, an object that NumPy's code refers to by a global name."""
+    """Return the replacement for `value`, an object to which NumPy's code refers by a global name."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
         return _Namespace(value) if is_numpys and _is_namespace(value) else value
@@ -127,5 +127,5 @@ def _replaced(value: Any, names: _Names) -> Any:
 
 
 def _is_namespace(module: ModuleType) -> bool:
-    """Return whether a module has NumPy's public functions, like `numpy` and `numpy._core.numeric`."""
+    """Return whether a module contains public functions of NumPy, like `numpy` and `numpy._core.numeric`."""
     return getattr(module, "add", None) is np.add or getattr(module, "asarray", None) is np.asarray

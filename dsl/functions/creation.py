@@ -43,7 +43,7 @@ _HERE = nullcontext()
 
 
 def device_context(device: Device | str) -> AbstractContextManager[Any]:
-    """Return a context manager that makes `device` the current one, or does nothing if `device` is None."""
+    """Return a context manager that makes `device` the current device, or does nothing if `device` is None."""
     return _HERE if device is None else on_device(device)
 
 
@@ -56,7 +56,7 @@ def asarray(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Convert the input to an array. NumPy arrays are copied. The memory of a writable buffer is shared.
+    """Convert the input to an array. A NumPy array is copied. The array shares the memory of a writable buffer.
 
     Weft arrays are returned unchanged unless their dtype differs from `dtype`.
 
@@ -92,7 +92,7 @@ def asarray(
 
 
 def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
-    """Return an array over the memory of `values`, an array or a buffer. Raises ValueError if that needs a copy."""
+    """Return an array over the memory of an array or buffer. Raises ValueError if a copy is necessary."""
     target = default_device() if device is None else get_device(device)
     shared: Array | None = None
     if isinstance(values, Array):
@@ -106,13 +106,13 @@ def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any)
 
 
 def _converted(values: np.ndarray, order: str) -> Array:
-    """Convert a NumPy array. With order "K", the weft array's axes have the same order in memory."""
+    """Convert a NumPy array. With order "K", the axes of the weft array keep their order in memory."""
     axes = memory_axes(values, order)
     return convert(values) if axes is None else unpermuted(convert(values.transpose(axes)), axes)
 
 
 def resolve_order(order: str, source: object) -> str:
-    """Return the memory order of a copy. "A" becomes "F" if `source` is in Fortran order only, and otherwise "C"."""
+    """Return the memory order of a copy. "A" becomes "F" if `source` is only in Fortran order, otherwise "C"."""
     flags = getattr(source, "flags", None) if order == "A" else None
     if flags is None:
         return "C" if order == "A" else order
@@ -120,7 +120,7 @@ def resolve_order(order: str, source: object) -> str:
 
 
 def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
-    """Return the order of a new array's axes in memory, outermost first. Return None for C order.
+    """Return the order of a new array's axes in memory, outermost first, or None for C order.
 
     "A" and "K" request the order of the source.
     """
@@ -137,7 +137,7 @@ def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
 
 
 def copy_in_order(values: Array, order: str) -> Array:
-    """Copy an array to memory in the requested order."""
+    """Copy an array to new memory in the requested order."""
     axes = memory_axes(values, order)
     return values.copy() if axes is None else unpermuted(permuted(values, axes).copy(), axes)
 
@@ -146,12 +146,12 @@ _stack: list[Callable[[list[Array]], Array]] = []
 
 
 def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Register the function that stacks arrays. This module cannot import it, since the import would be circular."""
+    """Register the function that stacks arrays, which this module cannot import without a circular import."""
     _stack[:] = [stack]
 
 
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return an array in the requested memory order. It is copied only if it is in another order.
+    """Return an array in the requested memory order. An array in another order is copied.
 
     "A" and "K" request the order of the source.
     """
@@ -165,7 +165,7 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
 
 
 def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
-    """Return a result in the memory order that a call requests. With "A", the order depends on the operands."""
+    """Return a result in the memory order that a call requests. With "A", the operands determine the order."""
     if (order := check_order(order)) == "A":
         arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
         order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"
@@ -350,7 +350,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call a creation function. Arguments that are None default to the shape, dtype, order and device of `prototype`."""
+    """Call a creation function. Arguments of None default to the shape, dtype, order and device of `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
@@ -493,7 +493,7 @@ def arange(
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
-    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's `dtype` and `device` arguments."""
+    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` that accepts the array API's `dtype` and `device`."""
 
     def frequencies(n: int, d: float = 1.0, dtype: DTypeLike | None = None, device: Any = None) -> Array:
         found = getattr(np.fft, name)(n, d)

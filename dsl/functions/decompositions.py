@@ -1,4 +1,4 @@
-"""Decompositions of matrices and solution of linear equations.
+"""Decompositions of matrices, and solutions of linear equations.
 
 In: arrays. Out: results of NumPy, or of cuSOLVER on a GPU that has it. Invariant: errors are those of NumPy, raised by
 the call. cuSOLVER gets private copies, since it writes to its operands; recorded operations fuse with the copy.
@@ -32,7 +32,7 @@ LinAlgError = np.linalg.LinAlgError
 
 
 def _solver_of(*arrays: Any) -> Any | None:
-    """Return cuSOLVER for operands on a GPU. Return None if NumPy has to compute the result or raise an error."""
+    """Return cuSOLVER for operands on a GPU, or None if NumPy must compute the result or raise an error."""
     kinds = [a for a in arrays if isinstance(a, Array)]
     if not kinds or len(kinds) < len(arrays) or any(a.ndim < 2 or not a.size for a in kinds):
         return None
@@ -46,13 +46,13 @@ def _is_square(a: Array) -> bool:
 
 
 def _common(*arrays: Array) -> np.dtype:
-    """Return the dtype of a computation: double precision, unless all arrays are single-precision floats."""
+    """Return the dtype of a computation: the arrays' common dtype if the libraries support it, otherwise float64."""
     kind = np.result_type(*(a.dtype for a in arrays))
     return kind if kind.char in "fdFD" else np.dtype(np.float64)
 
 
 class _Matrices:
-    """A stack of matrices in a private buffer, which a library may overwrite."""
+    """A stack of matrices in a private buffer that a library may overwrite."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.device, self.shape, self.dtype = device, shape, np.dtype(dtype)
@@ -64,12 +64,12 @@ class _Matrices:
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array. Afterwards, the library must not access their buffer."""
+        """Return the matrices as an array. From then on, the library must not access the buffer."""
         return wrap(Storage(shape or self.shape, self.dtype, self.device, self.buffer))
 
 
 def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
-    """Copy matrices, or their transposes if `turned` is true, to a private buffer in C order."""
+    """Copy matrices to a private buffer in C order. The matrices are transposed if `turned` is true."""
     source = in_order((swapaxes(a, -1, -2) if turned else a).astype(dtype, copy=False), "C")
     source = source.copy() if source._view is not None else source
     made = _Matrices(a.device, source.shape, dtype)
@@ -78,7 +78,7 @@ def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
 
 
 def _run(matrices: _Matrices, call: Callable[[int], int], message: str) -> None:
-    """Call a library function for each matrix, given its number. Raises LinAlgError if one call reports a failure."""
+    """Call a library function for each matrix, given its number. Raises LinAlgError if a call reports a failure."""
     for number in range(matrices.count):
         if call(number):
             _fail(message)
@@ -119,7 +119,7 @@ def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer
 
 
 def _solved(solver: Any, x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear equations with the matrices `x`. Each row of `right` is a right-hand side, replaced by the solution.
+    """Solve linear equations with the matrices `x`. The solutions replace the rows of `right`.
 
     Raises LinAlgError for a singular matrix.
     """
@@ -179,7 +179,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _signed_diagonal(solver: Any, x: Array) -> tuple[Array, Array]:
-    """Return the diagonals of the LU factors of matrices, and the signs (1 or -1) of their row permutations."""
+    """Return the diagonals of matrices' LU factors, and the sign (1 or -1) of each row permutation."""
     own, pivots, _ = _factored(solver, x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)
@@ -227,7 +227,7 @@ def slogdet(a: ArrayLike) -> Any:
 
 
 def _kind_of_result(name: str) -> Callable[..., Any]:
-    """Return the named tuple class of the results of a function in `numpy.linalg`."""
+    """Return the named tuple class that a function in `numpy.linalg` returns."""
     return type(getattr(np.linalg, name)(np.eye(1)))
 
 

@@ -1,4 +1,4 @@
-"""NumPy's one-dimensional Fourier transforms. Transforms over several axes are composed of these.
+"""NumPy's one-dimensional Fourier transforms, of which transforms over several axes are composed.
 
 In: arrays. Out: recorded calls to a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
 the CPU, results have the bits of NumPy's functions.
@@ -38,7 +38,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 @dataclass(frozen=True, slots=True)
 class HostTransform:
-    """Host function of a plan that computes a Fourier transform along an axis, with NumPy on all threads."""
+    """Host function of a plan that computes a Fourier transform along an axis by NumPy, on all threads."""
 
     kind: str
     n: int
@@ -59,20 +59,20 @@ class HostTransform:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTransform:
-    """Library call of a plan that computes an unnormalized Fourier transform of contiguous rows on a GPU."""
+    """Library call in a plan that computes the unnormalized Fourier transforms of contiguous rows on a GPU."""
 
     kind: str
     n: int
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` into `out` on the host. Interpreted plans use this."""
+        """Transform `values` into `out` on the host, for plans that are interpreted."""
         norm: Any = "forward" if self.kind[0] == "i" else "backward"
         getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
 
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: np.dtype
     ) -> None:
-        """Start the library's kernels on the device. `operand` is a buffer and the byte offset of the first row."""
+        """Enqueue the library's kernels on the device. `operand` is a buffer and the byte offset of the first row."""
         source, begin = operand
         double = dtype.char in "dD"
         device.fourier.transform(  # type: ignore[attr-defined]
@@ -80,12 +80,12 @@ class DeviceTransform:
         )
 
     def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
-        """Return a description of the call for the explanation of a plan."""
+        """Return a description of the call for the plan's explanation."""
         return f"by cuFFT, {prod(shape[:-1])} rows of {self.n}"
 
 
 def _library_of(device: Device) -> Any:
-    """Return the device's library of Fourier transforms (cuFFT), or None if it has none."""
+    """Return the Fourier transform library (cuFFT) of a device, or None if the device has none."""
     found = device.fourier
     return found if found is not None and found.is_available() else None
 
@@ -124,7 +124,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
 
 
 def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
-    """Record a Fourier transform by the device's library. Its scaling and conversions fuse with other operations."""
+    """Record a Fourier transform by the device's library. The scaling and the casts fuse with other operations."""
     rows, taken = moveaxis(x, axis, -1), n // 2 + 1 if kind == "irfft" else n
     have = rows.shape[-1]
     if have > taken:
@@ -168,7 +168,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None) -> Any:
-    """Return the discrete Fourier transform of real values, without the negative frequencies, like `numpy.fft.rfft`.
+    """Return the discrete Fourier transform of real values at the non-negative frequencies, like `numpy.fft.rfft`.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: Output | None = None
 ) -> Any:
-    """Return the inverse of `rfft`, which computes real values from non-negative frequencies, like `numpy.fft.irfft`.
+    """Return the inverse of `rfft`: real values from the non-negative frequencies, like `numpy.fft.irfft`.
 
     Examples
     --------

@@ -48,12 +48,12 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: object) -> Any:
-    """Evaluate bins or bounds, and return them as NumPy values."""
+    """Evaluate bins or bounds, and return the values in NumPy's types."""
     return to_host(value)
 
 
 def _weft_computes(values: Any, kinds: str) -> bool:
-    """Return whether weft processes `values` instead of NumPy.
+    """Return whether weft processes `values`, instead of NumPy.
 
     This requires many values of a dtype whose kind is in `kinds`.
     """
@@ -63,7 +63,7 @@ def _weft_computes(values: Any, kinds: str) -> bool:
 
 
 def _extremes(*arrays: Array) -> list[Any]:
-    """Return the minimum and maximum of each array as NumPy scalars, evaluated in one plan."""
+    """Return the minimum and the maximum of each array as NumPy scalars. One plan computes all of them."""
     found = []
     for array in arrays:
         node = expr_of(array)
@@ -76,7 +76,7 @@ def _extremes(*arrays: Array) -> list[Any]:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """Count the occurrences of each non-negative integer in `x`, or sum their weights, like `numpy.bincount`.
+    """Count the occurrences of each integer in `x`, or sum the weights for each integer, like `numpy.bincount`.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def _are_weights(weights: Any, x: Array) -> bool:
 
 
 def _count(index: Expr, weights: Any, length: int, kind: np.dtype, where: Device) -> Expr:
-    """Return the number of occurrences in `index` of each of `length` indices, or the sum of each index's weights."""
+    """Return how often each index below `length` occurs in `index`, or the sum of the weights for each index."""
     index = reshape(index, (index.size,))
     if weights is None:
         value = broadcast_to(constant(1, _INT64), index.shape)
@@ -207,7 +207,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 
 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
-    """Return a mask of the values that lie within the edges, and the index of each value's bin.
+    """Return a mask of the values within the edges, and the index of each value's bin.
 
     A bin includes its lower edge. The last bin also includes its upper edge.
     """
@@ -254,7 +254,7 @@ def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Return the indices at which values must be inserted to keep a sorted array sorted, like `numpy.searchsorted`.
+    """Return the indices at which to insert values so that a sorted array stays sorted, like `numpy.searchsorted`.
 
     Examples
     --------
@@ -298,7 +298,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Return the number of elements of the sorted `marks` that precede each value. NaNs sort last."""
+    """Return how many elements of the sorted array `marks` precede each value. NaNs sort last."""
     position, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:

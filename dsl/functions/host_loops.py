@@ -1,4 +1,4 @@
-"""Recorded calls to NumPy functions that run on the CPU block by block, on all threads.
+"""Recorded calls to NumPy functions, which run on the CPU block by block on all threads.
 
 In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
@@ -23,14 +23,14 @@ COUNTED = 256
 
 
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Record a reduction by NumPy's maximum, minimum, `argmax` or `argmin` over axes."""
+    """Record a reduction over axes by NumPy's maximum, minimum, `argmax` or `argmin`."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
     return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Record a sort along an axis, which NumPy executes. If `numbered`, record an argsort instead."""
+    """Record a sort along an axis by NumPy. If `numbered` is true, record an argsort instead."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
@@ -59,7 +59,7 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
 
 
 def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
-    """Reduce all elements: first the elements of each block, on all threads, then the results of the blocks."""
+    """Reduce all elements: first reduce blocks on all threads, then reduce the results of the blocks."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)
     found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
@@ -114,7 +114,7 @@ def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
 
 
 def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
-    """Return the sorted elements, by NumPy's stable sort."""
+    """Return the elements sorted by NumPy's stable sort."""
     if not descending:
         return np.sort(values, axis, "stable")
     opposite = opposite_of(values)
@@ -124,7 +124,7 @@ def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
 
 
 def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """Return the indices that sort the elements, by NumPy's stable argsort."""
+    """Return the indices that sort the elements, from NumPy's stable argsort."""
     opposite = opposite_of(values) if descending else np.asarray
     if opposite is not None:
         return np.argsort(opposite(values), axis, "stable")

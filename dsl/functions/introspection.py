@@ -1,4 +1,4 @@
-"""Functions that return properties of arrays without reading elements: dtypes, shapes and shared memory.
+"""Functions that inspect dtypes, shapes and memory without reading elements.
 
 In: arrays, numbers and dtypes. Out: NumPy's results. Invariant: nothing is evaluated, and recording continues. NumPy's
 functions get stand-ins, which have the shapes and dtypes of the arrays.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace each weft array in `value` with a NumPy array of zeros of its shape and dtype, stored as one element."""
+    """Replace each weft array in `value` with a NumPy array of the same shape, of which one element is in memory."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -34,7 +34,7 @@ def stand_in(value: Any) -> Any:
 
 
 def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a NumPy function that needs only shapes and dtypes. It is called with stand-ins for weft arrays."""
+    """Wrap a NumPy function that needs only shapes and dtypes, so that it receives stand-ins for weft arrays."""
 
     @wraps(function)
     def ask(*arguments: Any, **options: Any) -> Any:
@@ -105,7 +105,7 @@ class _Extent:
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements of an array, in total or along the given axes, like `numpy.size`.
+    """Return the number of elements of an array or along the given axes, like `numpy.size`.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return a NumPy array that has the address range of an evaluated array, for comparing memory."""
+    """Return a NumPy array that has the address range of an evaluated array, for comparisons of memory."""
     values = values_of(array)
     buffer = array._storage.buffer
     return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values
@@ -168,7 +168,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
+    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iterating evaluates the arrays.
 
     Examples
     --------

@@ -124,7 +124,7 @@ def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
 
 
 def _into_dot_output(found: Array, out: Any) -> Any:
-    """Write a product to `out`. Raises NumPy's ValueError unless `out` is C-contiguous and has the product's dtype."""
+    """Write a product to `out`. Raises NumPy's ValueError if `out` is not C-contiguous or has another dtype."""
     flags = out.flags
     if out.ndim != found.ndim or out.dtype != found.dtype or not (flags["C_CONTIGUOUS"] and flags["WRITEABLE"]):
         raise ValueError(
@@ -170,7 +170,7 @@ def inner(a: ArrayLike, b: Any) -> Any:
 
 @memoized
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
-    """Return the outer product of two vectors: the products of all pairs of elements.
+    """Return the outer product of two vectors, which contains the products of all pairs of elements.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
 
 @memoized
 def tensordot(a: ArrayLike, b: Any, axes: Any = 2) -> Any:
-    """Return the sums of products over pairs of axes of two arrays, like `numpy.tensordot`.
+    """Return the sums of products of two arrays over pairs of axes, like `numpy.tensordot`.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
 
 
 def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str) -> None:
-    """Raise NumPy's TypeError if a casting rule forbids the casts of the operands or of the result."""
+    """Raise NumPy's TypeError if a casting rule forbids casting the operands or the result."""
     kind, rule = np.result_type(*(a.dtype for a in operands)), f"according to the rule {casting!r}"
     for k, array in enumerate(operands):
         if not np.can_cast(array.dtype, kind, casting):  # type: ignore[arg-type]
@@ -293,7 +293,7 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
 def _contract_all(
     terms: tuple[str, ...], result: str, found: list[Array], kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract the operands of an einsum, two at a time. Return None if NumPy has to compute the result."""
+    """Contract the operands of an einsum, two at a time. Return None if NumPy must compute the result."""
     rest, arrays = list(terms), list(found)
     sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
     while True:
@@ -310,12 +310,12 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return the subscripts in `letters` that occur in the result or in an operand that is not contracted yet."""
+    """Return the subscripts in `letters` that also occur in the result or in an operand to be contracted later."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return the positions of the two operands to contract next, or (0,) for a single operand.
+    """Return the positions of the next two operands to contract, or (0,) if there is only one operand.
 
     The pair has the smallest result relative to its operands, and among such pairs the least arithmetic.
     """
@@ -335,7 +335,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract one or two operands, by a fused sum of products or by BLAS. Return None if neither is possible."""
+    """Contract one or two operands by a fused sum of products or by BLAS. Return None if neither is possible."""
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return fused
@@ -370,7 +370,7 @@ def _contract_pair(
 
 
 def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Array | None:
-    """Contract one or two operands as a sum of products. Return None if BLAS is faster or lengths do not match."""
+    """Contract one or two operands by a fused sum of products. Return None if BLAS is faster or lengths differ."""
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):
@@ -393,7 +393,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
 
 
 def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
-    """Return a view of an array with one axis for each of `letters`. `term` has the letters of the array's axes."""
+    """Return a view of an array with an axis for each of `letters`. `term` contains the letters of the array's axes."""
     _, strides, offset = layout(array)
     steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
     shape = tuple(sizes[c] if c in steps else 1 for c in letters)
@@ -401,7 +401,7 @@ def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array
 
 
 def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
-    """Return the subscripts of each operand and of the result, with letters in place of each ellipsis."""
+    """Return the subscripts of each operand and of the result. Letters replace each ellipsis."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
@@ -418,7 +418,7 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the shape of an einsum's result. NumPy checks the subscripts on small arrays."""
+    """Return the shape of an einsum's result. NumPy checks the subscripts with small arrays."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
     np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks the rest)

@@ -1,4 +1,4 @@
-"""NumPy's functions that change the shapes of arrays. Each returns a view whenever NumPy's function does."""
+"""NumPy's functions that change the shapes of arrays. They return views whenever NumPy's functions do."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
 
 
 def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the strides of a view of an array with another shape, or None if that needs a copy.
+    """Return the strides of a view with another shape, or None if the other shape needs a copy.
 
     Axes that can be merged in memory are merged. Each merged axis must then split into whole axes of the new shape.
     """
@@ -240,7 +240,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike, subok: bool = False) -> Arr
 
 
 def broadcast_arrays(*arrays: Any, subok: bool = False) -> tuple[Array, ...]:
-    """Broadcast arrays against each other, and return views.
+    """Broadcast arrays against each other, and return the views.
 
     Examples
     --------
@@ -351,7 +351,7 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
 
 @memoized
 def tile(A: Any, reps: Any) -> Array:
-    """Repeat a whole array `reps` times along each axis.
+    """Repeat an entire array `reps` times along each axis.
 
     Examples
     --------
@@ -371,7 +371,7 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a read-only view of a diagonal in the plane of two axes. The last axis of the view is the diagonal.
+    """Return a read-only view of a diagonal in the plane of two axes. The diagonal is the last axis of the view.
 
     Examples
     --------
@@ -391,7 +391,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def sliding_window_view(
     x: ArrayLike, window_shape: Any, axis: ShapeLike | None = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
-    """Return a view of all windows with a given shape, by default read-only. The axes of the windows come last."""
+    """Return a view of all windows of a given shape. The axes of the windows come last."""
     array = asarray(x)
     lengths = as_shape(window_shape)
     if axis is None and len(lengths) != array.ndim:
@@ -457,7 +457,7 @@ def as_strided(
     *,
     check_bounds: bool | None = None,
 ) -> Array:
-    """Return a view with another shape and strides in bytes.
+    """Return a view with another shape and other strides, given in bytes.
 
     Raises ValueError if the view exceeds the array's memory.
     """

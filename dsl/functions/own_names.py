@@ -1,4 +1,4 @@
-"""Table of the functions that weft implements under NumPy's names. Their modules load on first use.
+"""Table of the functions that weft implements under NumPy's names. A module is loaded when it is first used.
 
 In: a name, or a NumPy function. Out: weft's function. Invariant: a name that is not in this table refers to NumPy's
 function.
@@ -27,7 +27,7 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 def _made_by(maker: str, names: str) -> str:
-    """Return the table entries of functions that `functions.compositions` derives from NumPy's functions."""
+    """Return table entries for the functions that `functions.compositions` makes from NumPy's functions."""
     return " ".join(f"{maker}:{name}" for name in names.split())
 
 
@@ -137,7 +137,7 @@ _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
-    """Mapping from names of a NumPy module to weft's implementations: ops, and functions of `dsl.functions`."""
+    """Mapping from the names in a NumPy module to weft's implementations: ops and functions of `dsl.functions`."""
 
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
@@ -173,7 +173,7 @@ class OwnNames(Mapping[str, Any]):
     def _for_small_or_large(
         self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Return a function that calls NumPy's function `theirs` for small arguments, and `found` for others."""
+        """Return a function that calls NumPy's function `theirs` for small arguments, and `found` for large ones."""
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
         if name in _MADE_LIKE:
@@ -193,11 +193,11 @@ class OwnNames(Mapping[str, Any]):
         return found
 
     def numpys(self, name: str) -> Any:
-        """Return NumPy's object with this name, or None if this version of NumPy has none."""
+        """Return NumPy's object with this name, or None if the installed NumPy has none."""
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions with equivalent ones in this mapping, in the modules of weft, and in scripts."""
+        """Replace functions with equivalent functions in this mapping, in weft's modules, and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -210,7 +210,7 @@ class OwnNames(Mapping[str, Any]):
             scripts.replace_own({old[name]: function for name, function in functions.items()})
 
     def _modules(self) -> list[types.ModuleType]:
-        """Return the loaded modules of weft that have the names of NumPy's module."""
+        """Return the loaded modules of weft that define the names of NumPy's module."""
         names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
         if faces := sys.modules.get("weft.dsl.script.numpy_face"):
             return [*filter(None, map(sys.modules.get, names)), faces.submodule(self._numpys)]
@@ -244,7 +244,7 @@ _ON_ANY_DEVICES = frozenset("can_cast common_type einsum_path may_share_memory r
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a creation function that calls NumPy's function for small results, and `own` otherwise."""
+    """Return a creation function that calls NumPy's function for small results, and calls `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -260,7 +260,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function like `zeros_like` that calls NumPy's function for small results, and `own` otherwise."""
+    """Return a function such as `zeros_like` that calls NumPy's function for small results, and `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -275,7 +275,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return the number of elements of an array that a creation function would make, or -1 for uncommon arguments."""
+    """Return the number of elements that a creation function would create, or -1 for uncommon arguments."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1
@@ -295,7 +295,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a dict from each NumPy function that weft implements to its `OwnNames` object and its key in this object."""
+    """Return a dict from each NumPy function that weft implements to an `OwnNames` object and a key in this object."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

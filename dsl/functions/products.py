@@ -1,4 +1,4 @@
-"""Immediate matrix products by BLAS, and the choice between BLAS and fused kernels.
+"""Immediate matrix products by BLAS, and the choice between BLAS and a fused kernel.
 
 In: matrices and vectors. Out: their product. It is computed immediately, at any size, if both operands are in host
 memory, since no other operation would fuse with it.
@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Return whether a fused kernel computes a matrix product, as a sum of products, instead of BLAS."""
+    """Return whether a fused sum of products computes a matrix product, instead of BLAS."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
@@ -39,7 +39,7 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Multiply matrices or vectors in host memory immediately.
+    """Multiply matrices or vectors in host memory, without recording the product.
 
     Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if they
     or the product are small, since more small operations probably follow. While listeners are registered, products
@@ -72,7 +72,7 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return the operands as NumPy arrays, or None if any is not in host memory. Small pending arrays are evaluated first."""
+    """Return the operands as NumPy arrays, or None if one is not in host memory. Small pending arrays are evaluated."""
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
     if pending:

@@ -77,7 +77,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
-    """Return weft's version of a NumPy quantile function. `q` ranges from 0 to `whole`, which is 1 or 100."""
+    """Return weft's version of a NumPy quantile function. `q` ranges from 0 to `whole` (1 or 100)."""
 
     def found(
         a: Any,
@@ -119,7 +119,7 @@ def _weft_computes(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Return the elements along the given axes as sorted rows. The axes are merged into the last axis of the result."""
+    """Return the elements along the given axes as sorted rows. The given axes become the last axis of the result."""
     axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
@@ -132,7 +132,7 @@ def _count(rows: Array) -> Any:
 
 
 def _at(rows: Array, indices: Any) -> Array:
-    """Return the elements of each row at the indices `indices`. Indices outside of the row are clipped."""
+    """Return the elements of each row at the given indices. Indices outside the row are clipped."""
     inside = np.clip(indices, 0, rows.shape[-1] - 1).astype(np.int64)
     if isinstance(inside, Array):
         kept = rows.shape[:-1]
@@ -141,7 +141,7 @@ def _at(rows: Array, indices: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the quantiles of sorted rows, or NaN for each row that contains a NaN. A NaN comes last in its row."""
+    """Return the quantiles of sorted rows, or NaN for each row whose last element is NaN."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -151,7 +151,7 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the axes of `q`, the last `more` axes of the result, to the front. Then apply `keepdims` and `out`."""
+    """Move the last `more` axes of the result, which belong to `q`, to the front. Then apply `keepdims` and `out`."""
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
@@ -167,7 +167,7 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Find quantiles of an array on a GPU. If `weak` is true, `q` is a Python scalar and does not affect the dtype."""
+    """Find quantiles of an array on a GPU. If `weak` is true, `q` is a Python scalar, and does not affect the dtype."""
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):
@@ -187,7 +187,7 @@ def _find(
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
-    """Return the indices of the quantiles in a sorted row of `n` elements, by a method without interpolation."""
+    """Return the indices of the quantiles in a sorted row of `n` elements, by a method that does not interpolate."""
     rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
     if rounding is not None:
         return rounding((n - 1) * q)
@@ -199,7 +199,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """Return the indices of the two elements of a sorted row to interpolate, and the weight of the second."""
+    """Return the indices of the two elements of a sorted row to interpolate, and the weight of the second one."""
     if method == "linear":
         position = (n - 1) * q
     elif method == "midpoint":
@@ -220,7 +220,7 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
-    """Interpolate linearly between `a` and `b`. The weight of `b` is `share`, cast to the dtype `kind` if given."""
+    """Interpolate linearly between `a` and `b`. The weight of `b` is `share`. Weights are cast to `kind` if given."""
 
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)

@@ -53,12 +53,12 @@ def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """Return the dtype that NumPy uses for a reduction with `out` but without `dtype`."""
+    """Return the dtype that NumPy uses for a reduction if `out` is given and `dtype` is not."""
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
 def _return_result(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
-    """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
+    """Return a reduction's result as a new array, or write the result to `out`, which must have the same shape."""
     out = out[0] if isinstance(out, tuple) else out
     if out is not None and tuple(out.shape) != node.shape:
         raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
@@ -75,7 +75,7 @@ def reduce(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Reduce `values` along axes with an op."""
+    """Reduce `values` along axes by an op."""
     axis, keep = to_python(axis), keepdims is not _NO_VALUE and bool(keepdims)
     where_from = start()
     node = expr_of(as_array(values))
@@ -124,7 +124,7 @@ def reduce(
 
 
 def _initial_value(initial: Any, kind: np.dtype) -> Expr:
-    """Return the start of a reduction, cast to its dtype. Raises NumPy's errors for values that cannot be cast."""
+    """Return the initial value of a reduction, cast to its dtype. Raises NumPy's errors if the cast is impossible."""
     if isinstance(initial, Array) and not initial.shape:
         return cast(expr_of(initial), kind)
     value = np.zeros((), kind)
@@ -152,7 +152,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 def accumulate(
     op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Output | None = None
 ) -> Any:
-    """Compute the scan of an array along an axis with an op."""
+    """Compute the scan of an array along an axis by an op."""
     axis = to_python(axis)
     location = start()
     array = as_array(values)
@@ -218,7 +218,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def _named(name: str, function: Any) -> Any:
-    """Finish a generated function: set its name and docstring, and memoize it by call site."""
+    """Set the name and the docstring of a generated function, and memoize the function by call site and arguments."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
     return memoized(function)
@@ -523,7 +523,7 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the weighted mean along the given axes.
+    """Return the weighted average along the given axes.
 
     Examples
     --------

@@ -57,7 +57,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, with None for Python integers that no element of an integer dtype can exceed."""
+    """Return the bounds of `clip`. A Python integer that no element of an integer dtype can exceed becomes None."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low
@@ -66,7 +66,7 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _wrapped(number: Any, other: Any) -> Any:
-    """Return a Python integer as an element of the integer dtype of `other`. Before NumPy 2.5, `where` wraps it around."""
+    """Return a Python integer as an integer of the dtype of `other`. Before NumPy 2.5, `where` wraps it around."""
     if NUMPY_VERSION >= (2, 5):
         return number
     kind = getattr(getattr(other, "dtype", None), "kind", "")
@@ -80,7 +80,7 @@ def _wrapped(number: Any, other: Any) -> Any:
 
 
 def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
-    """Return the bounds of `clip`. Callers pass them as `a_min` and `a_max`, or as `min` and `max`."""
+    """Return the bounds of `clip`, which callers pass as `a_min` and `a_max` or as `min` and `max`."""
     if a_min is ... and a_max is ...:
         return (None if min is ... else min), (None if max is ... else max)
     if min is not ... or max is not ...:
@@ -184,7 +184,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Return an array whose elements come from the first choice with a true condition, like `numpy.select`.
+    """Return an array that takes each element from the first choice whose condition is true, like `numpy.select`.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def _positions(test: Any) -> Any:
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Append values to an array, like `numpy.append`.
+    """Return a copy of an array with values appended, like `numpy.append`.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Return an array whose elements an index array selects from several choices, like `numpy.choose`.
+    """Return an array whose elements are selected from several choices by an index array, like `numpy.choose`.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
 
 
 def _as_stored(values: Any, dtype: np.dtype) -> Array:
-    """Convert values to a 1-D array with the dtype of their destination. Raises NumPy's TypeError for an unsafe cast."""
+    """Convert values to a 1-D array of the dtype of the destination. Raises NumPy's TypeError for an unsafe cast."""
     if not isinstance(values, (Array, np.ndarray, np.generic)):
         return convert(np.asarray(values, dtype).ravel())
     # (NumPy casts scalars by any rule)

@@ -1,4 +1,4 @@
-"""NumPy's `unique` and `isin`. On a GPU, they sort the values first.
+"""NumPy's `unique` and `isin`. On a GPU, both functions sort the values first.
 
 In: arrays. Out: recorded arrays. Only the number of values in a result is evaluated. Invariant: NumPy handles arrays
 in host memory. The first of several equal values represents all of them.
@@ -89,7 +89,7 @@ def unique(
 
 
 def _sorts_faster(ar: Any) -> bool:
-    """Return whether sorting is faster than NumPy's hash table for finding the unique integers of an array."""
+    """Return whether sorting finds the unique integers of an array faster than NumPy's hash table does."""
     dtype = getattr(ar, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu" and dtype.itemsize > 1 and ar.size >= LEAST_SORTED
 
@@ -101,7 +101,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
-    """Return whether kernels can find the unique slices along an axis: the slices are short and their elements real."""
+    """Return whether kernels can find the unique slices along an axis. The slices must be short and real."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -109,7 +109,7 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Sort values or rows. Return them with their original indices, which are None if not computed."""
+    """Sort values or rows. Return the sorted values, and the original indices, or None if they are not needed."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:
@@ -122,7 +122,7 @@ def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, 
 
 
 def _inverse(begins: Array, order: Array, shape: tuple[int, ...]) -> Array:
-    """Return, for each element of the array, the index of its value among the unique values."""
+    """Return the index among the unique values for each element of the array."""
     number = cumsum(begins, dtype=np.int64) - 1
     start()
     node = scatter(expr_of(empty(order.shape, np.int64)), expr_of(number), [expr_of(order)], _FLAT, order.shape, "same")
@@ -140,7 +140,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Test whether each element occurs in another array, like `numpy.isin`.
+    """Test whether each element of an array occurs in another array, like `numpy.isin`.
 
     Examples
     --------

@@ -60,12 +60,12 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
 
 
 def _uses_sliding_windows(x: Array, y: Array, mode: str) -> bool:
-    """Return whether kernels compute a convolution by sliding windows, as on a GPU. NumPy is faster on a CPU."""
+    """Return whether kernels compute a convolution by sliding windows, as on a GPU. On a CPU, NumPy is faster."""
     return x.ndim == y.ndim == 1 and bool(x.size and y.size) and mode in _MODES and is_gpu(x.device)
 
 
 def _sliding_dot_products(x: Any, window: Any, mode: int) -> Any:
-    """Return the dot products of `window` with each section of `x` of the same length."""
+    """Return the dot product of `window` with each section of `x` that has the length of `window`."""
     kind = np.result_type(x.dtype, window.dtype)
     n = window.size
     before, after = ((0, 0), (n // 2, n - 1 - n // 2), (n - 1, n - 1))[mode]

@@ -1,4 +1,4 @@
-"""NumPy's sorting functions, by radix sort kernels on a GPU and by NumPy on the CPU.
+"""NumPy's sorting functions, implemented by radix sort kernels on a GPU and by NumPy on the CPU.
 
 In: arrays. Out: recorded arrays. Invariant: sorts are stable on a GPU for every requested kind, and NaNs come last.
 NumPy handles arrays in host memory, with the widest vectors of the machine.
@@ -33,7 +33,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether kernels sort an array along an axis: the array is on a GPU, with a supported length and dtype."""
+    """Return whether kernels sort an array along an axis, as on a GPU for suitable lengths and dtypes."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -50,7 +50,7 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 
 
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
-    """Record a sort along the last axis. The result is the sorted elements, or their indices if `numbered`."""
+    """Record a sort along the last axis. The result is the sorted elements or, if `numbered` is true, the indices."""
     if dtype_kind(node.dtype) == "c":
         # NaNs divide complex numbers into four classes, which have the same order in both directions. Within a class,
         # the real part is compared first.
@@ -68,21 +68,21 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
 
 
 def packed(node: Expr) -> Expr:
-    """Return an expression with contiguous elements. Views with gaps or negative strides are copied."""
+    """Return an expression with contiguous elements. A view with gaps or negative strides is copied."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
 
 
 def _along_rows(node: Expr, order: Expr) -> Expr:
-    """Return the elements of each row of `node` at the indices in the same row of `order`."""
+    """Return the elements of each row of `node` at the indices in the row of `order`."""
     steps = contiguous_strides(node.shape)
     before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
     return gather(node, [order], ((0, before, 0),), order.shape)
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
-    """Return the indices that sort by several keys, of which the last is compared first."""
+    """Return the indices that sort by several keys. The last key is the primary key."""
     order = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
         nearer = _ordered(_along_rows(key, order), descending, True, location)
@@ -91,7 +91,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
-    """Sort along an axis, or sort the flattened array if the axis is None.
+    """Sort along an axis. If the axis is None, sort the flattened array.
 
     If `numbered`, return the sorting indices.
     """
@@ -107,7 +107,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 
 def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
-    """Sort an array by kernels or by NumPy. If `numbered`, return the indices that sort the array."""
+    """Sort an array by kernels or by NumPy. If `numbered` is true, return the indices that sort the array."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
@@ -136,7 +136,7 @@ def sort(
     stable: bool | None = None,
     descending: bool = False,
 ) -> Any:
-    """Return a copy that is sorted along an axis, like `numpy.sort`.
+    """Return a copy of an array that is sorted along an axis, like `numpy.sort`.
 
     The array API standard defines the `descending` option.
 
@@ -194,7 +194,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return a copy in which the `kth` elements are in their sorted positions, like `numpy.partition`.
+    """Return a copy with the elements at the indices `kth` in their sorted positions, like `numpy.partition`.
 
     On a GPU, the whole copy is sorted.
 
@@ -210,7 +210,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return the indices that partition an array around its `kth` elements, like `numpy.argpartition`.
+    """Return the indices that partition an array around the elements at `kth`, like `numpy.argpartition`.
 
     On a GPU, the returned indices sort the whole array.
 

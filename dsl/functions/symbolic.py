@@ -1,4 +1,4 @@
-"""`weft.lambdify`: fused array functions from sympy expressions."""
+"""`weft.lambdify`: fused array functions from SymPy expressions."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Return the values of the symbols that argument `number` represents: a symbol, or the entries of a matrix."""
+        """Return the values of the symbols in argument `number`, which is a symbol or a matrix of symbols."""
         entries = self.entries[number]
         if entries is None:
             return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]
@@ -82,7 +82,7 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Arrange results as in the expression.
+        """Arrange the results in the shape of the expression.
 
         Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
         """
@@ -95,7 +95,7 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to steps: arguments, constants, and calls to functions. Operations on constants are folded."""
+    """Convert a program to steps: arguments, constants and function calls. Operations on constants are folded."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":
@@ -124,7 +124,7 @@ def _of_numbers(function: Any, operands: list[Any]) -> Any:
 
 
 def lambdify(symbols: Any, expression: Any, wrt: Any = None) -> SymbolicFunction:
-    """Convert a SymPy expression to a function of arrays. The operations of the function are recorded and fused.
+    """Convert a SymPy expression to a function of arrays. The function's operations are recorded and fused.
 
     Parameters
     ----------

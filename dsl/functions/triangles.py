@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _whole(*numbers: Any) -> list[int]:
-    """Convert sizes and diagonal offsets to integers. Emit NumPy's deprecation warning if some are not integers."""
+    """Convert sizes and diagonal offsets to integers. Emit NumPy's deprecation warning for other numbers."""
     try:
         return [index(number) for number in numbers]
     except TypeError:

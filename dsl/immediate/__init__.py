@@ -1,1 +1,1 @@
-"""Tier 0, immediate execution: operations on small arrays in host memory run at the call instead of being recorded."""
+"""Tier 0, immediate execution: operations on small arrays in host memory are executed, not recorded, at the call."""

@@ -1,4 +1,4 @@
-"""Tier 0: immediate execution of operations on small arrays, by NumPy's functions on views of the arrays' memory.
+"""Tier 0: immediate execution of operations on small arrays, by NumPy functions on views of the arrays' memory.
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if it must be computed in
 another way. This is the case if an array is too large, pending, on another device, or of a dtype that NumPy computes
@@ -47,7 +47,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(cod
 
 
 def types_of(codes: Iterable[str]) -> int:
-    """Return a set of dtypes as a bit mask, in which bit k represents NumPy's type number k."""
+    """Return a set of dtypes as a bit mask, in which bit k stands for NumPy's type number k."""
     return sum(1 << np.dtype(code).num for code in set(codes))
 
 
@@ -57,7 +57,7 @@ COMMON = types_of(_CODES)  # dtypes for which NumPy's functions give the same re
 
 
 class Implementation(NamedTuple):
-    """Implementation of an op for immediate execution.
+    """The functions and loops that execute an op immediately.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` that executes `op` immediately, by `operator` if given, otherwise by NumPy's ufunc."""
+    """Return the `Implementation` that executes `op` immediately: by `operator` if given, else by NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity))
@@ -104,12 +104,12 @@ def _loops_of(op: str) -> dict[int, Any]:
 
 
 def numpy_implementation(function: Callable[..., Any]) -> Implementation:
-    """Return the `Implementation` for a NumPy function whose results equal weft's for all common dtypes."""
+    """Return the `Implementation` of a NumPy function whose results equal weft's for all common dtypes."""
     return Implementation(function, COMMON, {}, None)
 
 
 def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location) -> Any:
-    """Execute an op immediately if evaluations at its call site took longer than NumPy. Otherwise return `MISSED`.
+    """Execute an op immediately if its call site is faster with NumPy than with evaluations. Else return `MISSED`.
 
     The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
     """
@@ -125,7 +125,7 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
 def attempt(
     way: Implementation, operands: Iterable[Any], default: Device | None = None, limit: int | None = None
 ) -> Any:
-    """Execute an op immediately, without recording it. Return `MISSED` if the operands do not allow this.
+    """Execute an op immediately, without recording. Return `MISSED` if the operands do not allow immediate execution.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return the compiled loop of an op for operand types, and a cast per operand, or None if there is no loop."""
+    """Return an op's compiled loop for operand types and a cast for each operand, or None if there is no loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -230,12 +230,12 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Register the function that installs native code. Its argument is the number of calls executed in Python."""
+    """Register the function that installs native code. Its argument is the number of calls in Python."""
     _native_installer[:] = [installer]
 
 
 def note_call() -> None:
-    """Count a small operation executed in Python. After every `BETWEEN` operations, call the installer of native code."""
+    """Count a small operation in Python. After every `BETWEEN` operations, call the installer of native code."""
     if not (number := next(_calls)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
@@ -279,7 +279,7 @@ _COPIED = 4096
 
 
 def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert a NumPy result to weft arrays. A view of an array in `given` becomes a view of its weft array's storage."""
+    """Convert a NumPy result to weft arrays. A view of an array in `given` becomes a view of the same storage."""
     kind = type(result)
     if kind is np.ndarray:
         if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
@@ -303,7 +303,7 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
 
 
 def finish(result: object, device: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result as `from_numpy_result` does.
+    """Convert the result of a NumPy function by `from_numpy_result`.
 
     Views of `operands` become views of their storages.
     """
@@ -316,7 +316,7 @@ def finish(result: object, device: Device, *operands: Any) -> Any:
 
 
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
-    """Return an argument with NumPy arrays in place of its weft arrays, or `MISSED` if an array is not small.
+    """Return an argument with its weft arrays converted to NumPy arrays, or `MISSED` if an array is not small.
 
     An array is small if it has at most `left` elements. Small pending arrays are evaluated. Each pair of a NumPy array
     and its weft array is appended to `found`.
@@ -423,7 +423,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Reduce all elements of a medium-sized array on the host. Return None if a kernel has to do it."""
+    """Reduce all elements of a medium-sized array on the host. Return None if only a kernel can reduce the array."""
     if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
@@ -433,7 +433,7 @@ def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
 
 
 def _reduce_medium(name: str, array: Array, values: np.ndarray, axis: Any) -> Any:
-    """Reduce a medium-sized array along an axis on the host, at a cheap call site. Otherwise return None."""
+    """Reduce a medium-sized array along an axis on the host if the call site is cheap. Otherwise return None."""
     if type(axis) is not int or not array.device.host_math or values.size > most_at(values.size, user_location()):
         return None
     with np.errstate(all="ignore"):
@@ -443,7 +443,7 @@ def _reduce_medium(name: str, array: Array, values: np.ndarray, axis: Any) -> An
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether a call has one argument, at most one integer after it, and no option but an integer `axis`."""
+    """Return whether a call has one argument, optionally an integer after it, and no option but an integer `axis`."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )
@@ -456,7 +456,7 @@ _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function `numpys` for small arguments, and `own` for all others."""
+    """Return a function that calls NumPy's function `numpys` for small arguments, and `own` for other arguments."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -470,7 +470,7 @@ def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> C
 
 
 def show(array: Array, key: Any) -> Any:
-    """Return ``array[key]`` for a basic index of an array in host memory, otherwise return `MISSED`."""
+    """Return ``array[key]`` for a basic index into an array in host memory, otherwise return `MISSED`."""
     values = values_of(array)
     if values is None or not is_basic(key):
         return MISSED
@@ -489,7 +489,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: object) -> Any:
-    """Return a weft array over the storage of `array` for `result`, a NumPy view of the array's memory.
+    """Return a weft array over the storage of `array` with the layout of `result`, a NumPy view of the same memory.
 
     Results that are not NumPy arrays are returned unchanged.
     """

@@ -1,4 +1,4 @@
-"""Detection of the callers of small operations: a program that ``weft run`` redirects, or one of its libraries.
+"""Detection of the callers of small operations: a program that ``weft run`` redirects, or a library.
 
 In: the frame that executes an operation. Out: whether the frame belongs to a library. A library computes with NumPy,
 whose operations on small arrays are fastest if no operand is a weft array. Therefore new small arrays are NumPy arrays
@@ -28,7 +28,7 @@ _programs: list[Callable[[FrameType], bool]] = []
 
 
 def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
-    """Set the function that recognizes the redirected program's frames, or None if no program is redirected."""
+    """Set the function that recognizes frames of the redirected program. None means that no program is redirected."""
     _programs[:] = [] if is_program is None else [is_program]
     CALLERS[:] = array("q", [int(is_program is not None)] + [0] * (2 * SLOTS))
     _names.clear()
@@ -66,7 +66,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Return whether a frame belongs to a library, to a program that does not use weft itself, or to neither."""
+    """Return the kind of a frame: in a library, in a program that does not use weft itself, or neither."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM
@@ -74,7 +74,7 @@ def _kind_of(frame: FrameType) -> int:
 
 
 def sees_numpy(depth: int = 1) -> bool:
-    """Return whether the frame `depth` levels up the stack belongs to a redirected program or a library, not to weft's users.
+    """Return whether the frame `depth` levels up is in a library or in a program that does not use weft itself.
 
     A module of the program that imports weft itself is one of weft's users.
     """
@@ -85,7 +85,7 @@ def sees_numpy(depth: int = 1) -> bool:
 
 
 def _imports_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module, given by its global names, has imported weft or a module of it."""
+    """Return whether a module, given by its global names, has imported weft or one of weft's modules."""
     values = tuple(names.values())
     # (generated functions may have a namespace of a thousand names each)
     modules = {kind for kind in set(map(type, values)) if issubclass(kind, ModuleType)}
@@ -93,7 +93,7 @@ def _imports_weft(names: dict[str, Any]) -> bool:
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module, given by its global names, belongs to weft or imports from it."""
+    """Return whether a module, given by its global names, is part of weft or imports from weft."""
     kinds = set(map(type, tuple(names.values())))
     if any(_is_wefts(vars(kind).get("__module__")) for kind in kinds):
         return True

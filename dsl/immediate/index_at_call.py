@@ -1,4 +1,4 @@
-"""Tier 0 for index arrays, masks and writes: they are executed immediately, in host memory.
+"""Tier 0 for index arrays, masks and writes, which are executed immediately in host memory.
 
 In: an array, an index, and a value to write. Out: the selected elements as a weft array or `MISSED`, or whether the
 write was executed.
@@ -90,7 +90,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def _written(array: Array, value: Any, limit: int) -> Any:
-    """Return a value that is written to an array as a number or a small NumPy array. Return `MISSED` for other values."""
+    """Return a value to be written to an array as a number or a small NumPy array, or `MISSED` for other values."""
     kind = type(value)
     if kind in NUMBERS:
         return value
@@ -111,7 +111,7 @@ def _written(array: Array, value: Any, limit: int) -> Any:
 
 
 def pick(array: Array, key: object) -> Any:
-    """Return ``array[key]`` if the index array `key` selects few elements, otherwise return `MISSED`."""
+    """Return ``array[key]`` if the index array `key` selects few elements. Otherwise return `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
@@ -168,7 +168,7 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Call a NumPy function that writes to its first argument, a small array, and returns None.
+    """Call a NumPy function that returns None and writes to its first argument, a small array.
 
     Return False if immediate execution is not possible.
     """
@@ -196,7 +196,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
 
 
 def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function `numpys` to write to a small array, and `own` for all others."""
+    """Return a function that calls NumPy's function `numpys` for writes to small arrays, and `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -206,13 +206,13 @@ def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callab
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU has no memory yet, because its elements are one constant or uninitialized."""
+    """Return whether a storage on the CPU has no memory yet, because it is constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Return whether NumPy casts a number or an array to `dtype` with the same result as weft.
+    """Return whether NumPy's cast of a number or an array to `dtype` gives the same result as weft's.
 
     Casts from floats to integers may differ, since weft saturates. Floats within the integers' range are truncated.
     """
@@ -227,6 +227,6 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
 
 @cache
 def _range_of(dtype: np.dtype) -> tuple[int, int]:
-    """Return the least and the greatest integer of a dtype, as Python numbers, which compare exactly with floats."""
+    """Return the smallest and the largest integer of a dtype as Python ints, which compare exactly with floats."""
     found = np.iinfo(dtype)
     return int(found.min), int(found.max)

@@ -34,7 +34,7 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the largest number of positional arguments with which a NumPy function writes to none of its arguments."""
+    """Return the largest number of positional arguments for which a NumPy function modifies none of them."""
     index = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index
 
@@ -65,7 +65,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
 
 
 def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Replace the weft arrays in an argument with NumPy arrays. Return `MISSED` if a weft array is not small."""
+    """Convert the weft arrays in an argument to NumPy arrays. Return `MISSED` if a weft array is not small."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
         if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
@@ -87,7 +87,7 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert the arrays in a result that share memory with an argument to weft arrays. Others remain NumPy arrays."""
+    """Convert the arrays in a result that share memory with an argument to weft arrays. Other arrays stay NumPy's."""
     kind = type(result)
     if kind in PLAIN:
         return result

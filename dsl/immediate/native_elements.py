@@ -68,7 +68,7 @@ def _dtypes() -> array[int]:
 
 
 def put_elements_first(following: Builtin) -> Builtin:
-    """Return a builtin that reads and writes single elements, and calls `following` for all other indices.
+    """Return a builtin that reads and writes single elements, and calls `following` for other indices.
 
     Raises
     ------
@@ -131,7 +131,7 @@ class _Element(OperandText):
         return t.end()
 
     def _address_of(self, values: str) -> str:
-        """Emit code that computes the address of the element at a key: an integer, or a tuple of one integer per axis."""
+        """Emit code that computes the address of the element at a key: an integer, or a tuple with one per axis."""
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
         kind = self._type(key)
@@ -161,7 +161,7 @@ class _Element(OperandText):
         return t.new(f"getelementptr i8, ptr {self._word(values, DATA)}, i64 {t.load(self._offset, 0)}")
 
     def _integer(self, name: str, thing: str) -> str:
-        """Emit code that loads the value of a Python int or a NumPy int64. Other types branch to ``give.up``."""
+        """Emit code that loads the value of a Python int or a NumPy int64. For other types, branch to ``give.up``."""
         t, known = self._t, self._known
         kind = self._type(thing)
         t.branch(f"icmp eq ptr {kind}, {known['int']}", f"{name}.int", f"{name}.other")
@@ -189,7 +189,7 @@ class _Element(OperandText):
         t.do(f"ret ptr {made}")
 
     def _copy(self, name: str, address: str, target: str) -> None:
-        """Emit code that copies an element's bytes and jumps to ``made`` after a read, or to ``written`` after a write."""
+        """Emit code that copies an element's bytes, and jumps to ``made`` after a read or ``written`` after a write."""
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")

@@ -1,4 +1,4 @@
-"""Tier 0 in native code: the common cases of `at_call.attempt` and `show`, and of `index_at_call.put`.
+"""Native code of tier 0: the common cases of `at_call.attempt`, `at_call.show` and `index_at_call.put`.
 
 In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the NumPy
 function if all operands are small and in host memory, and the Python function otherwise. Invariant: both functions give
@@ -50,7 +50,7 @@ from weft.runtime import (
 def make_immediate(
     mode: Mode, way: Implementation | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
 ) -> Builtin:
-    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` for all other arguments.
+    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` for other arguments.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ _LITERALS = (NoneType, bool, int, float, str, tuple)
 
 
 def builtin_docstring(function: Callable[..., Any]) -> str:
-    """Return the docstring of a builtin that replaces `function`. It begins with the signature for `inspect`."""
+    """Return the docstring of a builtin that replaces `function`. The first line is the signature for `inspect`."""
     name = getattr(function, "__name__", "method")
     return f"{name}{_plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
 
@@ -137,7 +137,7 @@ def install_native_after(calls: int) -> None:
 
 
 def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations. If this takes longer than `seconds`, later calls continue it.
+    """Install native code for small operations. The installation continues in later calls after `seconds`.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
@@ -164,7 +164,7 @@ def install_native_code(seconds: float = inf) -> None:
 
 
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
-    """Return whether the special method `name` can be replaced by native code.
+    """Return whether native code can replace the special method `name`.
 
     This is the case for indexing, and for binary operators whose reflected form is native too.
     """
@@ -175,7 +175,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the `Mode` of the native code for the NumPy function `name`, or None if it has no native code."""
+    """Return the `Mode` of native code for the NumPy function `name`, or None if the function stays in Python."""
     if name in GROWING | WARNING and name not in _PLAIN:
         return None
     kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
@@ -200,7 +200,7 @@ _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_
 
 
 def _install_reductions() -> None:
-    """Install native code for reductions and scans of ufuncs, including their uses in script functions."""
+    """Install native code for the reductions and scans of ufuncs, including those in script functions."""
     new = {}
     for ufunc in map(find_ufunc, _REDUCTIONS):
         for name in ("accumulate", "reduce"):
@@ -214,7 +214,7 @@ def _install_reductions() -> None:
 
 
 def _replaced() -> Iterator[tuple[Any, ...]]:
-    """Yield class, name, mode, way and table of each operator, method and call that has native code."""
+    """Yield the class, name, mode, way and table of each operator, method and call that native code replaces."""
     for definition in OPS.values():
         name = definition.dunder
         if not name:
@@ -250,7 +250,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
 
 
 def _install_steps() -> Iterator[None]:
-    """Install native code in steps of a few milliseconds. Between two steps, an operation may be native or in Python."""
+    """Install native code in steps of a few milliseconds. Between the steps, operations may be native or in Python."""
     made: list[tuple[type, str, Builtin]] = []
 
     def add(kind: type, name: str, mode: Mode, way: Implementation | None, table: Any = None) -> None:

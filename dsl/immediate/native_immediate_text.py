@@ -1,4 +1,4 @@
-"""LLVM IR of the builtin that executes small operations immediately.
+"""LLVM IR of the builtin that executes operations on small arrays immediately.
 
 In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the LLVM IR of one function for each
 `Mode`. The tables and functions that it uses are words of the `Builtin`.
@@ -215,7 +215,7 @@ class _Immediate(ResultText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_with_operands(self) -> tuple[str, str]:
-        """Emit the entry code of the modes in which the arguments of the call are the operands.
+        """Emit the entry code of the modes in which the call's arguments are the operands.
 
         Return the index of the first operand and the number of keyword arguments.
         """
@@ -354,7 +354,7 @@ class _Immediate(ResultText):
         self._hand_out(result)
 
     def _take_out(self) -> None:
-        """Emit code that uses the last operand as `out`, then branches to ``call`` if its memory may be written."""
+        """Emit code that uses the last operand as `out`. If the memory of `out` may be written, branch to ``call``."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.branch(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
@@ -371,7 +371,7 @@ class _Immediate(ResultText):
         t.label("taken.free")
 
     def _finish(self, result: str) -> None:
-        """Emit code that calls the Python function `finish` for a result that is a tuple or a view of an operand."""
+        """Emit code that calls the Python function `finish` for a tuple, or for a view of an operand."""
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -444,7 +444,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Emit code that creates the storage of a new array, as `host_values.adopt` does, then jumps to ``show.new``."""
+        """Emit code that creates the storage of a new array like `host_values.adopt`, and jumps to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         device, values = self._field(first, "Array._device"), self._field(first, "Array._values")
@@ -531,7 +531,7 @@ class _Immediate(ResultText):
         self._return(known["None"])
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
-        """Emit code that loads the assigned value: an array of one of `types`, or a scalar that fits the dtype."""
+        """Emit code that loads an assigned value: an array with a dtype in `types`, or a scalar that fits the dtype."""
         t, known = self._t, self._known
         thing = t.load("%given", 2, "ptr")
         kind = self._type(thing)

@@ -1,4 +1,4 @@
-"""LLVM IR that converts indices containing arrays to tuples that NumPy accepts.
+"""LLVM IR that converts an index that contains weft arrays to a tuple that NumPy accepts.
 
 In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are selected.
 """
@@ -43,7 +43,7 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Emit code that converts an index with arrays to the tuple that NumPy accepts.
+        """Emit code that converts an index that contains arrays to the tuple that NumPy accepts.
 
         The index is a mask, or it consists of integer arrays and integers. For any other index, branch to ``give.up``.
         """

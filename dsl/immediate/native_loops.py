@@ -1,4 +1,4 @@
-"""Native calls to ufunc inner loops on small arrays, without the overhead of NumPy's ufuncs.
+"""Native calls to the inner loops of ufuncs for small arrays, without the overhead of NumPy's ufunc calls.
 
 In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the arrays
 in host memory have one dtype and one shape, and this dtype can hold the scalars. It also multiplies small matrices. All
@@ -85,7 +85,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return a builtin that calls an op's inner loop directly for small arrays, and `following` for all other operands.
+    """Return a builtin that calls an op's inner loop for small arrays, and `following` for other operands.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the words that all builtins share, or none if the C library hides the floating-point flags."""
+    """Return the words that all builtins share, or () if the C library has no functions for floating-point flags."""
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):
@@ -133,7 +133,7 @@ def _common_words() -> tuple[int, ...]:
 
 @cache
 def loop_text(raised: int) -> str:
-    """Return the LLVM IR of the builtin. `raised` is a bit mask of the floating-point flags for which NumPy would warn."""
+    """Return the LLVM IR of the builtin. `raised` is the bit mask of floating-point flags that make NumPy warn."""
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -180,7 +180,7 @@ class _Loop(OperandText):
         return t.end()
 
     def _find_table(self) -> None:
-        """Emit code that loads the address of the op's table of inner loops, and the operands."""
+        """Emit code that loads the operands, and the address of the op's table of inner loops."""
         t, known = self._t, self._known
         own = known["loops"]
         t.do(
@@ -218,7 +218,7 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Emit code that loads the NumPy arrays of the operands (null for scalars).
+        """Emit code that loads the operands as NumPy arrays, or as null for scalars.
 
         The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
         same shape.
@@ -277,7 +277,7 @@ class _Loop(OperandText):
         )
 
     def _take_numbers(self) -> None:
-        """Emit code that converts scalar operands to the arrays' dtype: float64, complex128 or int64."""
+        """Emit code that converts scalars to the dtype of the array operands: float64, complex128 or int64."""
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
@@ -439,7 +439,7 @@ class _Loop(OperandText):
         t.do(f"call void {loop}(ptr {self._args}, ptr {self._dims}, ptr {self._steps}, ptr {data})")
 
     def _check_flags(self, name: str, result: str) -> None:
-        """Emit code that checks the floating-point flags. If a flag is set, discard the result and branch to ``wrong``."""
+        """Emit code that checks the floating-point flags. If a flag is set, the code discards the result."""
         t, known = self._t, self._known
         raised = t.new(f"call i32 {known['flags']}(i32 {self._raised})")
         t.branch(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
@@ -450,7 +450,7 @@ class _Loop(OperandText):
         t.label(name)
 
     def _return_array(self, result: str) -> None:
-        """Emit code that returns a result as a weft array, or as a NumPy array if the caller is a library."""
+        """Emit code that returns the result as a weft array, or as a NumPy array if a library is the caller."""
         t, known = self._t, self._known
         self._count_read()
         name = f"array.{result[1:]}"

@@ -52,7 +52,7 @@ class ObjectText:
         t.label(name)
 
     def _branch_on_type(self, here: str, kind: str, labels: Mapping[str, str]) -> None:
-        """Emit a branch on an object's type `kind`. `labels` maps types to labels. Other types branch to ``slow``."""
+        """Emit branches on the type `kind` of an object, to the labels in `labels`. Other types branch to ``slow``."""
         for k, (name, label) in enumerate(labels.items()):
             behind = f"{here}.{k}" if k + 1 < len(labels) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
@@ -68,7 +68,7 @@ class ObjectText:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
 
     def _number(self, name: str, values: str) -> str:
-        """Emit code that loads the type number of an array's dtype. A non-native byte order branches to ``give.up``."""
+        """Emit code that loads the type number of an array's dtype. Non-native byte orders branch to ``give.up``."""
         t = self._t
         dtype = self._word(values, DTYPE)
         # (A dtype may have a second object, for example after unpickling.)
@@ -90,7 +90,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `otherwise` unless each item of a tuple is an int, a slice, or of a type in `table`."""
+        """Emit a branch to `otherwise` unless every item of a tuple is an int, a slice, or of a type in `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")
@@ -98,7 +98,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `on` if a type is int, slice, or in `table`, and to `otherwise` for other types."""
+        """Emit a branch to `on` if a type is int, slice or a type in `table`, and to `otherwise` for other types."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.branch(f"or i1 {whole}, {part}", on, name)

@@ -1,4 +1,4 @@
-"""LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples and lists of these.
+"""LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples or lists of both.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -76,7 +76,7 @@ class OperandText(ObjectText):
     _total: str
 
     def _take_all(self) -> None:
-        """Emit code that converts each operand to a NumPy array or a plain object, with a new reference to this object."""
+        """Emit code that takes each operand as a NumPy array or a plain object, with a new reference to it."""
         t, known = self._t, self._known
         t.branch(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
         t.label("take.begin")
@@ -150,7 +150,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """Emit code that copies a tuple or list, with NumPy arrays in place of its weft arrays."""
+        """Emit code that copies a tuple or list, and replaces each weft array in the copy with a NumPy array."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -237,7 +237,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, then branches to the label ``protocol.way``.
+        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call. If it is found, jump to ``protocol.way``.
 
         Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
         is not in the table.
@@ -274,7 +274,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Emit code that checks an array operand, and branches to ``small`` if the check succeeds.
+        """Emit code that checks an array operand, and branches to ``small`` if the operand is suitable.
 
         The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
         """
@@ -327,7 +327,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` for reductions with the larger limit of `small_work.limit_of`.
+        """Emit a branch to ``few`` for reductions to which the larger limit of `small_work.limit_of` applies.
 
         These are reductions of a whole contiguous array of 1-byte elements.
         """
@@ -356,7 +356,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit code that branches to ``small`` for a small product with a large operand, if BLAS computes this product."""
+        """Emit a branch to ``small`` if a large operand has a small product, and BLAS computes this product."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")
@@ -381,7 +381,7 @@ class OperandText(ObjectText):
         self._all_hold(f"{name}.wanted", wanted, f"{name}.small")
 
     def _note_type(self, number: str) -> None:
-        """Emit code that records whether the operands' dtypes differ."""
+        """Emit code that records whether the operands have different dtypes."""
         t = self._t
         earlier = t.load(self._first_type, 0)
         t.store(number, self._first_type, 0)
@@ -434,7 +434,7 @@ class OperandText(ObjectText):
             self._set(array, f"Array.{name}", value)
 
     def _branch_on_caller(self, name: str, library: str, own: str, failed: str, result: str = "") -> None:
-        """Emit a branch on the caller of the operation: to `library` for a library, to `own` for the program.
+        """Emit a branch to `library` if a library has called the operation, and to `own` if the program has.
 
         The code also branches to `library` if the NumPy array `result` has few elements and the program does not use
         weft itself. For a module that is not in the table, the code calls a Python function. If this function raises
@@ -464,6 +464,6 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {judged}, {known['True']}", library, own)
 
     def _count_read(self) -> None:
-        """Emit code that increments the counter of reads of values on the host."""
+        """Emit code that increments the number of reads of values on the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

@@ -1,4 +1,4 @@
-"""LLVM IR that returns the result of a NumPy function as a weft array.
+"""LLVM IR that converts the result of a NumPy function to a weft array and returns it.
 
 In: an ndarray or another object. Out: code that returns a weft array, or the ndarray itself if a library executes the
 operation.
@@ -18,7 +18,7 @@ class ResultText(IndexText):
     _result: str  # address of a stack slot
 
     def _hand_out(self, result: str) -> None:
-        """Emit code that returns an ndarray: unchanged if it is new and the caller is a library, else as a weft array.
+        """Emit code that returns an ndarray: unchanged if it is new and a library is the caller, else as a weft array.
 
         The code wraps a new array in C order. It calls Python's `from_numpy_result` for all others.
         """
@@ -52,7 +52,7 @@ class ResultText(IndexText):
         self._return(array)
 
     def _is_plain(self, name: str, kind: str) -> None:
-        """Emit a branch to ``plain`` for the type of a scalar or None, and to ``finish`` for other types."""
+        """Emit a branch to ``plain`` if a type is that of a scalar or None, and to ``finish`` for other types."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")

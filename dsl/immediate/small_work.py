@@ -1,4 +1,4 @@
-"""Size limits of immediate execution. Below a limit, NumPy is about as fast as weft's recording of the operation.
+"""Size limits of immediate execution. Below its limit, an operation takes NumPy about as long as weft's recording.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately.
@@ -35,7 +35,7 @@ def is_few(size: float) -> bool:
 
 
 def most_bools(op: str) -> int:
-    """Return the factor by which an op's size limit for bools exceeds that for other dtypes."""
+    """Return the factor by which an op's limit for bools exceeds the op's limit for other dtypes."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -46,7 +46,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of elements of the arguments up to which a call is executed immediately."""
+    """Return the maximum number of elements for which a call is executed immediately."""
     if name == "einsum":
         return IMMEDIATE[0] if einsum_products(arguments) <= IMMEDIATE[0] else GROWN
     if name in _SEARCHES and len(arguments) > 1:
@@ -80,7 +80,7 @@ def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def most_at(size: int, where: Location) -> int:
-    """Return the limit for an operation on arrays of up to about `size` elements at a call site (see `cheap_sites`)."""
+    """Return the limit at a call site for an operation on arrays of about `size` elements (see `cheap_sites`)."""
     limit = IMMEDIATE[0]
     is_medium = limit < size <= MEDIUM * limit and (id(where[0]), where[1]) in CHEAP
     return MEDIUM * limit if is_medium and is_cheap(where) else limit
@@ -95,7 +95,7 @@ _STEPS = 16
 
 
 def _grown_size(name: str, arguments: Any) -> float:
-    """Return a bound on the number of elements of the result of a function in `_PRODUCT_SIZES`, or infinity."""
+    """Return an upper bound on the size of the result of a function in `_PRODUCT_SIZES`, or infinity if unknown."""
     size = len(arguments) if name == "meshgrid" else 1
     for each in arguments:
         if type(each) in _ARRAYS:
@@ -110,7 +110,7 @@ def _grown_size(name: str, arguments: Any) -> float:
 
 
 def einsum_products(arguments: Any) -> float:
-    """Return the number of products of elements that `numpy.einsum` computes if it uses a single loop.
+    """Return the number of products that `numpy.einsum` computes if it evaluates all operands in a single loop.
 
     Return infinity for arguments other than subscripts and arrays.
     """
@@ -135,7 +135,7 @@ _ARRAYS = {Array, np.ndarray}
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether a reduction reads memory sequentially: a whole contiguous array, or long contiguous rows."""
+    """Return whether a reduction reads memory sequentially: either a contiguous array or long contiguous rows."""
     axes = (*axes, *options.values())
     if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
         return values.flags.c_contiguous
@@ -150,7 +150,7 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """Return the maximum number of elements that a call may copy immediately from `arrays`, as in a concatenation.
+    """Return the maximum number of elements that a call, such as a concatenation, may copy immediately from `arrays`.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
     """
@@ -203,7 +203,7 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
 def recorded_bytes(name: str) -> int:
-    """Return the array size, in bytes per element of the limit, from which a function records its operation.
+    """Return the array size from which a function records its operation, in bytes per element of the limit.
 
     Smaller arrays in memory may be processed immediately. So may larger arrays at call sites for which
     `was_evaluated_alone` is true.
@@ -223,7 +223,7 @@ def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements. No error is raised for incompatible shapes."""
+    """Return whether two shapes broadcast to at most `limit` elements. Incompatible shapes raise no error."""
     size = 1
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0
@@ -242,7 +242,7 @@ MOST_WHOLE = 16
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host. Return None if a kernel's result could have other bits."""
+    """Reduce all elements of an array on the host. Return None if the result of a kernel could have other bits."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
@@ -265,7 +265,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def reduce_rows(name: str, values: np.ndarray, axis: int) -> np.ndarray | None:
-    """Reduce an array on the host along an axis. Return None if a kernel's result could have other bits."""
+    """Reduce an array on the host along an axis. Return None if the result of a kernel could have other bits."""
     kind = values.dtype
     if kind.char not in "fd" or not values.flags.c_contiguous or not -values.ndim <= axis < values.ndim:
         return None
@@ -295,7 +295,7 @@ def _spread(name: str, values: np.ndarray) -> Any:
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
+    """Create an array in host memory by a NumPy function. Return None if `size` exceeds the limit of small arrays."""
     device = default_device()
     if size > IMMEDIATE[0] or not device.small_on_host:
         return None

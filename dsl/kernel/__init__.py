@@ -1,4 +1,4 @@
-"""Explicit kernels: the kernel language, its compiler and launches."""
+"""Explicit kernels: the kernel language, the compiler, and launches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Face(ModuleType):
-    """Module class that prevents submodules from replacing public names such as ``jit``."""
+    """Module class that keeps submodules from replacing public names such as ``jit``."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in _LAZY or not isinstance(value, ModuleType):

@@ -1,1 +1,1 @@
-"""The `numpy` namespace that libraries and scripts under ``weft run`` see, implemented by weft."""
+"""Weft's `numpy` namespace, which scripts under ``weft run`` and their libraries see."""

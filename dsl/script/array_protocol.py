@@ -1,4 +1,4 @@
-"""The ``__array__`` methods of a program's classes.
+"""Support for ``__array__`` methods that a program's classes define.
 
 NumPy accepts only its own arrays from these methods, but in a program on weft, they may return weft arrays. Therefore
 ``builtins.__build_class__`` is replaced, and methods of classes that the program defines return NumPy arrays over the
@@ -53,7 +53,7 @@ def _build_with_numpys_result(*arguments: Any, **options: Any) -> Any:
 
 
 def _with_numpys_result(method: FunctionType) -> Any:
-    """Return a version of an ``__array__`` method that returns NumPy arrays instead of weft arrays."""
+    """Return a version of an ``__array__`` method whose result is a NumPy array instead of a weft array."""
 
     @wraps(method)
     def __array__(self: Any, *arguments: Any, **options: Any) -> Any:

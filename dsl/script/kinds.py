@@ -1,4 +1,4 @@
-"""Properties of NumPy's functions that determine how a script calls them: their effects on memory and their results."""
+"""Properties of NumPy functions that determine how a script calls them: the effect on memory, and the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 class MemoryEffect(IntEnum):
-    """A function's effect on memory."""
+    """The effect of a function on memory."""
 
     COMPUTE = 0
     CREATE = 1  # its integer arguments are lengths
@@ -27,7 +27,7 @@ class MemoryEffect(IntEnum):
 
 
 def is_computed(name: str, kind: MemoryEffect) -> bool:
-    """Return whether a function computes elements, and its result has at most about as many elements as its arguments.
+    """Return whether a function computes elements, and has a result that is about as large as its arguments at most.
 
     NumPy executes such functions for NumPy arrays up to tier 0's limit.
     """
@@ -49,7 +49,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 
 
 def take(result: object, held: int = 0) -> Any:
-    """Convert a large NumPy result, or the large arrays in a sequence of results, to weft arrays.
+    """Convert a large NumPy result, or each large array in a sequence of results, to a weft array.
 
     Other values are unchanged. `held` is the number of references to the result that the caller keeps.
     """

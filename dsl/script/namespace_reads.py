@@ -14,7 +14,7 @@ _READS = {"__dict__", "vars"}
 
 
 def reads_namespace(code: CodeType) -> bool:
-    """Return whether code, including its functions, reads the dictionary of a module that it imports from NumPy."""
+    """Return whether code, including nested functions, reads the dictionary of a module imported from NumPy."""
     codes = list(_walk(code))
     readers = [each for each in codes if not _READS.isdisjoint(each.co_names)]
     if not readers:

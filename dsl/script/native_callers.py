@@ -1,4 +1,4 @@
-"""Native code for imports and for `Array.__class__`, whose results depend on whether a library is the caller.
+"""Native code for imports and for `Array.__class__`, which give libraries other results than the program.
 
 In: the Python functions with the same effect. Out: builtins that look up the calling module in a table (`callers`), and
 call the Python functions for modules that are not in it. Invariant: a builtin has no frame, so tracebacks do not show
@@ -34,7 +34,7 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the getter of `Array.__class__`: the class is `numpy.ndarray` for libraries, and the real type for others.
+    """Return the getter of `Array.__class__`, which is `numpy.ndarray` for libraries and the real type otherwise.
 
     The getter calls `slow` for unknown callers. Raises CompileError if it cannot be compiled.
     """

@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, with little overhead over a direct call to NumPy's function.
+"""Native version of `script_function.choose`, which is little slower than a direct call to NumPy's function.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
@@ -73,7 +73,7 @@ _METHODS = {
 
 
 def check() -> bool:
-    """Test that the native code compiles, and return True. Raises CompileError if the code does not compile."""
+    """Return True if the native code compiles, otherwise raise CompileError."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
     return True

@@ -68,7 +68,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray`. NumPy arrays and weft arrays, but not weft's scalars, are instances of it.
+    """Stand-in for `numpy.ndarray`, of which NumPy arrays and weft arrays are instances, but not weft's scalars.
 
     It is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires one. Results of operations on such
     views are NumPy's own arrays.
@@ -109,7 +109,7 @@ not_foreign(ndarray)
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
-    """Return weft's own implementations of the functions of a NumPy module, by name."""
+    """Return a mapping from names in a NumPy module to weft's implementations of these functions."""
     return OWN_IN.get(module, {})
 
 
@@ -169,7 +169,7 @@ _PLAIN = {"numpy": _SETTINGS | {"asmatrix", "bmat"}, "numpy.ma": frozenset({"arr
 
 
 def plain_names(module: str) -> frozenset[str]:
-    """Return the names of a NumPy module that keep NumPy's own meaning in a program on weft."""
+    """Return the names in a NumPy module that keep NumPy's objects in a program on weft."""
     return _PLAIN.get(module, _SETTINGS)
 
 

@@ -1,4 +1,4 @@
-"""Redirection of a program's `import numpy` to weft's namespace.
+"""Redirection of NumPy imports in a program to weft's namespace.
 
 The program is `__main__` and the modules in its folder. All other modules keep NumPy, and `numpy` in `sys.modules` is
 unchanged. Modules are found and loaded by Python's own machinery; only `builtins.__import__` is replaced, and, for
@@ -56,7 +56,7 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return `numpy.ndarray` for an array that a library of the program sees, and the value's own type otherwise.
+    """Return `numpy.ndarray` for an array if a library is the caller, otherwise the value's own type.
 
     Libraries use this class to decide how to process an argument. A library that needs a real NumPy array then converts
     the argument with `numpy.asarray`.
@@ -141,7 +141,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading(frame: types.FrameType | None) -> bool:
-    """Return whether an import is in progress. During an import, modules may lack names that native code needs."""
+    """Return whether an import is in progress, during which modules may lack names that native code needs."""
     # (This loop is a hundred times as fast as the search of all modules, which finds imports of other threads.)
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTER:
@@ -175,7 +175,7 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module, as ``__import__`` does.
+    """Import a module like ``__import__``.
 
     If this is NumPy and the caller is the program, return weft's version.
     """
@@ -189,7 +189,7 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the name that a frame's import statement imports, or "numpy" for a call to ``__import__``."""
+    """Return the module name in a frame's import statement, or "numpy" if the frame calls ``__import__``."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"
@@ -198,7 +198,7 @@ def _imported(frame: types.FrameType) -> str:
 
 
 def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import weft's version of NumPy. This function replaces ``__import__`` in the program."""
+    """Import weft's version of NumPy. In the program, this function replaces ``__import__``."""
     if level or name.partition(".")[0] != "numpy":
         return _import(name, globals, locals, fromlist, level)
     found = script_namespace.script_module(name)
@@ -218,14 +218,14 @@ def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: 
 
 
 class _InChild:
-    """Marker object whose unpickling redirects NumPy imports in a child process."""
+    """Marker object that redirects NumPy imports when it is unpickled in a child process."""
 
     def __reduce__(self) -> Any:
         return redirect, tuple(_folders)
 
 
 def _redirect_children(spawn: Any) -> None:
-    """Replace `multiprocessing.spawn.get_preparation_data` with a version that adds the redirection."""
+    """Replace `multiprocessing.spawn.get_preparation_data` with a version that includes the redirection."""
     prepare = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Run a ``with`` block in which programs use weft or NumPy. Restore modules and `sys` at the end of the block."""
+    """Run a ``with`` block in which programs use weft or NumPy. Modules and `sys` are restored at the end."""
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
     _folders.clear()

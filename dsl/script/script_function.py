@@ -1,4 +1,4 @@
-"""NumPy's functions in a script on weft. They use NumPy for small arguments and weft otherwise.
+"""NumPy's functions in a script on weft. They call NumPy for small arguments, and weft otherwise.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
@@ -47,7 +47,7 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any], most: int = 0) -> bool:
-    """Return whether all values are small arrays, scalars, or short sequences of them.
+    """Return whether all values are small arrays, scalars, or short sequences of small arrays and scalars.
 
     Arrays of up to `most` elements are small, too.
     """
@@ -68,7 +68,7 @@ def _are_small(values: Iterable[Any], most: int = 0) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Estimate the number of elements of nested sequences from their first items, where an array is one element."""
+    """Estimate the number of elements of nested sequences from the first items. An array counts as one element."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
@@ -101,7 +101,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that stacks small weft arrays in a list or tuple, and calls `decide` for all other arguments.
+    """Return a function that stacks small weft arrays in a list or tuple, and calls `decide` for other arguments.
 
     A result with few elements is a NumPy array, like the result of any function that creates an array.
     """
@@ -120,7 +120,7 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements of the array that a creation function returns. Return 0 for invalid arguments."""
+    """Estimate the number of elements that a creation function creates. Return 0 for invalid arguments."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -145,7 +145,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements of a new array: the product of all integers and sizes among the arguments."""
+    """Estimate the number of elements of a new array as the product of all integers and sizes in the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -182,7 +182,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     def __new__(
         cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
     ) -> ScriptFunction:
-        """Create the script's function from the NumPy function `wrapped` and the weft function `own`."""
+        """Create the script's function from NumPy's function `wrapped` and weft's function `own`."""
         name = getattr(wrapped, "__name__", "function")
         kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))
@@ -195,11 +195,11 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`numpy.ufunc` for a ufunc, since libraries such as pandas call only ufuncs with whole arrays."""
+        """`numpy.ufunc` for a ufunc, since libraries such as pandas pass whole arrays only to ufuncs."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Bind the function to an instance whose class has it as an attribute, if NumPy's function would be bound."""
+        """Bind the function to an instance whose class has the function as an attribute, if NumPy's would be bound."""
         binds = instance is not None and hasattr(type(self.wrapped), "__get__")
         return types.MethodType(self, instance) if binds else self
 
@@ -300,7 +300,7 @@ def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -
 
 
 def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that creates a small array from numbers, or from one tuple of numbers, and calls `decide` otherwise."""
+    """Return a function that creates small arrays from numbers or a tuple of numbers, and calls `decide` otherwise."""
     name = getattr(wrapped, "__name__", "function")
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -318,7 +318,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function like that of `choose`. It accepts all arguments, and takes longer."""
+    """Return a function that makes the same choice as `choose`, more slowly, but for arguments of any type."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)

@@ -1,4 +1,4 @@
-"""The `numpy` namespace that a script sees under weft: `ScriptFunction` objects and wrapped random generators.
+"""The `numpy` namespace of a script on weft: `ScriptFunction` objects and wrapped random generators.
 
 In: a NumPy module. Out: a module with the same names. Invariant: small arrays are NumPy's own.
 """
@@ -31,7 +31,7 @@ is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E73
 
 @cache
 def script_module(name: str) -> types.ModuleType:
-    """Return weft's version of `numpy` or one of its submodules for scripts.
+    """Return the version of `numpy` or of a submodule that scripts on weft see.
 
     It is a plain module, because the interpreter finds attributes of plain modules fastest.
     """
@@ -74,7 +74,7 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
 @cache
 def find_all_names() -> None:
-    """Fill the dictionaries of the modules for scripts, for scripts that read them (``vars(np)``)."""
+    """Fill the dictionaries of the modules for scripts, because a script reads them, as in ``vars(np)``."""
     for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
         made = script_module(module)
         known = frozenset(vars(import_module(module)))
@@ -84,7 +84,7 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], find: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return a version of a module's ``__getattr__`` that, like NumPy's, fails for names in the module's dictionary.
+    """Return a version of a module's ``__getattr__`` that fails for names in the module's dictionary, like NumPy's.
 
     A program may copy this function with the other names. `import *` then looks up ``__all__`` with it.
     """
@@ -98,7 +98,7 @@ def _find_others(known: frozenset[str], find: Callable[[str], Any]) -> Callable[
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object that a script gets for a name of a NumPy module. `theirs` is NumPy's object."""
+    """Return the object that a script sees under a name in a NumPy module. `theirs` is NumPy's object."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":
@@ -119,7 +119,7 @@ def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
 
 
 class Indexed:
-    """Wrapper of `numpy.mgrid` and similar objects. Large arrays that it creates are weft arrays."""
+    """Wrapper of `numpy.mgrid` and similar objects, which returns large arrays as weft arrays."""
 
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
@@ -140,7 +140,7 @@ class Indexed:
 
 
 def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the number of values that a generator's method draws, or infinity if `size` is not its last argument."""
+    """Return the number of values that a generator's method draws, or infinity if the number is unknown."""
     size = options.get("size", arguments[-1] if arguments else 1)
     if type(size) is int:
         return size
@@ -151,7 +151,7 @@ _NUMBERS = frozenset({int, float})
 
 
 def _drawing(base: type, name: str) -> Any:
-    """Return a version of a generator's method for scripts.
+    """Return the version of a generator's method that scripts see.
 
     If a script calls the method, a large result is a weft array.
     """
@@ -204,7 +204,7 @@ def _draw_bytes(self: np.random.Generator, length: int) -> bytes:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of a NumPy generator class for scripts. NumPy's own generators are instances of it, too."""
+    """Return a subclass of a NumPy generator class for scripts. NumPy's own generators count as instances."""
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:
@@ -230,7 +230,7 @@ _GENERATORS = frozenset({"default_rng", "Generator", "RandomState"})
 
 @cache
 def _generators() -> dict[str, Any]:
-    """Return the generator classes and functions of `numpy.random` for scripts."""
+    """Return the classes and functions of `numpy.random` that create generators, as scripts see them."""
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""A native implementation of a class's buffer protocol.
+"""Native implementation of the buffer protocol for a class.
 
 In: a class whose instances have a NumPy array in a slot. Out: the class's slot function, which passes a request for a
 buffer on to that array. Invariant: requests to other instances are answered as before.
@@ -24,7 +24,7 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_buffer(kind: type, slots: Mapping[str, int], device: object, counter: int) -> None:
-    """Make instances of a class export the buffer of the NumPy array in their slot `_values`.
+    """Make the instances of a class export the buffer of the NumPy array in the slot `_values`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A linker for ELF object files for x86-64, written in Python so that LLVM need not be loaded.
+"""A linker of ELF object files for x86-64, written in Python so that LLVM need not be loaded.
 
 In: a kernel's object file as LLVM writes it, and the address of every external symbol. Out: an `Image` of executable
 memory, and the addresses of its functions. Invariant: memory is written before it becomes executable, and never
@@ -34,11 +34,11 @@ _RELOCATED = ".data.rel.ro"
 
 
 class UnsupportedObjectError(Exception):
-    """Raised for an object file of another machine, or with a relocation that this linker does not support."""
+    """Raised for an object file for another machine, or for a relocation that this linker does not support."""
 
 
 class Section(NamedTuple):
-    """A section header of an ELF file, with the fields in the file's order."""
+    """A section header of an ELF file. The fields are in the same order as in the file."""
 
     name: int
     kind: int
@@ -53,7 +53,7 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol with its name, section number and offset."""
+    """A symbol with a name, a section number and an offset."""
 
     name: str
     section: int
@@ -62,7 +62,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True)
 class Image:
-    """Linked code in memory, and the addresses of its symbols. Deleting this object frees the memory."""
+    """Linked code in memory, and the addresses of the symbols. Deleting this object frees the memory."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
@@ -107,7 +107,7 @@ class _Linker:
         self.symbols = next((self.read_symbols(s) for s in self.sections if s.kind == _SYMBOLS), [])
 
     def read_symbols(self, table: Section) -> list[Symbol]:
-        """Return the symbols of the file, with their names."""
+        """Return the symbols of the file, including their names."""
         names = self.sections[table.link].offset
         found = []
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
@@ -119,7 +119,7 @@ class _Linker:
         return self.code[begin : self.code.index(b"\0", begin)].decode()
 
     def relocations(self) -> list[tuple[int, int, int, Symbol, int]]:
-        """Return the relocations as section, offset, kind, symbol and addend."""
+        """Return the relocations, each with its section, offset, kind, symbol and addend."""
         found = []
         for table in self.sections:
             if table.kind != _RELOCATIONS or table.info not in self.section_offsets:
@@ -169,7 +169,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.offset_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign an offset in the image to each section that is loaded. Return the total size in bytes."""
+        """Assign an offset in the image to each section to be loaded. Return the total size in bytes."""
         size = 0
         for number, section in enumerate(self.sections):
             # exceptions never pass through this code, so unwind information is not needed
@@ -187,7 +187,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols that need a stub or a slot for relocations whose kind is in `kinds`."""
+        """Return the symbols for which relocations of the given `kinds` need a stub or a slot."""
         found: dict[Symbol, None] = {}
         for _, _, kind, symbol, _ in relocations:
             inside = symbol.section in self.section_offsets
@@ -202,7 +202,7 @@ class _Linker:
         return found
 
     def offset_of(self, symbol: Symbol) -> int:
-        """Return the offset of `symbol`, which the file defines, from the start of the image."""
+        """Return the offset from the start of the image of `symbol`, which the file defines."""
         return self.section_offsets[symbol.section] + symbol.value
 
 

@@ -1,4 +1,4 @@
-"""Layout of the failure record of an explicit kernel on the CPU, and functions that stop a running kernel.
+"""Layout of the failure records of explicit kernels on the CPU, and functions that stop a running kernel.
 
 Words 0 to 5 belong to the kernel (`faults`). This module and `interrupts` read and write the other words.
 """
@@ -16,7 +16,7 @@ MAIN, NEXT, KEY = 0, 1, 2
 
 
 def stop(record: int, error: BaseException) -> None:
-    """Make the kernel with the failure record `record` stop and raise an exception.
+    """Stop the kernel that has the failure record `record`, and make its launch raise an exception.
 
     The threads of the kernel exit at their next interrupt poll.
     """

@@ -1,4 +1,4 @@
-"""Failure records, in which an explicit kernel on the CPU reports why it cannot continue.
+"""Failure records, in which explicit kernels on the CPU report why they cannot continue.
 
 The record's words are the kind of failure (0: none), the block, and two threads with the synchronization points at
 which they wait. The words of `fault_words` follow.
@@ -14,7 +14,7 @@ from weft.runtime.errors import KernelFault
 
 
 class FaultRecord:
-    """The failure record of one kernel launch.
+    """The failure record of a kernel launch.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The native code of free lists, which keeps deleted buffers and reuses them for new requests.
+"""Native code of free lists, which stores deleted buffers and reuses them for later requests.
 
 This module also defines the layout of the records that the functions read.
 
@@ -70,7 +70,7 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit the address of a field of the buffer `thing`. Word number `which` of `store` contains the field's offset."""
+    """Emit the address of a field of the buffer `thing`. Word `which` of `store` is the offset of the field."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 

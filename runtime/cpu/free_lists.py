@@ -1,4 +1,4 @@
-"""Free lists of a memory pool: its deleted buffers, by size. A buffer object and its memory are reused together.
+"""Free lists of a memory pool, which contain deleted buffers by size. A buffer and its memory are reused together.
 
 One native call serves all requests of a plan.
 
@@ -42,7 +42,7 @@ _TP_DEALLOC = 52
 
 
 class Counted:
-    """A memory pool whose counters are stored where native code can update them.
+    """A memory pool whose counters are in memory that native code can update.
 
     Attributes
     ----------
@@ -65,12 +65,12 @@ class Counted:
 
     @property
     def peak(self) -> int:
-        """The maximum number of bytes that buffers have used at the same time."""
+        """The maximum number of bytes that buffers have used at one time."""
         return self.counts[PEAK]
 
     @property
     def most_kept(self) -> int:
-        """The maximum total size of free blocks in bytes."""
+        """The limit on the total size of free blocks in bytes."""
         return self.counts[MOST]
 
     @most_kept.setter
@@ -83,7 +83,7 @@ class Counted:
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
-        """Raise the recorded peak to the number of bytes in use."""
+        """Update the recorded peak if more bytes are in use."""
         held = self.counts[MADE] - self.counts[KEPT]
         if held > self.counts[PEAK]:
             self.counts[PEAK] = held
@@ -131,21 +131,21 @@ class FreeLists:
         return found
 
     def make(self, size: int, *fields: Any) -> Buffer:
-        """Return a new buffer that is put on the free list of `size` when it is deleted."""
+        """Return a new buffer that is put on the free list for `size` when it is deleted."""
         buffer: Buffer = _generic_alloc(self._kind, 0)
         ctypes.c_int64.from_address(id(buffer) + self._hidden).value = self._free_list(size)
         buffer.__init__(*fields)  # type: ignore[misc]
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Take a buffer from the free list of `size`, for a request of `nbytes`. Return None if the list is empty."""
+        """Take a buffer for a request of `nbytes` from the free list for `size`. Return None if the list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
     def prepare(self, requests: Requests, sizes: Sequence[int | None]) -> None:
-        """Prepare the memory requests of a plan, so that one native call takes all buffers from the free lists.
+        """Prepare the memory requests of a plan, so that one native call takes all the buffers from the free lists.
 
         `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
         """
@@ -160,7 +160,7 @@ class FreeLists:
                 requests.call = self._take
 
     def clear(self) -> None:
-        """Free all buffers on the free lists, with their memory."""
+        """Free all buffers on the free lists and the memory of these buffers."""
         with self._lock:
             self._store[CLOSED] += 1
             try:
@@ -172,13 +172,13 @@ class FreeLists:
 
 
 def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -> FreeLists | None:
-    """Return the free lists of a pool, or None if their native code cannot be compiled (see `FreeLists`)."""
+    """Return the free lists of a pool, or None if the native code cannot be compiled (see `FreeLists`)."""
     instead = "Python allocates buffers one by one, which is slower"
     return try_compiling("native code for free lists", instead, lambda: FreeLists(base, pool, expected))
 
 
 def allocate_for_plan(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
-    """Allocate the buffers of a plan one by one. After several runs, prepare the requests for the free lists.
+    """Allocate the buffers of a plan one by one. After several runs, prepare the plan's requests for the free lists.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """
@@ -224,7 +224,7 @@ class _Spec(ctypes.Structure):
 
 @cache
 def native_kind(base: type) -> Any:
-    """Return a subclass of `base` for reusable buffers. Its deallocator is native code."""
+    """Return a subclass of `base` for reusable buffers, whose deallocator is native code."""
     keep = immortal(obtain_native(KEEP, keep_text(base.__basicsize__)))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
@@ -240,5 +240,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return two words for native code: the class of reusable buffers, and the offset of their `address` attribute."""
+    """Return two words for native code: the class of reusable buffers, and the offset of the `address` attribute."""
     return [id(native_kind(base)), slots_of(base)["address"]]

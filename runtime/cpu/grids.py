@@ -1,4 +1,4 @@
-"""Repeated launches of explicit kernels on the CPU by native code.
+"""Native code that repeats launches of explicit kernels on the CPU.
 
 In: a kernel with its grid and block, and the argument words of each launch. Out: the completed launches. Invariant:
 blocks are divided as for a single launch. A record is used by one launch at a time.
@@ -29,7 +29,7 @@ ON_COPY = 1 << 13
 
 
 def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: int) -> tuple[int, int, int]:
-    """Divide a kernel's blocks.
+    """Divide the blocks of a kernel among CPU threads.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return a kernel's entry function and the function's argument slots. If possible, Ctrl-C interrupts the function.
+    """Return an entry function for a kernel and the slots of this entry. If possible, Ctrl-C interrupts the kernel.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """
@@ -63,7 +63,7 @@ def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRec
 
 
 class PreparedGrid:
-    """An explicit kernel prepared for repeated launches with the same grid and block.
+    """An explicit kernel that is prepared for repeated launches with the same grid and block.
 
     Each launch takes a list of arguments.
 
@@ -122,7 +122,7 @@ class PreparedGrid:
         spare.append(record)
 
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
-        """Return a new launch record: its address, its failure record, and the array that holds its words."""
+        """Return a new launch record: the address, the failure record, and the array of the record's words."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk, alone = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)

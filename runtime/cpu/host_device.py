@@ -25,7 +25,7 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device. Each method returns after its work has ended.
+    """The CPU as a device. Each method returns after the method's work has ended.
 
     Short kernels run in the calling thread, and long ones on all cores.
     """
@@ -74,7 +74,7 @@ class CpuDevice(SynchronousDevice):
         return found
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return zeroed memory for look-back descriptors. Each thread has its own memory.
+        """Return zeroed memory for look-back descriptors. Each CPU thread has memory of its own.
 
         The memory is reset to zero, since a failed launch may have changed it.
         """
@@ -92,7 +92,7 @@ class CpuDevice(SynchronousDevice):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the buffer's elements as a read-only array, without a copy. The array keeps the buffer alive."""
+        """Return the elements of a buffer as a read-only array, without a copy. The array keeps the buffer alive."""
         if not prod(shape):
             return np.empty(shape, dtype)
         values = _view(buffer, dtype, shape)
@@ -128,7 +128,7 @@ class CpuDevice(SynchronousDevice):
         launch(function, *divide(function, parallel, work, threads), arguments)
 
     def prepare(self, launches: Sequence[Launch]) -> HostLaunches | None:
-        """Prepare the kernels of a plan, so that one native call runs them all."""
+        """Prepare the kernels of a plan, so that one native call runs all of them."""
         return HostLaunches(self, launches)
 
     def launch_grid(
@@ -140,7 +140,7 @@ class CpuDevice(SynchronousDevice):
         arguments: array[int],
         stream: object = None,
     ) -> None:
-        """Run an explicit kernel to completion, on all cores. The stream is ignored.
+        """Run an explicit kernel to completion on all cores. The stream is ignored.
 
         Raises `KernelFault` if threads wait for each other forever.
         """
@@ -161,7 +161,7 @@ class CpuDevice(SynchronousDevice):
     def prepare_grid(
         self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> PreparedGrid | None:
-        """Prepare an explicit kernel for repeated launches with lists of `count` arguments."""
+        """Prepare an explicit kernel for repeated launches with `count` arguments."""
         if not prod(grid) or runner() is None:
             return None
         return PreparedGrid(self, function, grid, block, shared_bytes, count)

@@ -1,4 +1,4 @@
-"""Launches of kernels on the CPU: of one kernel, or of all kernels of a plan by one native call.
+"""Launches of kernels on the CPU: of a single kernel, or of all kernels of a plan in one native call.
 
 In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
 blocks in both cases. A plan that runs once does not wait for the compilation of the native function.
@@ -32,12 +32,12 @@ MOST_SLOTS = 1 << 13
 
 
 def elements_of(function: HostFunction) -> int:
-    """Return the minimum number of elements that justifies an additional thread."""
+    """Return the minimum number of elements that justify another thread."""
     return max(1, GRAIN * INSTRUCTIONS // (INSTRUCTIONS + function.cost))
 
 
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
-    """Return the chunk size for a loop over `extent` indices that `parts` threads share.
+    """Return the chunk size for a loop over `extent` indices that is divided among `parts` threads.
 
     It is a multiple of `grain`. All indices together have `work` elements, and a chunk has at least `least` elements.
     """
@@ -47,7 +47,7 @@ def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN)
 
 
 def divide(function: HostFunction, parallel: tuple[int, ...], work: int, threads: int) -> tuple[int, int, int, int]:
-    """Return the division of a kernel's work among threads.
+    """Divide the work of a kernel among threads.
 
     The result is the extent of the kernel's outermost loop, the chunk size, the number of threads, and the nanoseconds
     after which sleeping threads are woken.
@@ -70,7 +70,7 @@ def launch(
     arguments: array[int],
     begun: list[Any] | None = None,
 ) -> None:
-    """Run a kernel on several threads, given the division of its work by `divide`.
+    """Run a kernel on several threads, with the division of the work that `divide` has returned.
 
     If `begun` is given, its last item is incremented immediately before the kernel starts.
     """
@@ -85,7 +85,7 @@ def launch(
 
 
 class HostLaunches:
-    """The kernels of a plan, prepared to run together repeatedly.
+    """The kernels of a plan, prepared for repeated runs together.
 
     The first run launches them one by one, since many plans run only once.
 
@@ -107,7 +107,7 @@ class HostLaunches:
         self._call: Any = None
 
     def _write(self, threads: int) -> tuple[tuple[int, int, array[int]], ...]:
-        """Return the launch records for runs on `threads` threads.
+        """Return launch records for runs with `threads` threads.
 
         For each record, return its address, the number of kernels up to its end (including previous records), and its
         words.
@@ -125,7 +125,7 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels with the buffers in a table, whose last item is the number of kernels to skip."""
+        """Run the kernels with the buffers in a table. The table's last item is the number of kernels to skip."""
         if table[-1]:
             self._run_singly(table)
             return

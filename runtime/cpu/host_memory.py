@@ -1,4 +1,4 @@
-"""The memory pool of the CPU: 64-byte aligned blocks of host memory, which are cached by size class.
+"""The memory pool of the CPU, which caches 64-byte aligned blocks of host memory by size class.
 
 The page faults of a new large block cost more than a memory-bound kernel that fills it. Blocks are therefore cached up
 to a limit and reused. Taking and returning a cached block need no lock besides the GIL, which the reference counts also
@@ -48,7 +48,7 @@ class HostBlock(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def size_class(nbytes: int) -> int:
-    """Return the size of the block that is used for a request of `nbytes`.
+    """Return the size of a block for a request of `nbytes`.
 
     Size classes are quarters of powers of two, which limits the waste.
     """
@@ -59,7 +59,7 @@ def size_class(nbytes: int) -> int:
 
 
 class HostBuffer(Buffer):
-    """A buffer in host memory, whose block returns to the pool when the buffer is deleted."""
+    """A buffer in host memory. Deleting the buffer returns its block to the pool."""
 
     __slots__ = ()
     pooled = True
@@ -124,7 +124,7 @@ class Pool(Counted):
         return block
 
     def _fresh(self, size: int) -> HostBlock | None:
-        """Allocate a block from the system. Return None if there is no memory or the pool's limit is reached."""
+        """Allocate a block from the system. Return None if there is no memory, or if the pool has reached its limit."""
         if self.limit is not None and self.made + size > self.limit:
             return None
         try:
@@ -147,7 +147,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Return all cached blocks to the system, and return their size in bytes."""
+        """Return all cached blocks to the system, and return the size of these blocks in bytes."""
         if self.free_lists is not None:
             self.free_lists.clear()
         given = 0
@@ -177,7 +177,7 @@ def _from_system(size: int) -> HostBlock:
 
 
 def keep_freed_memory() -> None:
-    """Make the C library reuse the memory of freed arrays of less than 32 MB instead of returning it to the system.
+    """Make the C library reuse the memory of freed arrays of less than 32 MB, instead of returning it to the system.
 
     glibc does so once a program has freed a block of that size. Until then, NumPy results of a few hundred kilobytes
     may be mapped anew at each call, which takes ten times as long as the computation.
@@ -187,7 +187,7 @@ def keep_freed_memory() -> None:
 
 
 def _next_colour() -> int:
-    """Return the offset from a page boundary at which the next large block starts.
+    """Return the offset from a page boundary for the start of the next large block.
 
     A processor compares the addresses of loads and earlier stores by their offsets within a page (4K aliasing). A loop
     that reads one array and writes another at nearly the same offset takes up to ten times as long.

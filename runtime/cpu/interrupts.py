@@ -34,7 +34,7 @@ GUARD, ASKED, TICK = "weft_guard", "weft_asked", "weft_tick"
 
 
 class Guard(NamedTuple):
-    """Native functions that run a kernel so that it can be interrupted.
+    """Native functions that run a kernel in such a way that it can be interrupted.
 
     `call` and `address` are an entry with the signature of a kernel. The slots of this entry are the kernel's address,
     the address of the fault record, and the kernel's own slots. `asked` and `tick` are the addresses of functions: the
@@ -51,7 +51,7 @@ class Guard(NamedTuple):
 
 @cache
 def guard() -> Guard | None:
-    """Return the native functions that make kernels interruptible, or None if this system does not support it."""
+    """Return the native functions that make kernels interruptible, or None if this system cannot use them."""
     libc = ctypes.CDLL(None)
     if sys.platform != "linux" or not all(hasattr(libc, name) for name in _C):
         return None
@@ -76,7 +76,7 @@ def guard() -> Guard | None:
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that stopped a kernel, given the words of its failure record."""
+    """Raise the exception that stopped a kernel. `words` are the words of the failure record."""
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None

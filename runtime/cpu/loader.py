@@ -1,4 +1,4 @@
-"""Loader of host object code. All external symbols are resolved before the code is linked."""
+"""Loader of host object code. All external symbols are resolved before linking."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _libraries() -> tuple[ctypes.CDLL, ...]:
 
 @cache
 def _address(symbol: str) -> int:
-    """Return the address of an external symbol. Return 0 if nothing defines the symbol."""
+    """Return the address of an external symbol, or 0 if no library defines the symbol."""
     if symbol in _OWN:
         module, name = _OWN[symbol]
         found = getattr(_load(module), name)
@@ -57,12 +57,12 @@ def _address(symbol: str) -> int:
 
 @cache
 def _functions_of_llvms_own() -> dict[str, int]:
-    """Return the addresses of functions that LLVM may call on its own, such as memset in place of a loop."""
+    """Return the addresses of functions that LLVM may insert calls to, such as memset in place of a loop."""
     return {name: _address(name) for name in ("memcpy", "memmove", "memset")}
 
 
 def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of external symbols. Raises CompileError if a symbol is not defined."""
+    """Return the addresses of external symbols. Raises CompileError if a symbol is undefined."""
     outside = {symbol: _address(symbol) for symbol in symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
@@ -71,7 +71,7 @@ def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
 
 
 class HostFunction:
-    """A loaded kernel of the CPU. `call` is its entry function, and keeps its code alive.
+    """A loaded kernel of the CPU. `call` is the entry function, and keeps the code of the kernel alive.
 
     `cost` is the number of instructions per element. Chunks of the outermost loop begin at multiples of `grain`.
     `spans` tells which elements of an operand one iteration of the outermost loop reads, as `codegen.passes.find_spans`
@@ -131,7 +131,7 @@ def load_object(code: ObjectCode) -> HostFunction:
 
 
 def link_symbols(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file. Return an object that keeps the code alive, and the addresses of the symbols `names`."""
+    """Link an object file. Return an object that keeps the code alive, and the addresses of the given symbols."""
     memory: Any
     try:
         memory = elf.link(code, {**_functions_of_llvms_own(), **outside})

@@ -1,4 +1,4 @@
-"""Compilation and loading of the runtime's native functions, which are written as LLVM text.
+"""Compilation and loading of the runtime's native functions, which are written in LLVM text.
 
 In: text that defines one function without external references. Out: its address, or a builtin function with a table
 of the objects and functions that it uses. Invariant: the code is cached on disk, so that a process that finds the code
@@ -56,14 +56,14 @@ _TUPLE = ("an", "example", "tuple")
 
 
 def check_objects() -> None:
-    """Raise CompileError if native code does not support the object layout of this Python."""
+    """Raise CompileError if native code does not support the layout of objects in this Python."""
     length = ctypes.c_int64.from_address(id(_TUPLE) + TUPLE_LENGTH).value
     if sys.implementation.name != "cpython" or _header != HEADER or length != len(_TUPLE):
         raise CompileError("native code does not know this Python's objects")
 
 
 class NativeFunction(NamedTuple):
-    """A loaded native function: its address, and an object that keeps its code alive."""
+    """A loaded native function: the address, and an object that keeps the code alive."""
 
     address: int
     memory: Any
@@ -71,7 +71,7 @@ class NativeFunction(NamedTuple):
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """Return the native function `entry` of an LLVM text. Raises CompileError if the text cannot be compiled."""
+    """Return the native function `entry` of an LLVM text. Raises CompileError if the text does not compile."""
     return _load(native_object(entry, text))
 
 
@@ -81,7 +81,7 @@ def _load(code: ObjectCode) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """Return the object code of an LLVM text that defines the function `entry`, from the disk cache or newly compiled.
+    """Return object code for an LLVM text that defines the function `entry`, from the disk cache or newly compiled.
 
     Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
     process then compiles it with optimization, for this process and later ones. Raises CompileError if the text cannot
@@ -105,7 +105,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 def optimized_object(
     entry: str, text: str, symbols: tuple[str, ...] = (), compiling: bool = True, *, own: bool = False
 ) -> ObjectCode | None:
-    """Return the optimized object code of an LLVM text from the disk cache, or None if it is not cached yet.
+    """Return optimized object code for an LLVM text from the disk cache, or None if the cache does not contain it.
 
     With `own`, the code uses all instructions of this machine's processor.
 
@@ -128,7 +128,7 @@ def optimized_object(
 
 
 def is_kept(text: str) -> bool:
-    """Return whether the disk cache contains the object code of an LLVM text, optimized or not."""
+    """Return whether the disk cache contains object code for an LLVM text, optimized or not."""
     cache = disk_cache()
     return cache is not None and any(map(cache.has, _keys_of(text)))
 
@@ -152,7 +152,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process. Return whether it has been requested, now or earlier."""
+    """Request optimized code from the second process. Return whether the code has been requested, now or earlier."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -188,7 +188,7 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
 
 
 def _exchange(address: int, length: int, old: int, new: int) -> None:
-    """Replace a value in an array of words."""
+    """Replace every occurrence of a value in an array of words."""
     words: Any = (ctypes.c_int64 * length).from_address(address)
     values = np.frombuffer(words, np.int64)
     values[values == old] = new
@@ -231,7 +231,7 @@ class _MethodDefinition(ctypes.Structure):
 
 
 class Builtin:
-    """A native function that is callable from Python.
+    """A native function that Python can call.
 
     Parameters
     ----------
@@ -292,11 +292,11 @@ class Builtin:
         _exchange(*self._words(), id(old), id(new))
 
     def _words(self) -> tuple[int, int]:
-        """Return the address and the number of the words in the table."""
+        """Return the address of the table's words, and the number of these words."""
         return id(self.table) + bytes.__basicsize__ - 1, len(self.table) // 8
 
     def method(self) -> Any:
-        """Return the function as a method. The instance is passed as the first argument."""
+        """Return the function as a method, to which the instance is passed as the first argument."""
         make = ctypes.pythonapi.PyInstanceMethod_New
         make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
         return make(self.call)
@@ -309,7 +309,7 @@ def python_function(name: str) -> int:
 
 
 def immortal(thing: _T) -> _T:
-    """Keep an object alive forever, since native code refers to it without a reference count. Return the object."""
+    """Keep an object alive forever, because native code refers to it without a reference. Return the object."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -325,7 +325,7 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the function of a `Builtin`. Return a dict from the names of its words to their LLVM values.
+        """Begin the function of a `Builtin`. Return a dict from the names of the builtin's words to LLVM values.
 
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
@@ -346,11 +346,11 @@ class Text:
         return "\n".join(self.lines)
 
     def do(self, line: str) -> None:
-        """Append an instruction that has no result."""
+        """Append an instruction without a result."""
         self.lines.append(f"  {line}")
 
     def new(self, line: str) -> str:
-        """Append an instruction and return the name of its result."""
+        """Append an instruction, and return the name of the result."""
         self._count += 1
         self.lines.append(f"  %t{self._count} = {line}")
         return f"%t{self._count}"
@@ -360,12 +360,11 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit the address of the 64-bit word at index `word` from the address `base`. Return the name of the
-        result."""
+        """Emit the address of the 64-bit word at index `word` from the address `base`. Return the result's name."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
-        """Emit a load of the 64-bit word at an index from a base address. Return the name of the result."""
+        """Emit a load of the 64-bit word at an index from a base address. Return the result's name."""
         return self.new(f"load {kind}, ptr {self.at(base, word)}")
 
     def store(self, value: str, base: str, word: int | str) -> None:
@@ -377,7 +376,7 @@ class Text:
         self.do(f"br i1 {self.new(condition)}, label %{yes}, label %{no}")
 
     def begin_loop(self, name: str, count: str) -> str:
-        """Begin a loop that counts from 0 to `count` - 1, and return the name of its index."""
+        """Begin a loop that counts from 0 to `count` - 1, and return the name of the loop's index."""
         self.do(f"br label %{name}.enter")
         self.label(f"{name}.enter")
         self.do(f"br label %{name}")
@@ -388,7 +387,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop. With `reached`, the loop's last block already branches to ``NAME.end``."""
+        """End a loop. If `reached` is true, the last block of the loop already branches to ``NAME.end``."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -397,14 +396,14 @@ class Text:
         self.label(f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of an item of a list. At run time, an index out of range branches to ``raise``."""
+        """Emit a load of an item of a list. If the index is out of range at run time, branch to ``raise``."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
         self.branch(f"icmp eq ptr {found}, null", "raise", name)
         self.label(name)
         return found
 
     def address(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of the buffer address in an item of a list.
+        """Emit a load of the address of the buffer that is an item of a list.
 
         At run time, an index out of range or an item without an address branches to ``raise``.
 

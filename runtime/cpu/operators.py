@@ -1,4 +1,4 @@
-"""Native functions as the operators of a class. Python calls them through the type's slots, without a lookup.
+"""Native functions as the operators of a class. Python calls these functions through the type's slots.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -110,7 +110,7 @@ def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[i
 
 @cache
 def _find_operator() -> Callable[[int], int]:
-    """Return a native function that maps the number of an operator to the address of its code."""
+    """Return a native function that maps an operator's number to the address of the operator's code."""
     code = native_object(_NAME, _text(), (_TABLE_NAME,))
     memory, (address,) = link_symbols(code.code, {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     immortal(memory)
@@ -119,7 +119,7 @@ def _find_operator() -> Callable[[int], int]:
 
 
 def _text() -> str:
-    """Return the LLVM text of all operators, and of the function that returns their addresses."""
+    """Return the LLVM text of all operators, and of the function that returns the addresses of the operators."""
     body = read_llvm(
         __file__,
         "operators",

@@ -56,14 +56,14 @@ _OF_THE_THREAD = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
 class Entry(NamedTuple):
-    """A native function that computes a part of a job, as a callable and as an address."""
+    """A native function that computes a part of a job, both as a callable and as an address."""
 
     call: Callable[[int, int, int], None]
     address: int
 
 
 class _Code(NamedTuple):
-    """The native functions of the pool, which run a job, run a worker, and copy bytes."""
+    """The native functions of the pool, which run a job, serve as a worker, and copy bytes."""
 
     run: Any
     address: int
@@ -73,7 +73,7 @@ class _Code(NamedTuple):
 
 
 class Workers:
-    """The pool of worker threads, which lives as long as the process. A forked child has its own pool."""
+    """The pool of worker threads, which exists as long as the process. A forked child has a pool of its own."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -93,7 +93,7 @@ class Workers:
         begun: list[Any] | None = None,
         alone: int = 0,
     ) -> None:
-        """Run a kernel's loop over ``range(extent)`` in chunks, on at most `parts` threads including this one.
+        """Run a kernel's loop over ``range(extent)`` in chunks, on at most `parts` threads including this thread.
 
         Sleeping workers are woken when the job has taken `alone` nanoseconds, which is checked between chunks.
         The last item of `begun` is incremented immediately before the kernel starts. No interrupt occurs in between.
@@ -132,7 +132,7 @@ class Workers:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
 
     def enter(self, parts: int) -> int:
-        """Reserve the pool for the calling thread until `leave`. Return the pool's address.
+        """Reserve the pool for the calling thread until `leave` is called. Return the address of the pool.
 
         Return 0 for a pool of one thread, or if another thread has reserved the pool.
         """
@@ -176,7 +176,7 @@ class Workers:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _move_workers_away(self, here: int) -> None:
-        """Move the workers away from the processor `here`, on which the thread that starts jobs runs.
+        """Move the workers away from the processor `here`, which runs the thread that starts jobs.
 
         On some virtual machines, a worker that wakes there starts milliseconds late.
         """
@@ -216,7 +216,7 @@ def copy_bytes(source: int, target: int, nbytes: int, parts: int) -> None:
 
 
 def _fresh_memory() -> int:
-    """Allocate the memory of a pool that has no threads yet, and return the address of this memory."""
+    """Allocate the memory of a pool without threads, and return the address of the memory."""
     size = pool_code.LINES + pool_code.MOST_PARTS * pool_code.LINE
     raw = ctypes.create_string_buffer(size + pool_code.LINE)
     _make_immortal(raw)
@@ -231,7 +231,7 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_spins() -> int:
-    """Return the number of iterations for which a worker spins before it sleeps.
+    """Return the number of iterations of a worker's spin loop, after which the worker sleeps.
 
     An iteration takes 5 to 50 ns, depending on the machine.
     """
@@ -244,7 +244,7 @@ def _count_spins() -> int:
 
 
 def _make_immortal(what: object) -> None:
-    """Keep an object alive even at exit, since workers may use it while the interpreter shuts down."""
+    """Keep an object alive even at exit, since workers may use the object while the interpreter shuts down."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(what))
 
 
@@ -261,7 +261,7 @@ _workers = Workers()
 
 
 def workers() -> Workers:
-    """Return the pool of this process. Threads start on first use."""
+    """Return the pool of this process. The threads start on first use."""
     return _workers
 
 

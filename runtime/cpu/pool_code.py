@@ -45,7 +45,7 @@ CLOCK = 1  # the C library's monotonic clock
 
 
 def _spin_hint() -> tuple[str, str]:
-    """Return the LLVM declaration and call of the processor's hint for spin-wait loops, such as x86's ``pause``."""
+    """Return the LLVM declaration and call of the processor's spin-wait hint, such as ``pause`` on x86."""
     match platform.machine().lower():
         case "x86_64" | "amd64":
             return "declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"
@@ -81,7 +81,7 @@ def text() -> str:
 
 
 def object_code() -> ObjectCode:
-    """Return the object code of the pool's native functions, for this machine."""
+    """Return the object code of the pool's native functions for this machine."""
     source, cache = text(), disk_cache()
     key = key_material("worker threads", f"{platform.machine()} {platform.system()}\n{source}")
     found = cache.get(key) if cache is not None else None

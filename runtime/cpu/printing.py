@@ -1,4 +1,4 @@
-"""The function that kernels call for ``print``. It writes to `sys.stdout`.
+"""The function that kernels call for ``print``. The function writes to `sys.stdout`.
 
 In: three addresses. At the first address are a length and JSON text with the pieces, the dtypes of the values and their
 C formats. At the second address is one 64-bit word per value. The third address is that of the launch's record, or 0.
@@ -17,7 +17,7 @@ from weft.runtime.cpu.fault_words import request_poll, stop
 
 
 def print_line(told: int, values: int) -> None:
-    """Write the output of one ``print`` call, given the addresses of its format and of its values."""
+    """Write the output of one call to ``print``, given the addresses of the format and of the values."""
     pieces, dtypes, formats = _read(ctypes.string_at(told + 8, ctypes.c_int64.from_address(told).value))
     parts = [pieces[0]]
     for k, (piece, dtype, form) in enumerate(zip(pieces[1:], dtypes, formats, strict=True)):
@@ -27,7 +27,7 @@ def print_line(told: int, values: int) -> None:
 
 
 def _shown(value: bool | int | float, form: str) -> str:
-    """Return a value as text, formatted as C's printf does."""
+    """Return a value as text, in the format of C's printf."""
     if isinstance(value, bool) and not form:
         return str(value)
     return f"%{form or ('g' if isinstance(value, float) else 'd')}" % value
@@ -40,7 +40,7 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
 
 
 def _print(told: int, values: int, record: int | None) -> None:
-    """Print for a kernel. This function is called from native code.
+    """Print the output of a kernel. Native code calls this function.
 
     An exception stops the kernel and is raised after the launch. The kernel then checks for signals at its next poll.
     """

@@ -1,4 +1,4 @@
-"""Processor affinity of threads: on which processor a thread runs, and which processors threads avoid.
+"""Processor affinity of threads: the processor on which a thread runs, and processors to avoid.
 
 On some virtual machines, the system does not treat processors as neighbors. A thread that wakes on the processor
 of the waking thread then waits for milliseconds until the system moves it.

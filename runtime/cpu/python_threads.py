@@ -1,4 +1,4 @@
-"""Python threads that run NumPy's loops in parallel, since these loops release the GIL.
+"""Python threads that run NumPy's loops in parallel, because these loops release the GIL.
 
 In: independent calls. Out: the completed calls. Invariant: when `run_calls` returns or raises, no call is running, so
 the memory that they wrote may be released.
@@ -21,7 +21,7 @@ BLOCK_BYTES = 1 << 20
 
 
 class _Job:
-    """A queue of calls, which the calling thread and workers take and run.
+    """A queue of calls, which the calling thread and the workers take and run.
 
     It has no lock, since an interrupt may end any step of the calling thread. Workers are not interrupted.
     """
@@ -35,7 +35,7 @@ class _Job:
         self._errors: list[BaseException] = []
 
     def serve(self) -> None:
-        """Run calls until the queue is empty. Worker threads call this method."""
+        """Run calls until the queue is empty. The worker threads call this method."""
         # Invariant: a worker registers before it takes a call, so that a caller that finds an empty queue waits for the
         # worker
         self._begun.append(None)
@@ -56,7 +56,7 @@ class _Job:
             call()
 
     def finish(self) -> None:
-        """Run calls in the calling thread until the queue is empty, then wait for the workers.
+        """Run calls in the calling thread until the queue is empty, and then wait for the workers.
 
         Raises the exception of a call that failed.
         """
@@ -112,7 +112,7 @@ _workers = _Workers()
 
 
 def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
-    """Run all calls, on at most `threads` threads including the caller's.
+    """Run all calls on at most `threads` threads, including the calling thread.
 
     Raises the exception of a call that failed.
     """
@@ -126,7 +126,7 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 
 
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
-    """Divide an axis of `length` elements and `nbytes` bytes into blocks. Return the slices of the blocks.
+    """Divide an axis of `length` elements and `nbytes` bytes into blocks. Return a slice for each block.
 
     There are `each` blocks per thread, unless they would be too small.
     """

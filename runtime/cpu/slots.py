@@ -1,4 +1,4 @@
-"""Offsets of the ``__slots__`` attributes in objects, for native code.
+"""Offsets in objects of the attributes in ``__slots__``, for native code.
 
 In: a class. Out: offsets in bytes. Invariant: the offsets are measured, not derived from a Python version's object
 layout.
@@ -13,7 +13,7 @@ from typing import Any
 
 @cache
 def slots_of(kind: type) -> dict[str, int]:
-    """Return the byte offset of each slot in instances of a class, by attribute name."""
+    """Return a dict from the slots of a class to their byte offsets in instances."""
     quiet: Any = type("Probe", (kind,), {"__slots__": (), "__del__": lambda self: None})
     probe = quiet.__new__(quiet)
     names = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ()) if name[:2] != "__"]

@@ -53,7 +53,7 @@ _MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
 def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -> Any:
-    """Return an elementwise ufunc with one inner loop, which calls a compiled kernel.
+    """Return an elementwise ufunc with a single inner loop, which calls a compiled kernel.
 
     The last dtype is that of the result, and the others are those of the operands.
 
@@ -68,7 +68,7 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
 def make_reduction_ufunc(
     name: str, entry: HostFunction, slots: Sequence[int], slot_indices: tuple[int, int, int], dtypes: Sequence[np.dtype]
 ) -> Any:
-    """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows by a compiled kernel.
+    """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows with a compiled kernel.
 
     `slots` are the arguments of `entry`. The loop sets those with the indices `slot_indices`: the address of the row, the
     address of the result, and the length.
@@ -92,7 +92,7 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return the inner loop of a ufunc whose operands all have `dtype`, or None if there is none.
+    """Return a ufunc's inner loop for operands that all have `dtype`, or None if there is none.
 
     The result is the address of the loop, the address of its data, and the dtype of its result.
     """
@@ -106,7 +106,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 
 def numpy_function(name: str, index: int) -> int:
-    """Return the address of the function at an index of NumPy's C interface "_ARRAY_API" or "_UFUNC_API"."""
+    """Return the address of a function in NumPy's C API, given the API's name and the function's index."""
     check_objects()
     capsule = getattr(np._core._multiarray_umath, name, None)  # type: ignore[attr-defined]
     if capsule is None:
@@ -199,7 +199,7 @@ def _map_text(entry: str) -> str:
 
 
 def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None:
-    """Emit one call to the kernel per block of elements. Strided operands are copied."""
+    """Emit a call to the kernel for each block of elements. Strided operands are copied."""
     number = t.begin_loop("block", t.new(f"sdiv i64 {t.new(f'add i64 {length}, {BLOCK - 1}')}, {BLOCK}"))
     begin = t.new(f"mul i64 {number}, {BLOCK}")
     left = t.new(f"sub i64 {length}, {begin}")
@@ -235,7 +235,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Emit a copy of elements from one strided array to another, then branch to `behind`."""
+    """Emit a copy of elements from one strided array to another, and a branch to `behind`."""
     for k in range(5):
         t.branch(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         t.label(f"{name}.{k}")

@@ -1,1 +1,1 @@
-"""The CUDA device, and the libraries and tools that it uses."""
+"""The CUDA device, and the libraries and tools that the device uses."""

@@ -1,4 +1,4 @@
-"""Matrix products on a GPU by cuBLAS, if it is installed.
+"""Matrix products on a GPU by cuBLAS, if cuBLAS is installed.
 
 In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream.
 Invariant: computation has the full precision of the dtype (float16 sums in float32, no TensorFloat-32). Operands that
@@ -56,7 +56,7 @@ _FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char,
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """An operand of a matrix product: matrices in its last two axes, or a vector.
+    """An operand of a matrix product: a vector, or matrices in the last two axes.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Matrices:
 
 
 class Blas:
-    """The cuBLAS library on one device.
+    """The cuBLAS library for one device.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Blas:
         self._lock = threading.Lock()
 
     def multiply(self, out: int, left: Matrices, right: Matrices, dtype: np.dtype) -> bool:
-        """Compute a product as `numpy.matmul` does, and write it to the address `out` in C order.
+        """Compute a product like `numpy.matmul`, and write the product to the address `out` in C order.
 
         Return False if cuBLAS is missing or does not support the operands. Raises CudaError if cuBLAS fails.
         """
@@ -120,7 +120,7 @@ class Blas:
         return True
 
     def _ready(self) -> bool:
-        """Load cuBLAS and create its handle on first use. Return whether cuBLAS is installed.
+        """Load cuBLAS and create a handle on first use. Return whether cuBLAS is installed.
 
         Raises CudaError if the handle cannot be created.
         """
@@ -153,7 +153,7 @@ class Blas:
             return self._within(call)
 
     def _within(self, call: Any) -> int:
-        """Run a call to cuBLAS in the context of the device."""
+        """Execute a call to cuBLAS in the context of the device."""
         self._driver.call("cuCtxPushCurrent", self._driver.context)
         try:
             return int(call())
@@ -167,7 +167,7 @@ class Blas:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """A plan of the cuBLAS calls that compute a product.
+    """A plan of the cuBLAS calls that compute a matrix product.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class _Product:
 def _plan_product(
     left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
 ) -> _Product | None:
-    """Return the plan of a product of operands with the given shapes and strides, or None for unsupported products."""
+    """Return the plan of a matrix product, given shapes and strides of the operands. Return None if unsupported."""
     a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
     n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -213,7 +213,7 @@ def _check(name: str, code: int) -> None:
 
 
 def _as_matrix(given: Matrices, row: bool) -> Matrices:
-    """Return an operand with at least two axes. A vector becomes a matrix of one row or one column."""
+    """Return an operand with at least two axes. A vector becomes a matrix with one row or one column."""
     if len(given.shape) > 1:
         return given
     (length,), (step,) = given.shape, given.strides
@@ -223,7 +223,7 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """Return the operation and the leading dimension with which cuBLAS reads the transpose of a matrix.
+    """Return the operation and the leading dimension with which cuBLAS reads a matrix as its transpose.
 
     The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """
@@ -243,7 +243,7 @@ def _layout(matrix: Matrices) -> tuple[int, int] | None:
 
 
 def _lead_strides(matrix: Matrices, lead: tuple[int, ...]) -> list[int]:
-    """Return the strides of an operand for the leading axes of the result. A broadcast axis has stride 0."""
+    """Return the strides of an operand along the leading axes of the result. The stride of a broadcast axis is 0."""
     own = len(matrix.shape) - 2
     missing = len(lead) - own
     return [0] * missing + [

@@ -35,7 +35,7 @@ DESCRIPTOR_USES = 1 << 20
 
 
 class CudaDevice(GpuServices):
-    """A GPU as a device. All work runs in order in one stream, except work in streams that the user creates.
+    """A GPU as a device. All work runs in order in a single stream, apart from work in the user's own streams.
 
     `download` and `synchronize` wait for the work.
 
@@ -99,7 +99,7 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:
-        """Return the completion counter for the stream of the calling thread.
+        """Return the completion counter of the calling thread's stream.
 
         Kernels of one stream run one after another.
         """
@@ -110,7 +110,7 @@ class CudaDevice(GpuServices):
         return found
 
     def lookback_descriptors(self, nbytes: int) -> Buffer:
-        """Return look-back descriptors for the stream of the calling thread.
+        """Return look-back descriptors for the calling thread's stream.
 
         The descriptors contain launch numbers, and are replaced before the numbers run out.
         """
@@ -178,7 +178,7 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices by cuBLAS. Return False if cuBLAS is not installed or does not support the operands.
+        """Multiply matrices by cuBLAS. Return False if cuBLAS is missing or does not support the operands.
 
         A matrix is given by its address, shape, and strides in elements.
         """
@@ -187,11 +187,11 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. nvJitLink assembles the PTX if it is installed, otherwise the driver does."""
+        """Load a kernel. If nvJitLink is installed, it assembles the PTX, otherwise the driver does."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
-        """Launch a kernel with one block for every `per_block` items of its launch domain."""
+        """Launch a kernel. Each block processes `per_block` items of the kernel's launch domain."""
         blocks = function.schedule.blocks(parallel, work)
         if blocks:
             self.launch_grid(function, (blocks, 1, 1), (function.schedule.threads, 1, 1), 0, arguments)
@@ -205,18 +205,18 @@ class CudaDevice(GpuServices):
         arguments: array[int],
         stream: CudaStream | None = None,
     ) -> None:
-        """Launch an explicit kernel in a stream. The default is the stream of the calling thread."""
+        """Launch an explicit kernel in a stream, which defaults to the stream of the calling thread."""
         items = arguments.tolist()
         self.prepare_grid(function, grid, block, shared_bytes, len(items)).run(items, stream)
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, so that one call launches them all."""
+        """Prepare the kernels of a plan, so that one call launches all of them."""
         return self._launcher.prepare(launches)
 
     def prepare_grid(
         self, function: CudaFunction, grid: Triple, block: Triple, shared_bytes: int, count: int
     ) -> CudaLaunches:
-        """Prepare an explicit kernel that is launched repeatedly.
+        """Prepare an explicit kernel for repeated launches.
 
         Each launch takes a list of `count` arguments, and a stream.
         """

@@ -1,4 +1,4 @@
-"""The native function that launches the kernels of a record on a GPU.
+"""The native function that launches the kernels of a launch record on a GPU.
 
 In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant: all
 operations that can raise an exception come before the first launch. The GIL is released during driver calls, which may
@@ -49,7 +49,7 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin | None:
-    """Return the native function that launches the records of one device, or None if the driver lacks a function.
+    """Return the native function that launches a device's records, or None if the driver lacks a function.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
     The table is a list. The items to which a record refers have an ``address`` attribute, or are integers.
@@ -121,7 +121,7 @@ def _read_numbers(
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
-    """Emit code that stores changed values in the arguments of launches, and marks these launches as changed."""
+    """Emit code that stores changed values in the arguments of launches, and marks these launches."""
     first = t.load(record, CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {PATCH}"))
@@ -138,7 +138,7 @@ def _change_arguments(t: Text, record: str, values: str) -> None:
 
 
 def _start(t: Text, known: dict[str, str], record: str, stream: str) -> None:
-    """Emit code that launches the kernels of a record as a CUDA graph if it has one, otherwise one by one.
+    """Emit code that launches the kernels of a record: as a CUDA graph if there is one, otherwise one by one.
 
     `%outcome` is the driver's error code, and `%failed` identifies the call that failed.
     """

@@ -1,4 +1,4 @@
-"""Services of a GPU other than memory and kernels.
+"""Services of a GPU besides memory and kernels.
 
 The services are device properties, host memory, memory sharing between processes, and occupancy.
 
@@ -48,7 +48,7 @@ def _sleep_function() -> int:
 
 
 class DriverMemory:
-    """Memory that a driver call has allocated or registered.
+    """Memory that a driver function has allocated or registered.
 
     Deleting this object releases the memory by another driver call.
     """
@@ -71,7 +71,7 @@ class DriverMemory:
 
 
 class Attributes(Mapping[str, int]):
-    """The attributes of a GPU by name. Each access queries the driver."""
+    """The attributes of a GPU by name. Each access is a query to the driver."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -91,7 +91,7 @@ class Attributes(Mapping[str, int]):
 
 
 class GpuServices(Named):
-    """The services of a GPU other than memory allocation and kernels."""
+    """The services of a GPU besides memory allocation and kernels."""
 
     capability: tuple[int, int]
     _driver: Driver
@@ -101,7 +101,7 @@ class GpuServices(Named):
     streaming = False  # whether the user has created a stream: until then, memory need not be claimed
 
     def create_stream(self, handle: int | None = None, owner: object = None) -> CudaStream:
-        """Return a new stream, or a wrapper of an existing CUDA stream. The wrapper keeps `owner` alive."""
+        """Return a new stream, or a wrapper of an existing CUDA stream that keeps `owner` alive."""
         stream = self._order.create(handle, owner)
         self.streaming = self.streaming or not stream.is_main
         return stream
@@ -116,7 +116,7 @@ class GpuServices(Named):
             self._order.pop()
 
     def claim(self, buffer: Buffer, stream: CudaStream | None = None, written: bool = False) -> None:
-        """Before a stream uses a buffer, make the stream wait for other streams' work on this buffer.
+        """Make a stream wait for other streams' work on a buffer before the stream uses the buffer.
 
         None is the stream of the calling thread.
         """
@@ -132,7 +132,7 @@ class GpuServices(Named):
         return CudaEvent(self._driver, self._order, timing)
 
     def delay(self) -> None:
-        """Delay the calling thread's stream if it is idle, so that the host can submit work in the meantime."""
+        """Delay the calling thread's stream if it is idle, so that the host can submit work during the delay."""
         stream, function = self._order.current, _sleep_function()
         if function and stream.query():
             self._driver.call("cuLaunchHostFunc", stream.queue, self._driver.table.CUhostFn(function), DELAY)
@@ -153,7 +153,7 @@ class GpuServices(Named):
     # -- memory ---------------------------------------------------------------------------------
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Return managed memory, or pinned memory that is also mapped into the address space of the device."""
+        """Return managed memory, or pinned memory that is mapped into the device's address space."""
         call = self._driver.call
         if kind == "managed":
             at = int(call("cuMemAllocManaged", max(nbytes, 1), ATTACH_GLOBAL))
@@ -163,7 +163,7 @@ class GpuServices(Named):
         return HostMemory(at, int(call("cuMemHostGetDevicePointer", at, 0)), nbytes, owner)
 
     def pin(self, values: np.ndarray) -> HostMemory:
-        """Register host memory with the driver, which page-locks it. Memory that is already page-locked is accepted."""
+        """Register host memory with the driver, which page-locks the memory. Page-locked memory is also accepted."""
         at = values.ctypes.data
         if not values.nbytes:
             return HostMemory(at, 0, 0, values)
@@ -184,7 +184,7 @@ class GpuServices(Named):
         return True
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from device memory to a contiguous host array. Without a stream, the call returns after the copy."""
+        """Copy from device memory to a contiguous host array. Without a stream, the call waits for the copy."""
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
@@ -234,7 +234,7 @@ class GpuServices(Named):
         return Buffer(device, address, nbytes, owner)
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of the other GPU that owns an address, or None if no other GPU owns it."""
+        """Return the number of another GPU that owns an address, or None if no other GPU owns the address."""
         number = ctypes.c_int32()
         try:
             self._driver.native("cuPointerGetAttribute", ctypes.addressof(number), POINTERS_DEVICE, address)
@@ -254,12 +254,12 @@ class GpuServices(Named):
         return TextureObject(self._driver, values, filter, address, normalized)
 
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:
-        """Return how many blocks of a kernel one multiprocessor runs at the same time."""
+        """Return the number of blocks of a kernel that one multiprocessor runs concurrently."""
         name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
         return int(self._driver.call(name, function.handle, threads, shared_bytes))
 
     def best_block(self, function: Any, shared_bytes: int = 0, limit: int = 0) -> tuple[int, int]:
-        """Return the grid size and the block size with which a kernel fills the device."""
+        """Return the grid size and block size with which a kernel makes full use of the device."""
         name = "cuOccupancyMaxPotentialBlockSize"
         grid, block = self._driver.call(name, function.handle, None, shared_bytes, limit)
         return int(grid), int(block)

@@ -1,4 +1,4 @@
-"""The memory pool of a GPU: stream-ordered blocks, which are cached by size.
+"""The memory pool of a GPU, which caches stream-ordered blocks by size.
 
 In: a device, its driver and the order of its streams. Out: a `MemoryPool` and its `PoolBlock` objects, which return to
 the pool when they are deleted. Small blocks of the device's own stream are taken and returned without a lock besides
@@ -40,7 +40,7 @@ NOBODY: frozenset[CudaStream] = frozenset()
 
 @lru_cache(maxsize=1024)
 def size_class(nbytes: int) -> int:
-    """Return the size of the block that is used for a request of `nbytes`.
+    """Return the size of a block for a request of `nbytes`.
 
     Sizes are rounded up to a quarter of a power of two, and above 1 MiB to a multiple of 2 MiB.
     """
@@ -76,7 +76,7 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove a block of `size` bytes, or slightly more, and return its address and size.
+        """Remove a block of `size` bytes or slightly more. Return the block's address and size.
 
         Return None if there is none.
         """
@@ -93,7 +93,7 @@ class FreeList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove all blocks, and return their addresses and sizes."""
+        """Remove all blocks, and return the addresses and sizes of the blocks."""
         found = []
         for size, addresses in list(self.addresses.items()):
             while addresses:
@@ -102,7 +102,7 @@ class FreeList:
 
 
 class MultiStreamList:
-    """A list of free blocks that several streams have used, with the last use by each stream."""
+    """A list of free blocks that several streams have used. The list contains the last use by each stream."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
@@ -112,8 +112,7 @@ class MultiStreamList:
         self._blocks.setdefault(size, []).append((address, {user.number: user.last_work for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove and return a block of `size` bytes that `stream` may use, or return None if the list has no such
-        block.
+        """Remove and return a block of `size` bytes that `stream` may use, or return None if there is none.
 
         The stream must have waited for the other users of the block.
         """
@@ -125,14 +124,14 @@ class MultiStreamList:
         return None
 
     def drain(self) -> list[tuple[int, int]]:
-        """Remove all blocks, and return their addresses and sizes."""
+        """Remove all blocks, and return the addresses and sizes of the blocks."""
         found = [(address, size) for size, blocks in self._blocks.items() for address, _ in blocks]
         self._blocks.clear()
         return found
 
 
 class PoolBlock(Buffer):
-    """A buffer in a block of GPU memory, which returns to its pool when the buffer is deleted.
+    """A buffer in a block of GPU memory. Deleting the buffer returns the block to its pool.
 
     Attributes
     ----------
@@ -162,7 +161,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether a third stream has used the block, besides its origin stream and the device's own stream.
+        """Return whether a stream other than the origin stream and the device's own stream has used the block.
 
         Every stream waits for the device's own stream.
         """
@@ -170,7 +169,7 @@ class PoolBlock(Buffer):
 
     @property
     def users(self) -> frozenset[CudaStream]:
-        """Return the streams in which work may still use the block."""
+        """Return the streams that may still contain work on the block."""
         return self.readers | {self.origin_stream, self.writer}
 
     def __del__(self) -> None:
@@ -280,7 +279,7 @@ class MemoryPool(Counted):
         return self.free_lists
 
     def allocate_for_upload(self, nbytes: int) -> PoolBlock:
-        """Return a block for an upload in the copy stream, to be used in the device's own stream afterwards.
+        """Return a block for an upload in the copy stream. The device's own stream will use the block afterwards.
 
         If the end of the block's previous use was recorded, the copy stream waits only for this use, and not for later
         work of the device's own stream. Raises OutOfMemoryError as `allocate` does.
@@ -356,7 +355,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.origin_stream)
 
     def _take_back(self, address: int, size: int, origin_stream: CudaStream) -> None:
-        """Cache or free a block that only its origin stream and the device's own stream have used."""
+        """Cache or free a block that no stream except its origin stream and the device's own stream has used."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, origin_stream)
@@ -368,7 +367,7 @@ class MemoryPool(Counted):
             self._leave(address, origin_stream)
 
     def _leave(self, address: int, stream: CudaStream) -> None:
-        """Record the point in `stream` at which a block was returned."""
+        """Record the point in `stream` at which a block is returned."""
         try:
             event = CudaEvent(self._driver, None, timing=False)
             event.record(stream)
@@ -383,13 +382,13 @@ class MemoryPool(Counted):
             self._driver.quietly("cuMemFreeAsync", address, stream.queue)
 
     def _inherit(self, free: FreeList) -> None:
-        """Move the free blocks of a destroyed stream to the device's own stream, which has waited for that stream."""
+        """Move the free blocks of a destroyed stream to the device's own stream, which has waited for this stream."""
         with self._lock:
             for address, size in free.drain():
                 self._order.own.free.put(address, size)
 
     def empty(self) -> int:
-        """Return unused blocks to the driver, and unused memory of the driver's pool to the system.
+        """Return unused blocks to the driver, and the unused memory of the driver's pool to the system.
 
         Return the size of the blocks in bytes.
         """

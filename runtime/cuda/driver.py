@@ -1,4 +1,4 @@
-"""Calls to CUDA driver functions, with errors raised as exceptions.
+"""Calls to functions of the CUDA driver. Errors are raised as exceptions.
 
 All return codes are checked, and the context is current during a call.
 
@@ -96,7 +96,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def is_done(self, name: str, *arguments: Any) -> bool:
-        """Call a driver function that queries whether work has ended, and return the answer."""
+        """Call a driver function that tells whether work has ended, and return its answer."""
         self._ready()
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
         try:
@@ -109,7 +109,7 @@ class Driver:
             self.table.cuCtxPopCurrent()
 
     def quietly(self, name: str, *arguments: Any) -> None:
-        """Call a driver function without raising an exception, for use in destructors.
+        """Call a driver function from a destructor, without raising an exception.
 
         The call is skipped on a lost device, in a forked child, and at exit.
         """
@@ -124,7 +124,7 @@ class Driver:
 
     @property
     def context(self) -> int:
-        """The driver's handle of the context, as an integer."""
+        """The driver's handle for the context, as an integer."""
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
@@ -159,11 +159,11 @@ class Driver:
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
-        """Raise the exception for the error code that the driver function `name` returned."""
+        """Raise the exception for an error code that the driver function `name` has returned."""
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:
-        """Disable the driver: later calls raise an error, and destructors do nothing."""
+        """Disable the driver, so that later calls raise an error and destructors do nothing."""
         self.lost = self.lost or reason
         self.silent = True
 

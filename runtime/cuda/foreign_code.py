@@ -1,5 +1,4 @@
-"""Separately compiled code for linking with kernels: CUDA C++, PTX, cubins, fatbins, object files, libraries and
-LTO-IR.
+"""Separately compiled code that kernels can be linked with: CUDA C++, PTX, cubins, fatbins, objects, libraries, LTO-IR.
 
 In: the contents of files. Out: a digest that kernels carry, and a linked cubin. Invariant: a digest names the same
 contents in every process, so that a cached kernel is linked to the code for which it was compiled.
@@ -20,7 +19,7 @@ ForeignKind = Literal["cu", "ptx", "cubin", "fatbin", "object", "library", "ltoi
 
 @dataclass(frozen=True, slots=True)
 class ForeignCode:
-    """A file of separately compiled code for linking with kernels."""
+    """A file of separately compiled code with which kernels can be linked."""
 
     kind: ForeignKind
     name: str
@@ -28,7 +27,7 @@ class ForeignCode:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 digest of the kind and the contents, as hexadecimal digits."""
+        """The SHA-256 digest of the code's kind and contents, in hexadecimal digits."""
         return hashlib.sha256(self.kind.encode() + b"\0" + self.data).hexdigest()
 
 
@@ -36,13 +35,13 @@ _known: dict[str, ForeignCode] = {}
 
 
 def register_foreign(code: ForeignCode) -> str:
-    """Register code so that kernels can be linked with it. Return its digest."""
+    """Register code with which kernels can be linked. Return the digest of the code."""
     _known[code.digest] = code
     return code.digest
 
 
 def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
-    """Return the registered code with the digests `digests` as inputs for the linker.
+    """Return the registered code with the given digests, as inputs for the linker.
 
     Raises CompileError if CUDA C++ does not compile, or if NVRTC is missing.
     """
@@ -50,7 +49,7 @@ def foreign_objects(core: Any, digests: Sequence[str], arch: str) -> list[Any]:
 
 
 def needs_link_time_optimization(digests: Sequence[str]) -> bool:
-    """Return whether any code with a digest in `digests` is LTO-IR."""
+    """Return whether the code for any of the given digests is LTO-IR."""
     return any(_known[digest].kind == "ltoir" for digest in digests)
 
 
@@ -62,7 +61,7 @@ def _object(core: Any, code: ForeignCode, arch: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _compiled(core: Any, code: ForeignCode, arch: str) -> bytes:
-    """Compile CUDA C++ with NVRTC to relocatable machine code."""
+    """Compile CUDA C++ to relocatable machine code by NVRTC."""
     try:
         options = core.ProgramOptions(arch=arch, relocatable_device_code=True, name=code.name)
         cubin: bytes = core.Program(code.data.decode(), "c++", options).compile("cubin").code

@@ -23,7 +23,7 @@ LIMIT = 512
 
 
 class CudaGraph:
-    """A CUDA graph of the kernels of a launch record, in sequence.
+    """A CUDA graph that contains the kernels of a launch record, in sequence.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class CudaGraph:
 
 
 def is_faster(starts: Sequence[RecordedLaunch]) -> bool:
-    """Return whether a CUDA graph of the launches `starts` is faster than single launches."""
+    """Return whether a CUDA graph of the launches `starts` is faster than separate launches."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph would copy arguments that are passed by value in each run, even if they have not changed)
     plain = not any(start.function.cooperative or start.function.by_value for start in starts)
@@ -74,7 +74,7 @@ def is_faster(starts: Sequence[RecordedLaunch]) -> bool:
 
 
 def make_graph_if_due(driver: Driver, record: LaunchRecord, starts: Sequence[RecordedLaunch]) -> bool:
-    """Create a CUDA graph for a launch record that has run often enough.
+    """Create a CUDA graph for a launch record once the record has run often enough.
 
     Return whether to call this function again after the next run.
     """

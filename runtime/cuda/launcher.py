@@ -1,4 +1,4 @@
-"""Launches on a GPU: of one kernel, or of several prepared kernels by one native call.
+"""Launches on a GPU: of a single kernel, or of several prepared kernels in one native call.
 
 In: kernels with grids and arguments. Out: launches in the requested stream. Invariant: the native function and the
 driver's function table have the same effect. The table is used if the native function cannot be compiled. Failures
@@ -27,7 +27,7 @@ RECORDS_LIMIT = 64
 
 
 class CudaLaunches:
-    """Kernels that were prepared to be launched together repeatedly.
+    """Kernels that have been prepared for repeated launches together.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class CudaLauncher:
         return self._holds_code and self._holds_code.call
 
     def prepare(self, launches: Sequence[Launch]) -> CudaLaunches:
-        """Prepare the kernels of a plan, so that one call launches them all."""
+        """Prepare the kernels of a plan, so that one call launches all of them."""
         starts = []
         for k in launches:
             schedule = k.function.schedule
@@ -136,7 +136,7 @@ class CudaLauncher:
         return found
 
     def by_table(self, starts: Sequence[RecordedLaunch], table: list[Any], stream: CudaStream | None) -> None:
-        """Launch kernels one by one with driver functions from the bindings, without native code."""
+        """Launch kernels one by one, without native code, by the driver functions in the bindings."""
         for start in starts:
             arguments = start.arguments[:]
             for argument, slot, offset in start.patches:

@@ -1,4 +1,4 @@
-"""NVIDIA's mathematical libraries, which are called through the bindings of nvmath-python.
+"""NVIDIA's mathematical libraries, which are called through nvmath-python's bindings.
 
 In: the name of a library, and calls to its functions. Out: the bindings, and results. Invariant: a failure of a library
 is a CudaError that names the function, and calls run in the context of the device.
@@ -47,7 +47,7 @@ def call_library(driver: Driver, library: Any, title: str, name: str, *arguments
 
 
 class DeviceLibrary:
-    """Base class of libraries on one device. Subclasses define the names of the bindings and of the library.
+    """Base class for the libraries of one device. Subclasses define the names of the bindings and the library.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class DeviceLibrary:
         self._lock = threading.Lock()
 
     def is_available(self) -> bool:
-        """Return whether the library is installed. The first call warns if the library is missing."""
+        """Return whether the library is installed. If it is missing, the first call issues a warning."""
         if self._library is None:
             self._library = load_bindings(self._driver, self.BINDINGS, self.TITLE) or False
         return self._library is not False

@@ -1,4 +1,4 @@
-"""Assembly of PTX and disassembly of machine code, which need no CUDA driver.
+"""Assembly of PTX, and disassembly of machine code. Neither needs a CUDA driver.
 
 The tools are nvJitLink, nvdisasm and cuobjdump.
 """
@@ -35,12 +35,12 @@ MISSING = "nvJitLink is not installed: pip install 'weft[cuda13]' (or nvidia-nvj
 
 
 def newest_ptx(driver: tuple[int, int]) -> int:
-    """Return the newest PTX version that a driver for the CUDA version `driver` supports."""
+    """Return the newest PTX version that a driver of CUDA version `driver` supports."""
     return max((ptx for version, ptx in PTX_VERSIONS.items() if version <= driver), default=min(PTX_VERSIONS.values()))
 
 
 def load_nvjitlink() -> tuple[Any, type[Exception]]:
-    """Return the cuda.core module, whose `Linker` uses nvJitLink, and the exception class of nvJitLink.
+    """Return the module cuda.core, whose `Linker` uses nvJitLink, and the exception class of nvJitLink.
 
     Raises MissingAssemblerError if nvJitLink is missing, since cuda.core would then use the driver.
     """
@@ -53,7 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return the cubin assembled from PTX for an architecture, from the disk cache if the cubin is stored there.
+    """Return a cubin for an architecture: from the disk cache if possible, otherwise assembled from PTX.
 
     Raises CompileError as `assemble` does.
     """
@@ -85,7 +85,7 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield copies of the PTX, one for each register limit that its comment proposes, then one without a limit."""
+    """Yield copies of the PTX with each register limit that a comment in the PTX proposes, then without a limit."""
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
         for limit in note[1].split():
@@ -113,7 +113,7 @@ def _assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Return the numbers of registers, spills, and bytes of stack and shared memory from the assembler's log."""
+    """Return the numbers of registers, spills, stack bytes and shared bytes in the assembler's log."""
 
     def number(pattern: str) -> int:
         # both assembling and linking report it

@@ -1,4 +1,4 @@
-"""Loaded modules of a GPU. A module is unloaded when none of its kernels can run anymore.
+"""Loaded modules of a GPU. A module is unloaded once none of its kernels can run any more.
 
 In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if nvJitLink
 is installed and the driver accepts the code. Otherwise the driver's own compiler loads it, and an error contains the
@@ -25,7 +25,7 @@ LOG_BYTES = 8192
 
 
 class CudaFunction:
-    """A kernel that is loaded on a GPU, and its launch parameters.
+    """A kernel loaded on a GPU, and the launch parameters of this kernel.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class CudaFunction:
         self.prepared: dict[Any, Any] = {}
 
     def raise_shared_limit(self, shared_bytes: int) -> None:
-        """Raise the kernel's limit of dynamic shared memory to `shared_bytes` if the limit is lower.
+        """Raise the limit on the kernel's dynamic shared memory to `shared_bytes` if the limit is lower.
 
         By default, a block has 48 KiB, including its static arrays.
         """
@@ -87,7 +87,7 @@ class CudaFunction:
 
 
 class Modules:
-    """The loaded modules of one device.
+    """The modules loaded on one device.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Modules:
         self._takes_cubins = True
 
     def load(self, code: ObjectCode, arch: str) -> CudaFunction:
-        """Load a kernel's code on a GPU of the architecture `arch`, and return the kernel.
+        """Load a kernel's code on a GPU of architecture `arch`, and return the kernel.
 
         Raises CudaError if the driver rejects the code.
         """
@@ -122,7 +122,7 @@ class Modules:
         return CudaFunction(self._driver, module, handle, code, self._retired)
 
     def unload(self) -> None:
-        """Wait for all work, then unload the modules of deleted kernels."""
+        """Wait for all work, and then unload the modules of deleted kernels."""
         if self._retired and not self._driver.silent:
             self._synchronize()
             while self._retired:
@@ -154,7 +154,7 @@ class Modules:
             raise
 
     def _log_of(self, ptx: bytes) -> str:
-        """Return the error log of the driver's compiler for PTX that the driver rejected."""
+        """Return the error log of the driver's compiler for rejected PTX."""
         image, log = ctypes.create_string_buffer(ptx), ctypes.create_string_buffer(LOG_BYTES)
         module = ctypes.c_int64()
         options = (ctypes.c_int32 * 2)(ERROR_LOG, ERROR_LOG_BYTES)

@@ -19,7 +19,7 @@ _asked: WeakKeyDictionary[Driver, WeakSet[Driver]] = WeakKeyDictionary()
 
 
 def enable_peer_access(reader: Driver, owner: Driver) -> None:
-    """Give a GPU direct access to the memory of another GPU, if the machine supports it.
+    """Give a GPU direct access to another GPU's memory, if the machine supports such access.
 
     Otherwise, copies between the two GPUs use the host.
     """
@@ -42,7 +42,7 @@ def enable_peer_access(reader: Driver, owner: Driver) -> None:
 
 
 def _enable(reader: Driver, owner: Driver) -> None:
-    """Give a GPU access to memory that another GPU allocates outside of its memory pool."""
+    """Give a GPU access to memory that another GPU allocates outside its memory pool."""
     try:
         reader.call("cuCtxEnablePeerAccess", owner.context, 0)
     except CudaError as error:
@@ -51,7 +51,7 @@ def _enable(reader: Driver, owner: Driver) -> None:
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
-    """Copy memory from one GPU to another after the current work of both streams has ended."""
+    """Copy memory from one GPU to another, after the current work in both streams."""
     first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # all threads lock in the same order
     with first.lock, second.lock:
         source_order.enter(None)

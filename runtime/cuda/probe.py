@@ -1,4 +1,4 @@
-"""Detection of CUDA on this machine: whether CUDA works, and otherwise how to repair the installation.
+"""Detection of CUDA on this machine: whether CUDA works and, if not, how to repair the installation.
 
 The probe runs once, on first use. The driver is initialized only after its library has been found.
 """
@@ -33,7 +33,7 @@ Status = Literal[
 
 @dataclass(frozen=True, slots=True)
 class GpuNote:
-    """The description of a GPU: its name, its compute capability, and its memory in bytes."""
+    """The description of a GPU: the name, the compute capability, and the memory size in bytes."""
 
     name: str
     capability: tuple[int, int]
@@ -55,7 +55,7 @@ class Probe:
 
     @property
     def first(self) -> int:
-        """The number of the first GPU that weft supports."""
+        """The number of the first GPU that is supported."""
         return next(k for k, gpu in enumerate(self.devices) if gpu.capability >= NEEDED_CAPABILITY)
 
 
@@ -85,7 +85,7 @@ def probe() -> Probe:
 
 
 def probe_driver(driver: Any) -> Probe:
-    """Detect CUDA by calling the functions of `driver`."""
+    """Detect CUDA by calls to the functions of `driver`."""
     code, version = driver.cuDriverGetVersion()
     if int(code):
         return Probe(

@@ -1,4 +1,4 @@
-"""Launch records: kernel launches as 64-bit words, which the native launcher and CUDA graphs read.
+"""Launch records: kernel launches as 64-bit words for the native launcher and for CUDA graphs.
 
 In: kernels with grids and arguments, and the arguments that change between runs. Out: records. Invariant: a record is
 a block of 64-bit words at a fixed address, and only one thread uses it while it runs.
@@ -31,7 +31,7 @@ Triple = tuple[int, int, int]
 
 
 class LaunchedKernel(NamedTuple):
-    """The name and source location of a launched kernel, for messages."""
+    """The name and source location of a kernel that was launched, for messages."""
 
     name: str
     origin: Any
@@ -75,12 +75,12 @@ class RecordedLaunch:
     origin: Any = None
 
     def doing(self) -> LaunchedKernel:
-        """Return the kernel's name and source location, for messages."""
+        """Return the name and source location of the kernel, for messages."""
         return LaunchedKernel(self.function.name, self.origin or self.function.origin)
 
 
 class LaunchRecord:
-    """Several kernel launches, encoded as 64-bit words for the native launcher.
+    """Several kernel launches as 64-bit words for the native launcher.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class LaunchRecord:
         return self.address + 8 * (self._first + LAUNCH * k + PARAMETERS)
 
     def attach(self, graph: Any, nodes: Sequence[int]) -> None:
-        """Make later runs replay a CUDA graph, whose nodes use the arguments in this record."""
+        """Make later runs replay a CUDA graph. The graph's nodes use the arguments in this record."""
         for k, node in enumerate(nodes):
             at = self._first + LAUNCH * k
             self.words[at + NODE], self.words[at + CHANGED] = node, 0

@@ -25,7 +25,7 @@ ALL, SOME, NONE = ord("A"), ord("S"), ord("N")
 
 
 class Solver(DeviceLibrary):
-    """The cuSOLVER library on one device.
+    """The cuSOLVER library for one device.
 
     Methods write to their operands, and return cuSOLVER's `info`: 0, or the number of the element that caused the
     failure. Matrices are given by address, in column-major order without gaps.
@@ -54,13 +54,13 @@ class Solver(DeviceLibrary):
         self._options: int | None = None
 
     def cholesky(self, a: int, n: int, dtype: np.dtype, upper: bool) -> int:
-        """Replace the upper or lower triangle of a Hermitian matrix with the matrix's Cholesky factor."""
+        """Replace the upper or lower triangle of a Hermitian matrix with the Cholesky factor of the matrix."""
         kind, _ = KINDS[dtype.char]
         given = (UPPER if upper else LOWER, n, kind, a, n, kind)
         return self._factor("xpotrf", given, given)
 
     def factor(self, a: int, n: int, dtype: np.dtype, pivots: Buffer) -> int:
-        """Replace a square matrix with its LU factors. Write the pivots as 64-bit integers that count from 1."""
+        """Replace a square matrix with its LU factors, and write the pivots as 64-bit integers, counted from 1."""
         kind, _ = KINDS[dtype.char]
         return self._factor("xgetrf", (n, n, kind, a, n, kind), (n, n, kind, a, n, pivots.address, kind))
 
@@ -77,7 +77,7 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def eigenvalues(self, a: int, n: int, dtype: np.dtype, values: int, upper: bool, vectors: bool) -> int:
-        """Compute the eigenvalues of a Hermitian matrix. With `vectors`, replace the matrix with its eigenvectors."""
+        """Compute the eigenvalues of a Hermitian matrix. If `vectors` is true, the eigenvectors replace the matrix."""
         kind, _ = KINDS[dtype.char]
         real = KINDS[dtype.char.lower()][0]
         mode = VECTORS if vectors else NO_VECTORS
@@ -87,7 +87,7 @@ class Solver(DeviceLibrary):
     def singular_values(
         self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
     ) -> int:
-        """Compute the singular values of a matrix, and the singular vectors for which an address is given.
+        """Compute the singular values of a matrix, and those singular vectors for which an address is given.
 
         The matrix is overwritten.
 
@@ -100,7 +100,7 @@ class Solver(DeviceLibrary):
         return self._factor("xgesvd", given, given)
 
     def triangular_factor(self, a: int, rows: int, columns: int, dtype: np.dtype, scales: Buffer) -> int:
-        """Replace a matrix with its QR factorization: R in the upper triangle, and the reflectors of Q below R."""
+        """Replace a matrix with a QR factorization: R in the upper triangle, and the reflectors of Q below R."""
         kind, _ = KINDS[dtype.char]
         given = (rows, columns, kind, a, rows, kind, scales.address, kind)
         return self._factor("xgeqrf", given, given)
@@ -121,7 +121,7 @@ class Solver(DeviceLibrary):
             return self._report(report)
 
     def _factor(self, name: str, sized: tuple[Any, ...], given: tuple[Any, ...]) -> int:
-        """Call a cuSOLVER function with workspaces on the device and on the host. Return its error report."""
+        """Call a cuSOLVER function with workspaces on the device and the host. Return the function's error report."""
         with self._lock:
             with self._order.lock:
                 self._enter()
@@ -140,7 +140,7 @@ class Solver(DeviceLibrary):
         return int(value[0])
 
     def _enter(self) -> None:
-        """Create cuSOLVER's handle on first use, and set its stream to that of the calling thread."""
+        """Create a handle of cuSOLVER on first use, and set the handle's stream to that of the calling thread."""
         if self._handle is None:
             self._handle = int(self._call("create"))
         if self._options is None:

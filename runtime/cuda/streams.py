@@ -1,4 +1,4 @@
-"""Streams and events of a GPU, and the order of work in user streams and the device's own stream.
+"""Streams and events of a GPU, and the order of work between user streams and the device's own stream.
 
 In: a device's driver. Out: `CudaStream`, `CudaEvent` and `StreamOrder`. Invariant: a user stream waits for earlier work
 of the device's own stream. The next work of the device's own stream waits for every open user stream. Two user streams
@@ -33,7 +33,7 @@ _called: list[int] = []  # callbacks that the driver has called, and that may st
 
 
 class CudaEvent:
-    """An event: a point in the work of a stream.
+    """An event, which is a point in the work of a stream.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class CudaEvent:
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait for the event. Ctrl-C interrupts the wait."""
+        """Wait for the event. Ctrl-C interrupts the waiting thread."""
         begin = time.perf_counter()
         while not self.query():
             waited = time.perf_counter() - begin
@@ -67,7 +67,7 @@ class CudaEvent:
                 time.sleep(min(waited / 16, 1e-3))
 
     def elapsed(self, earlier: Any) -> float:
-        """Return the milliseconds from the event `earlier` to this event.
+        """Return the time in milliseconds from the event `earlier` to this event.
 
         Raises ValueError if one of the events was not recorded or has no timing.
         """
@@ -119,11 +119,11 @@ class CudaStream:
 
     @property
     def number(self) -> int:
-        """The driver's handle of the stream, as an integer."""
+        """The stream's driver handle as an integer."""
         return _number(self.queue)
 
     def mark(self) -> CudaEvent:
-        """Record an event at the current end of the stream, and return it. Each stream reuses one event."""
+        """Record an event at the current end of the stream, and return the event. Each stream reuses one event."""
         if self._mark is None:
             self._mark = CudaEvent(self._order.driver, None, timing=False)
         self._mark.record(self)
@@ -152,11 +152,11 @@ class CudaStream:
                 self._seen[number] = max(last_work, self._seen.get(number, 0))
 
     def waits_for(self, number: int, last_work: int) -> bool:
-        """Return whether later work in this stream waits for work number `last_work` of the stream `number`."""
+        """Return whether later work in this stream runs after work number `last_work` of the stream number `number`."""
         return number == self.number or self._seen.get(number, 0) >= last_work
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` in a driver thread after the work submitted so far has ended."""
+        """Call `function` in a driver thread after the work that has been submitted so far."""
 
         def called(_: object) -> None:
             try:
@@ -184,14 +184,14 @@ class CudaStream:
 
 
 class StreamStack(threading.local):
-    """The stack of streams that a thread has entered. The innermost stream is the last."""
+    """The stack of the streams that a thread has entered. The innermost stream is last."""
 
     def __init__(self) -> None:
         self.streams: list[CudaStream] = []
 
 
 class StreamOrder:
-    """The streams of a device, and the dependencies of their work.
+    """The streams of a device, and the dependencies between the work in different streams.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """The stream for copies that need not wait for the device's own work.
+        """The stream for copies that do not wait for the device's own work.
 
         It has no implicit dependencies.
         """
@@ -270,7 +270,7 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Make `stream` wait for the work on which new work in the stream depends. Return the stream's driver handle.
+        """Make `stream` wait for the work on which new work in `stream` depends. Return the stream's driver handle.
 
         None is the stream of the calling thread.
         """
@@ -307,7 +307,7 @@ class StreamOrder:
                     self.own.last_work = next(self._count)
 
     def claim(self, block: PoolBlock, stream: CudaStream | None, written: bool) -> None:
-        """Before `stream` uses a block, make the stream wait for other streams' work on the block.
+        """Make `stream` wait for other streams' work on a block before `stream` uses the block.
 
         None is the stream of the calling thread.
         """
@@ -326,7 +326,7 @@ class StreamOrder:
 
 
 def _number(queue: Any) -> int:
-    """Return the driver's handle of a stream as an integer."""
+    """Return a stream's driver handle as an integer."""
     try:
         return int(queue)
     except (TypeError, ValueError):

@@ -25,7 +25,7 @@ READ_AS_INTEGER, NORMALIZED_COORDINATES = 1, 2  # flags of a texture
 
 
 class TextureObject:
-    """A texture object, with a copy of an array's elements in a CUDA array.
+    """A texture object, and a CUDA array that contains a copy of an array's elements.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class TextureObject:
 
 
 def _extents(values: np.ndarray) -> tuple[int, int, int]:
-    """Return width, height and depth of an array. The extents of missing axes are 0."""
+    """Return the width, height and depth of an array. The extents of missing axes are 0."""
     return (*values.shape[::-1], 0, 0)[:3]
 
 
@@ -89,7 +89,7 @@ def _copy_of(table: Any, values: np.ndarray, array: Any) -> Any:
 
 
 def _descriptors(table: Any, array: Any, axes: int, filter: str, address: str) -> tuple[Any, Any]:
-    """Return the driver's descriptors of a texture: its memory and its sampling modes."""
+    """Return the driver's descriptors of a texture: one of the memory, and one of the sampling modes."""
     resource = table.CUDA_RESOURCE_DESC()
     resource.resType = table.CUresourcetype.CU_RESOURCE_TYPE_ARRAY
     resource.res.array.hArray = array

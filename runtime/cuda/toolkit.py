@@ -1,4 +1,4 @@
-"""Search for parts of the CUDA toolkit on this machine.
+"""Search for components of the CUDA toolkit on this machine.
 
 In: the environment. Out: folders, commands and libdevice. Invariant: the search order is pip's wheels, the conda
 environment, CUDA_HOME (or CUDA_PATH), then the standard installation folders. The first folder that contains the part
@@ -24,7 +24,7 @@ TARGETS = ("targets/x86_64-linux", "targets/sbsa-linux", "Library")
 
 
 def toolkit_folders() -> list[Path]:
-    """Return the folders that may contain parts of the toolkit, in the order of preference."""
+    """Return the folders that may contain components of the toolkit, in order of preference."""
     found = []
     for root in (*_wheels(), *_environments(), *_installed()):
         found += [folder for folder in (root, *(root / target for target in TARGETS)) if folder.is_dir()]
@@ -32,7 +32,7 @@ def toolkit_folders() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    """Return the folders of NVIDIA's wheels, such as nvidia/cu13, with the newest major version first."""
+    """Return the folders of NVIDIA's wheels, such as nvidia/cu13. The newest major version comes first."""
     spec = find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]
@@ -45,7 +45,7 @@ def _environments() -> list[Path]:
 
 
 def _installed() -> list[Path]:
-    """Return the folders of system-wide installations: /usr/local/cuda, other versions, and Debian's packages."""
+    """Return the folders of system-wide installations: /usr/local/cuda, specific versions, and Debian's packages."""
     versions = sorted(SYSTEM.glob("cuda-*"), key=_version, reverse=True)
     return [SYSTEM / "cuda", *versions, *DISTRIBUTION]
 
@@ -55,7 +55,7 @@ def _version(folder: Path) -> tuple[int, ...]:
 
 
 def find_tool(name: str) -> str | None:
-    """Return the path of a command-line tool of the toolkit, or None if it is not found."""
+    """Return the path of one of the toolkit's command-line tools, or None if it is not found."""
     for folder in toolkit_folders():
         path = folder / "bin" / name
         if os.access(path, os.X_OK):
@@ -64,7 +64,7 @@ def find_tool(name: str) -> str | None:
 
 
 def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
-    """Load the first of the shared libraries `names` that is found. Return None if no library is found.
+    """Load the first shared library in `names` that is found. Return None if none is found.
 
     Each library is searched for in the system, then in the toolkit.
     """
@@ -79,7 +79,7 @@ def find_library(names: tuple[str, ...]) -> ctypes.CDLL | None:
 
 
 def find_libdevice() -> Path | None:
-    """Return the path of libdevice's bitcode, or None if it is not found."""
+    """Return the path of libdevice's bitcode file, or None if it is not found."""
     for folder in toolkit_folders():
         for subfolder in ("nvvm/libdevice", "libdevice"):
             path = folder / subfolder / "libdevice.10.bc"

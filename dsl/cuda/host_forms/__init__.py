@@ -1,1 +1,1 @@
-"""Implementations of libdevice's functions in the kernel language, for devices without libdevice."""
+"""The functions of libdevice, implemented in the kernel language for devices without libdevice."""

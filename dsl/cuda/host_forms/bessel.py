@@ -45,7 +45,7 @@ def _sum(series: tuple[float, ...], u: float) -> Any:
 
 
 def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """Return P and Q of the asymptotic expansion of a Bessel function at x >= 8, multiplied by sqrt(2 / (pi*x)).
+    """Return P and Q of a Bessel function's asymptotic expansion at x >= 8, multiplied by sqrt(2 / (pi*x)).
 
     `p` and `q` are the coefficients of the polynomials that approximate P and Q.
     """
@@ -97,7 +97,7 @@ def j1(x: float) -> Any:
 
 
 def y0(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 0. It is NaN below 0 and -inf at 0."""
+    """Compute the Bessel function of the second kind of order 0. The result is NaN for x < 0, and -inf for x = 0."""
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -116,7 +116,7 @@ def y0(x: float) -> Any:
 
 
 def y1(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 1. It is NaN below 0 and -inf at 0."""
+    """Compute the Bessel function of the second kind of order 1. The result is NaN for x < 0, and -inf for x = 0."""
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -135,7 +135,7 @@ def y1(x: float) -> Any:
 
 
 def jn(n: int, x: float) -> Any:
-    """Compute the Bessel function of the first kind of order n. It is NaN for n < 0.
+    """Compute the Bessel function of the first kind of order n. The result is NaN for n < 0.
 
     Uses upward recurrence if the order is below x, otherwise downward recurrence from an order where the function is
     negligible, scaled to match J0 or J1 (Miller's method; Abramowitz and Stegun, 9.12).
@@ -160,7 +160,7 @@ def jn(n: int, x: float) -> Any:
 
 
 def yn(n: int, x: float) -> Any:
-    """Compute the Bessel function of the second kind of order n. It is NaN for n < 0 or x < 0, and -inf at 0."""
+    """Compute the Bessel function of the second kind of order n: NaN for n < 0 or x < 0, and -inf for x = 0."""
     first, second = y0(x), y1(x)
     if n < 0 or x < 0 or x != x:
         result = x * np.nan
@@ -174,7 +174,7 @@ def yn(n: int, x: float) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of `function`, which takes an order and a float64. Its result is rounded once."""
+    """Return a float32 version of `function`, a float64 function of an order and a number. Results are rounded once."""
 
     def apply(n: int, x: float) -> Any:
         return np.float32(function(n, np.float64(x)))
@@ -183,8 +183,7 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: int, x: float) -> Any:
-    """Return (x/2)**n / n!, the first term of the power series of Jn(x). The other terms vanish if x*x is
-    negligible."""
+    """Return (x/2)**n / n!, the first term of the power series of Jn(x). For tiny x*x, other terms are negligible."""
     result = np.float64(1.0)
     k = np.int32(1)
     while k <= n and result > 0:
@@ -204,7 +203,7 @@ def _recurrence(n: int, x: float, first: float, second: float) -> Any:
 
 
 def _downwards(n: int, x: float, first: float, second: float) -> Any:
-    """Compute Jn(x) for n >= x > 0 by downward recurrence, normalized by the known J0(x) or J1(x)."""
+    """Compute Jn(x) for n >= x > 0 by downward recurrence. The values are normalized by the known J0(x) or J1(x)."""
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
     while k > 0:

@@ -1,4 +1,4 @@
-"""Polynomial coefficients of the Bessel functions in bessel.py, highest power first, for a variable in [-1, 1]."""
+"""Polynomial coefficients of the functions in bessel.py, highest power first, for a variable in [-1, 1]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions between floats and integers, and decomposition of floats, in the kernel language.
+"""Conversion between floats and integers, and decomposition of floats, in the kernel language.
 
 In and out: the dtypes of libdevice, with unsigned results as signed integers of the same bits. Invariant:
 out-of-range values saturate. NaN becomes 0 in conversions from float32 to 32 bits, and otherwise the integer with
@@ -20,7 +20,7 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float by `rounding` and converts it to an integer of dtype `held`.
+    """Return a function that rounds a float by `rounding`, and converts the result to an integer of dtype `held`.
 
     The result is saturated to [`least`, `greatest`]. NaN becomes `at_nan`.
     """
@@ -42,7 +42,7 @@ def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: An
 
 
 def round_half_away(x: float) -> float:
-    """Round to the nearest integer, halves away from 0."""
+    """Round to the nearest integer. Ties are rounded away from zero."""
     whole = np.trunc(x)
     if abs(x - whole) >= 0.5:
         whole += np.copysign(1.0, x)
@@ -84,7 +84,7 @@ def from_half(bits: np.integer) -> np.float32:
 
 
 def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
-    """Return a function that converts an integer, read as unsigned, to the nearest float of type `kind`."""
+    """Return a function that converts an integer, interpreted as unsigned, to the nearest float of type `kind`."""
 
     def apply(x: Any) -> Any:
         return kind(unsigned(x))
@@ -93,7 +93,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float, rounded by `choose`.
+    """Return a function that converts an integer to a float by the rounding mode `choose`.
 
     `parts` returns the nearest float and its error.
     """
@@ -150,7 +150,7 @@ def scale_single(x: float, n: int) -> np.float32:
 
 
 def exponent_of(x: float) -> np.int32:
-    """Compute `ilogb`: the exponent of 2 as an int32. Zero and NaN give the least int32, and infinity the greatest."""
+    """Compute `ilogb`: the exponent of 2 as an int32. The smallest int32 for 0 and NaN, the largest for infinity."""
     result = GREATEST_INT
     if x == 0 or x != x:
         result = LEAST_INT
@@ -161,7 +161,7 @@ def exponent_of(x: float) -> np.int32:
 
 
 def float_exponent(x: float) -> float:
-    """Compute `logb`: the exponent of 2 as a float. Zero gives -inf, and infinity gives inf."""
+    """Compute `logb`: the exponent of 2 as a float. The result is -inf for zero, and inf for infinity."""
     result = abs(np.float64(x))
     if x == 0:
         result = np.float64(-np.inf)
@@ -211,7 +211,7 @@ def remainder_quotient(x: float, y: float) -> tuple[float, np.int32]:
 
 
 def remainder_quotient_single(x: float, y: float) -> tuple[np.float32, np.int32]:
-    """Compute `remquo` of float32."""
+    """Compute `remquo` of float32 numbers."""
     rest, quotient = remainder_quotient(np.float64(x), np.float64(y))
     return np.float32(rest), quotient
 
@@ -223,7 +223,7 @@ def nearest_remainder(x: float, y: float) -> float:
 
 
 def positive_difference(x: float, y: float) -> float:
-    """Compute `fdim`: x - y if it is positive, else 0."""
+    """Compute `fdim`: x - y if the difference is positive, otherwise 0."""
     result = x - y
     if x <= y:
         result = 0.0
@@ -231,5 +231,5 @@ def positive_difference(x: float, y: float) -> float:
 
 
 def saturate(x: float) -> float:
-    """Clamp x to [0, 1]. NaN gives 0."""
+    """Clamp x to [0, 1]. NaN becomes 0."""
     return np.fmin(np.fmax(x, 0.0), 1.0)

@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Return the result rounded down, given the nearest number `r` and the sign of its error `e`."""
+    """Return the result rounded down. `r` is the nearest number, and `e` has the sign of the error of `r`."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Return the result rounded up, given the nearest number `r` and a value `e` with the sign of the error of `r`."""
+    """Return the result rounded up. `r` is the nearest number, and `e` has the sign of the error of `r`."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Return the result rounded towards zero, given the nearest number `r` and the sign of its error `e`."""
+    """Return the result rounded towards zero. `r` is the nearest number, and `e` has the sign of the error of `r`."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -49,14 +49,14 @@ def towards_zero(r: float, e: float) -> float:
 
 
 def two_sum(x: float, y: float) -> tuple[float, float]:
-    """Return x + y rounded, and its exact rounding error."""
+    """Return the rounded sum x + y and the exact rounding error."""
     s = x + y
     part = s - x
     return s, (x - (s - part)) + (y - part)
 
 
 def add_error(x: float, y: float) -> tuple[float, float]:
-    """Return x + y rounded to nearest, and a number with the sign of the error."""
+    """Return x + y rounded to nearest, and a number with the sign of the rounding error."""
     s, e = two_sum(x, y)
     if np.isinf(s):
         e = -s
@@ -80,7 +80,7 @@ def _scaled_error(x: float, y: float, z: float, r: float) -> float:
 
 
 def fma_sign(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of the error x*y + z - r, where r is x*y + z rounded to nearest."""
+    """Return a number with the sign of the error x*y + z - r, where r is x*y + z rounded to the nearest number."""
     p = abs(x * y)
     q = abs(z)
     e = 0.0
@@ -108,19 +108,19 @@ def fma_sign(x: float, y: float, z: float, r: float) -> float:
 
 
 def multiply_error(x: float, y: float) -> tuple[float, float]:
-    """Return x * y rounded to nearest, and a number with the sign of the error."""
+    """Return x * y rounded to nearest, and a number with the sign of the rounding error."""
     p = x * y
     return p, fma_sign(x, y, 0.0, p)
 
 
 def fma_error(x: float, y: float, z: float) -> tuple[float, float]:
-    """Return x * y + z rounded to nearest, and a number with the sign of the error."""
+    """Return x * y + z rounded to nearest, and a number with the sign of the rounding error."""
     r = fma(x, y, z)
     return r, fma_sign(x, y, z, r)
 
 
 def divide_error(x: float, y: float) -> tuple[float, float]:
-    """Return x / y rounded to nearest, and a number with the sign of the error."""
+    """Return x / y rounded to nearest, and a number with the sign of the rounding error."""
     q = x / y
     e = 0.0
     if np.isfinite(x) and np.isfinite(y) and x != 0 and y != 0:
@@ -139,7 +139,7 @@ def divide_error(x: float, y: float) -> tuple[float, float]:
 
 
 def sqrt_error(x: float) -> tuple[float, float]:
-    """Return the square root rounded to nearest, and a number with the sign of the error."""
+    """Return the square root rounded to nearest, and a number with the sign of the rounding error."""
     r = np.sqrt(x)
     e = 0.0
     if x > 0 and x < np.inf:
@@ -154,7 +154,7 @@ def sqrt_error(x: float) -> tuple[float, float]:
 
 
 def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
-    """Round the sum s + low of two float64 numbers to float32. Return the result and its error.
+    """Round s + low, the sum of two float64 numbers, to float32. Return the result and the rounding error.
 
     |low| is at most half a unit in the last place of s.
     """
@@ -163,30 +163,30 @@ def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
 
 
 def narrow_one(x: float) -> tuple[np.float32, float]:
-    """Round a float64 to float32. Return the result and its error."""
+    """Round a float64 to float32. Return the result and the rounding error."""
     return narrow_error(x, 0.0)
 
 
 def add_error_single(x: float, y: float) -> tuple[np.float32, float]:
-    """Return the float32 sum x + y rounded to nearest, and its error."""
+    """Return the float32 sum x + y rounded to nearest, and the rounding error."""
     s, low = two_sum(np.float64(x), np.float64(y))
     return narrow_error(s, low)
 
 
 def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
-    """Return the float32 product x * y rounded to nearest, and its error."""
+    """Return the float32 product x * y rounded to nearest, and the rounding error."""
     return narrow_error(np.float64(x) * np.float64(y), 0.0)
 
 
 def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
-    """Return x * y + z in float32 and its error. The result is rounded twice, so it may not be the nearest float32."""
+    """Return x * y + z in float32, and the rounding error. Two roundings may not give the nearest float32."""
     p = np.float64(x) * np.float64(y)
     s, low = two_sum(p, np.float64(z))
     return narrow_error(s, low)
 
 
 def divide_error_single(x: float, y: float) -> tuple[float, float]:
-    """Return the float32 quotient x / y rounded to nearest, and a number with the sign of the error."""
+    """Return the float32 quotient x / y rounded to nearest, and a number with the sign of the rounding error."""
     q = x / y
     e = np.float64(x) - np.float64(q) * np.float64(y)
     if y < 0:
@@ -195,7 +195,7 @@ def divide_error_single(x: float, y: float) -> tuple[float, float]:
 
 
 def sqrt_error_single(x: float) -> tuple[float, float]:
-    """Return the square root of a float32 rounded to nearest, and a number with the sign of the error."""
+    """Return the float32 square root rounded to nearest, and a number with the sign of the rounding error."""
     r = np.sqrt(x)
     return r, np.float64(x) - np.float64(r) * np.float64(r)
 
@@ -204,18 +204,18 @@ def sqrt_error_single(x: float) -> tuple[float, float]:
 
 
 def wide_integer(x: int) -> tuple[float, float]:
-    """Convert a 64-bit integer to float64. Return the nearest float64 and its error."""
+    """Convert a 64-bit integer to float64. Return the nearest float64 and the rounding error."""
     return two_sum(np.float64(x >> 32) * 4294967296.0, np.float64(x & 0xFFFFFFFF))
 
 
 def wide_integer_single(x: int) -> tuple[np.float32, float]:
-    """Convert a 64-bit integer to float32. Return a float32 and its error."""
+    """Convert a 64-bit integer to float32. Return a float32 and the rounding error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 
 
 def integer_single(x: int) -> tuple[np.float32, float]:
-    """Convert a 32-bit integer to float32. Return the nearest float32 and its error."""
+    """Convert a 32-bit integer to float32. Return the nearest float32 and the rounding error."""
     return narrow_error(np.float64(x), 0.0)
 
 
@@ -223,7 +223,7 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand that computes a result by `error` and rounds it by `choose`.
+    """Return a function of one operand that computes a result and its error by `error`, and rounds it by `choose`.
 
     `error` computes the result rounded to nearest and its error.
     """
@@ -236,7 +236,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands that computes a result by `error` and rounds it by `choose`.
+    """Return a function of two operands that computes a result and its error by `error`, and rounds it by `choose`.
 
     `error` computes the result rounded to nearest and its error.
     """
@@ -249,7 +249,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: object) -> Callable[..., Any]:
-    """Return a function that computes ``one / x``, rounded by `choose`."""
+    """Return a function that computes ``one / x`` and rounds the quotient by `choose`."""
 
     def apply(x: float) -> float:
         r, e = divide(one, x)
@@ -259,7 +259,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: o
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return a function that computes x + y, or x - y if `sign` is -1, rounded by `choose`.
+    """Return a function that computes x + y, or x - y if `sign` is -1, and rounds the result by `choose`.
 
     A zero sum rounded down is -0 if a term has a sign bit.
     """
@@ -277,7 +277,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes x * y + z, rounded by `choose`.
+    """Return a function that computes x * y + z and rounds the result by `choose`.
 
     A zero result has the sign that `sum_of` gives it.
     """

@@ -18,7 +18,7 @@ WHOLE = 2.0**52
 
 
 def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function, computed in float64 and rounded once."""
+    """Return a float32 version of a float64 function. The result is computed in float64 and rounded once."""
 
     def apply(x: float) -> Any:
         return np.float32(function(np.float64(x)))
@@ -27,7 +27,7 @@ def in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pair_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of a float64 function with two results, computed in float64 and rounded once."""
+    """Return a float32 version of a float64 function with two results. Each result is rounded once from float64."""
 
     def apply(x: float) -> Any:
         first, second = function(np.float64(x))
@@ -71,12 +71,12 @@ def reciprocal_hypot(x: float, y: float) -> float:
 
 
 def length_3(x: float, y: float, z: float) -> float:
-    """Compute sqrt(x*x + y*y + z*z) without overflow, within 2 ulp."""
+    """Compute sqrt(x*x + y*y + z*z), within 2 ulp and without overflow."""
     return np.hypot(np.hypot(x, y), z)
 
 
 def length_4(x: float, y: float, z: float, w: float) -> float:
-    """Compute sqrt(x*x + y*y + z*z + w*w) without overflow, within 3 ulp."""
+    """Compute sqrt(x*x + y*y + z*z + w*w), within 3 ulp and without overflow."""
     return np.hypot(np.hypot(x, y), np.hypot(z, w))
 
 

@@ -1,4 +1,4 @@
-"""Inverse and scaled error functions and the normal distribution, in the kernel language.
+"""Inverse error functions, scaled error functions, and the normal distribution, in the kernel language.
 
 In and out: float64. Invariant: each function uses the ops `erf` and `erfc`, which are within one unit in the last
 place.
@@ -27,14 +27,14 @@ def _erfc(x: float) -> Any:
 
 
 def _exp_of_square(x: float, sign: int) -> Any:
-    """Compute exp(sign * x*x), with x*x in twice the working precision."""
+    """Compute exp(sign * x*x), where x*x is computed in twice the working precision."""
     square = x * x
     low = fma(x, x, -square)
     return np.exp(sign * square) * (1 + sign * low)
 
 
 def inverse_erf(y: float) -> Any:
-    """Compute the inverse error function of y, within 4 ulp: the x for which erf(x) = y.
+    """Compute the inverse error function of y: the x for which erf(x) = y, within 4 ulp.
 
     The function takes two steps of Halley's method on erf, starting from the first terms of the inverse series. For
     |y| >= 1/2, it solves erfc(x) = 1 - |y| instead, because this difference is exact.
@@ -79,7 +79,7 @@ def _inverse_tail(p: float) -> Any:
 
 
 def inverse_erfc(p: float) -> Any:
-    """Compute the inverse complementary error function of p, within 4 ulp: the x for which erfc(x) = p."""
+    """Compute the inverse complementary error function of p: the x for which erfc(x) = p, within 4 ulp."""
     x = p * np.nan
     if p == 0:
         x = 1 / abs(p)
@@ -114,7 +114,7 @@ def scaled_erfc(x: float) -> Any:
 
 
 def normal_cdf(x: float) -> Any:
-    """Compute the standard normal distribution function, erfc(-x / sqrt(2)) / 2, within 5 ulp.
+    """Compute the cumulative distribution function of the standard normal distribution, within 5 ulp.
 
     The rounding error of -x / sqrt(2), which the tail magnifies, is corrected to first order.
     """
@@ -127,5 +127,5 @@ def normal_cdf(x: float) -> Any:
 
 
 def inverse_normal_cdf(p: float) -> Any:
-    """Compute the inverse of the standard normal distribution function at p, within 5 ulp."""
+    """Compute the inverse at p of the standard normal distribution function, within 5 ulp."""
     return -ROOT_2 * inverse_erfc(2 * p)

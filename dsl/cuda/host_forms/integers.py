@@ -1,4 +1,4 @@
-"""Integer functions of libdevice, in the kernel language. Results are exact, and overflow wraps around.
+"""Integer functions of libdevice, in the kernel language. The results are exact, and overflow wraps around.
 
 In and out: int32 and int64. libdevice's unsigned functions interpret their bits as unsigned.
 """
@@ -76,7 +76,7 @@ def reverse_bits_wide(x: int) -> np.int64:
 
 
 def select_bytes(x: int, y: int, selector: int) -> np.int32:
-    """Select four of the eight bytes of `y` and `x`, like the `prmt` instruction of PTX.
+    """Select four of the eight bytes of `y` and `x`, like PTX's `prmt` instruction.
 
     The low 3 bits of each nibble of the selector number a byte.
     """
@@ -110,7 +110,7 @@ def multiply_high_unsigned(x: int, y: int) -> np.int32:
 
 
 def _upper_half(a: np.unsignedinteger, b: np.unsignedinteger) -> np.unsignedinteger:
-    """Return the upper 64 bits of the product of two uint64, computed from four products of 32-bit halves."""
+    """Return the upper 64 bits of the product of two uint64 numbers, from four products of 32-bit halves."""
     a_low, a_high, b_low, b_high = a & 0xFFFFFFFF, a >> 32, b & 0xFFFFFFFF, b >> 32
     middle = a_high * b_low + ((a_low * b_low) >> 32)
     other = a_low * b_high + (middle & 0xFFFFFFFF)
@@ -159,7 +159,7 @@ def absolute_difference_unsigned(x: int, y: int, z: int) -> int:
 
 
 def extreme_unsigned(choose: Callable[..., Any], unsigned: Any, signed: Any) -> Callable[..., Any]:
-    """Return a function that applies `choose`, a minimum or maximum, to integers read as unsigned numbers."""
+    """Return a function that applies the minimum or maximum `choose` to integers interpreted as unsigned."""
 
     def apply(x: int, y: int) -> Any:
         return signed(choose(unsigned(x), unsigned(y)))

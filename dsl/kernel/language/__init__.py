@@ -1,1 +1,1 @@
-"""The kernel language, and its compiler from Python functions to kernel IR."""
+"""The kernel language, and the compiler from Python functions to kernel IR."""

@@ -37,7 +37,7 @@ from weft.runtime import counted
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """Return `extent` as a non-negative kernel integer that is promoted like a Python int."""
+    """Return `extent` as a non-negative kernel integer, which is promoted like a Python int."""
     if isinstance(extent, int):
         return Constant(extent)
     return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
@@ -57,7 +57,7 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
 
 
 def known_shape(value: object) -> tuple[int, ...] | None:
-    """Return a shape as Python ints if it is known at compile time, otherwise None."""
+    """Return a shape as Python ints if it is known at compile time. Otherwise return None."""
     items = value.items if isinstance(value, TupleValue) else (value,)
     found = []
     for item in items:
@@ -123,7 +123,7 @@ def _check(
 
 
 def select(c: Compiler, array: ArrayValue, index: Any) -> Any:
-    """Compile ``array[index]``. Return an element if the index selects a single one, otherwise a view."""
+    """Compile ``array[index]``. Return an element if the index selects a single element, otherwise a view."""
     view = view_of(c, array, index)
     return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
 
@@ -192,7 +192,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
 
 
 def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[Any]:
-    """Return the parts of an index, with a full slice for each axis that the index omits."""
+    """Return the parts of an index, including a full slice for each axis that the index omits."""
     full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
     if len(full) > array.ndim:
         axes = "axis" if array.ndim == 1 else "axes"
@@ -260,7 +260,7 @@ def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
 
 
 def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any) -> None:
-    """Assign a value to a view, element by element. An array or scalar is broadcast to the view's shape."""
+    """Assign a value to a view, element by element. Arrays and scalars are broadcast to the shape of the view."""
     if not view.writable:
         c.fail(
             f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
@@ -289,7 +289,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
 
 
 def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
-    """Raise an error if an array cannot be broadcast to a view's shape.
+    """Raise an error if an array cannot be broadcast to the shape of a view.
 
     Kernels with `debug` or the `checked` setting also compare the lengths at run time.
     """
@@ -312,13 +312,13 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index into `array` for the index `index` into the shape to which `array` is broadcast."""
+    """Return the index into `array` for an index into the shape to which `array` is broadcast."""
     own = index[len(index) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
 def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
-    """Return a run-time bool that is true if `value` must be assigned to `view` from the last element to the first.
+    """Return a run-time bool that tells whether to assign `value` to `view` starting from the last element.
 
     The result is None if any order works.
 
@@ -351,7 +351,7 @@ def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
 
 
 class each:
-    """Context manager that compiles one loop per axis of a shape and yields the loop indices.
+    """Context manager that compiles a loop for each axis of a shape and yields the loop indices.
 
     If `backward` is true at run time, indices run from the last to the first.
     """
@@ -409,7 +409,7 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride of a contiguous 1-D array: 1, or the itemsize for dtypes whose strides are in bytes."""
+    """Return the stride of a contiguous 1-D array: 1, or the item size for dtypes with strides in bytes."""
     return dtype.itemsize if in_bytes(dtype) else 1
 
 

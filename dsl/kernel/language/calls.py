@@ -139,7 +139,7 @@ def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, 
 
 
 def _with_signature(call: Invocation, held: DeviceFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call to a device function that was declared with signatures.
+    """Compile a call to a device function that has declared signatures.
 
     Numbers are cast to the types of the signature that fits with the least loss of precision.
     """

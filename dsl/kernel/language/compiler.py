@@ -1,4 +1,4 @@
-"""State of the compilation of a kernel: the current function, promotion of numbers, errors and hidden parameters.
+"""The state of a kernel's compilation: the current function, number promotion, errors and hidden parameters.
 
 In: values of the kernel language. Out: kernel IR appended to a builder.
 """
@@ -63,7 +63,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """An inlined call to a function: the function's source, and the names visible in it."""
+    """An inlined call to a function: the source of the function, and the names that are visible in the function."""
 
     compiler: Compiler
     source: Source
@@ -78,7 +78,7 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a syntax node assigns or reads. Return None if no assignment reaches the node."""
+        """Return the variable that a syntax node assigns or reads, or None if no assignment reaches the node."""
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
@@ -87,7 +87,7 @@ class FunctionFrame:
         return self.source.location(node)
 
     def located(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return `error` unchanged if it has a source location, otherwise a copy with the location of `node`."""
+        """Return `error` unchanged if it has a source location. Otherwise return a copy with the location of `node`."""
         return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
@@ -96,7 +96,7 @@ class FunctionFrame:
 
 
 class Compiler(Variables):
-    """Compiler of one specialization of one kernel."""
+    """The compiler of one specialization of a kernel."""
 
     def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
         super().__init__()
@@ -136,8 +136,7 @@ class Compiler(Variables):
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Callable[..., Any]) -> None:
-        """Set the promotion rules for compiling `function`: the kernel's rules, or NumPy's if `function` is part of
-        weft."""
+        """Set the promotion rules for `function`: NumPy's rules if it is part of weft, otherwise the kernel's rules."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
@@ -164,7 +163,7 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often this run has compiled the call `node` before.
+        """Return how often this run has already compiled the call `node`.
 
         An unrolled loop compiles a call several times."""
         key = (path, id(node))
@@ -173,7 +172,7 @@ class Compiler(Variables):
         return count
 
     def new_label(self, word: str) -> str:
-        """Return a label that starts with `word` and is unique in the kernel."""
+        """Return a label that begins with `word` and is unique in the kernel."""
         self.labels += 1
         return f"{word}{self.labels}"
 
@@ -199,7 +198,7 @@ class Compiler(Variables):
         self.fail(f"{what} is needed here, not {describe(value)}")
 
     def unwrap(self, value: object) -> Any:
-        """Return the value inside an optional, and any other value unchanged.
+        """Return the value inside an optional value. Other values are returned unchanged.
 
         In checked kernels, an optional that is None at run time is reported as an error.
         """
@@ -213,14 +212,14 @@ class Compiler(Variables):
         return value.value
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """Return a number's type for promotion: its dtype, or a Python type if the number is weak (NEP 50)."""
+        """Return the type of a number for promotion: the dtype, or a Python type if the number is weak (NEP 50)."""
         if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
 
     def ir(self, value: object, dtype: Any = None) -> Value:
-        """Return a number as an IR value. If `dtype` is given, the number is cast."""
+        """Return a number as an IR value. The number is cast to `dtype` if given."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
@@ -253,7 +252,7 @@ class Compiler(Variables):
         return ScalarValue(self.builder.cast(value.ir, dtype), weak, natural)
 
     def truth(self, value: object) -> bool | Value:
-        """Return a value's truth: a bool if known at compile time, else a run-time bool."""
+        """Return the truth of a value: a bool if it is known at compile time, otherwise a run-time bool."""
         match value:
             case Constant(value=held):
                 return bool(held)
@@ -269,7 +268,7 @@ class Compiler(Variables):
         self.fail(f"{describe(value)} is neither true nor false: compare it with something")
 
     def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
-        """Apply an op to numbers, with the promotion rules of the current function (NumPy's or Numba's)."""
+        """Apply an op to numbers by the promotion rules (NumPy's or Numba's) of the current function."""
         numbers = [self.number(value, f"a number for {name}") for value in operands]
         if name in _COUNTING and not self.numba:
             numbers = [self._count(n) for n in numbers]
@@ -339,7 +338,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread and makes the launch raise `error` if `condition` is true at run time or is None.
+        """Emit code that ends the thread and makes the launch raise `error`, either always or if `condition` is true.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -369,21 +368,19 @@ class Compiler(Variables):
         b.leave(self.exit)
 
     def error_record(self) -> Value:
-        """Return the hidden parameter that points to the error report, an array of 16 int64 words."""
+        """Return the hidden parameter that points to the error record, an array of 16 int64 words."""
         if self.errors is None:
             self.errors = self.hide("errors", INT, ("errors",))
             self.arrays.append(f"{self.errors.name} {16 * INT.itemsize}")
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Append a hidden pointer parameter to the kernel and return it. `what` describes the pointer that a launch
-        passes."""
+        """Append a hidden pointer parameter to the kernel and return the parameter. `what` describes the argument."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return a hidden index parameter, which is appended on first use. `what` names the number that a launch
-        passes."""
+        """Return a hidden index parameter, which is appended on first use. `what` describes the argument."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))
@@ -398,8 +395,7 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a number to `dtype` at compile time, with the result of a run-time cast. If `wraps` is true, a Python int
-    wraps around."""
+    """Cast a number to `dtype` at compile time as at run time. If `wraps` is true, Python ints wrap around."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):

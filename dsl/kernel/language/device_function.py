@@ -1,4 +1,4 @@
-"""Device functions, and the base class by which the compiler recognizes kernels."""
+"""Device functions, and the base class of kernels, by which the compiler recognizes kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.runtime import Device, counted
 
 
 def reduce_function(held: Any, *arguments: Any) -> Any:
-    """Return the ``__reduce__`` value of a decorated function: its name, or its type and `arguments`.
+    """Return the result of ``__reduce__`` for a decorated function: the name, or the type and `arguments`.
 
     The name is returned if the function can be imported under this name.
 
@@ -28,7 +28,7 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 
 
 class DeviceFunction:
-    """A function that kernels can call. Python code can call it like any other function.
+    """A function that kernels can call. Python code can also call the function.
 
     If the function has signatures, a call uses the signature that fits best. The arguments are cast to the argument
     types of this signature, and the result is cast to its result type.
@@ -69,18 +69,17 @@ class DeviceFunction:
         )
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the LLVM IR for one signature, or a dict from argument types to LLVM IR for all declared
-        signatures."""
+        """Return the LLVM IR for one signature, or a dict with the LLVM IR for all declared signatures."""
         return self._stage("llvm", signature, cc)
 
     def inspect_asm(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the PTX for one signature, or a dict from argument types to PTX for all declared signatures."""
+        """Return the PTX for one signature, or a dict with the PTX for all declared signatures."""
         return self._stage("asm", signature, cc)
 
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Raise RuntimeError, because a device function has machine code only as part of a kernel."""
+        """Raise RuntimeError, because a device function has no machine code outside a kernel."""
         raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
 
     def _stage(self, name: str, signature: Any, cc: Any) -> Any:

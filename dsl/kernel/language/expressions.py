@@ -77,7 +77,7 @@ def _name(frame: FunctionFrame, node: ast.Name) -> Any:
 
 
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
-    """Return the value of a local, global or built-in name at a syntax node."""
+    """Return the value of a local, global or built-in name that a syntax node uses."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
@@ -136,7 +136,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile ``first and rest()`` with short-circuit evaluation, or ``first or rest()`` if `stop` is True."""
+    """Compile ``first and rest()`` with short-circuit evaluation. If `stop` is True, compile ``first or rest()``."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):
@@ -177,7 +177,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 
 
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
-    """Compile one branch of a conditional expression, and assign its value to a variable.
+    """Compile one branch of a conditional expression, and assign the branch's value to a variable.
 
     A branch that calls the function recursively may be compiled in the next run instead.
     """
@@ -243,7 +243,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) ->
 
 
 def field_name(c: Compiler, record: RecordValue, number: int) -> str:
-    """Return the name of a record's field, given its position."""
+    """Return the name of a record's field, given the position of the field."""
     names = record.dtype.names or ()
     if not -len(names) <= number < len(names):
         c.fail(f"a record of {counted(len(names), 'field')} has no field {number}")
@@ -263,7 +263,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Convert a kernel index to a Python index. All parts of the index must be known at compile time."""
+    """Convert a kernel index to a Python index. All parts of the index must be compile-time constants."""
     match index:
         case Constant(value=held):
             return held
@@ -305,7 +305,7 @@ def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
 
 
 def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
-    """Evaluate the items of a list, tuple or call. Starred items are unpacked."""
+    """Evaluate the items of a list, tuple or call, and unpack starred items."""
     items: list[Any] = []
     for part in parts:
         if isinstance(part, ast.Starred):
@@ -348,8 +348,7 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """Return the format specification of a value in an f-string. Raises KernelSyntaxError for formats that C's printf
-    lacks."""
+    """Return the format of a value in an f-string. Raises KernelSyntaxError for formats that C's printf lacks."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
@@ -371,7 +370,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return the callable of a function definition or lambda inside a kernel. The body is inlined at each call site."""
+    """Return a callable for a function or lambda defined inside a kernel. The body is inlined at each call."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -453,7 +452,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """Return the variable of a name that inner functions use, or None if no inner function uses the name."""
+    """Return the variable for a name if inner functions use the name, otherwise None."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 

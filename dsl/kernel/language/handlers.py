@@ -1,4 +1,4 @@
-"""Registry of the Python functions that kernels can call, and helper functions of their handlers."""
+"""Registry of the Python functions that kernels can call, and helpers for the handlers of these functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: object) -> Handler | None:
-    """Return the handler for calls to a Python object, or None if kernels cannot call the object."""
+    """Return the handler for calls to a Python object, or None if kernels cannot call this object."""
     try:
         return TABLE.get(held)
     except TypeError:
@@ -76,7 +76,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
-    """Compile an op of scalars, or of vectors such as float4, component by component."""
+    """Compile an op on scalars, or on the components of vectors such as float4."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):

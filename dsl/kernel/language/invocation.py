@@ -1,4 +1,4 @@
-"""Description of the call that a handler compiles."""
+"""The description of a call, which handlers compile."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 
 @dataclass(slots=True)
 class Invocation:
-    """A call being compiled: the frame of the calling function, and the call's syntax node."""
+    """A call to be compiled: the frame of the calling function, and the syntax node of the call."""
 
     frame: FunctionFrame
     node: ast.AST

@@ -1,4 +1,4 @@
-"""Iterables of `for` loops in kernels: ranges, tuples, arrays, zip, enumerate and reversed.
+"""Iterables for `for` loops in kernels: ranges, tuples, arrays, zip, enumerate and reversed.
 
 Every iterable has a length, and an item for each index. A loop can be unrolled if the length and the items are known at
 compile time.
@@ -26,7 +26,7 @@ from weft.dsl.kernel.language.values import (
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """Compile ``range(...)``. Its arguments must be integers."""
+    """Compile ``range(...)``. The arguments must be integers."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for argument in arguments:
@@ -127,14 +127,14 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
 
 
 def _as_int64(c: Compiler, value: Any) -> Any:
-    """Convert an item of a range to int64. The item is promoted like a Python int."""
+    """Convert an item of a range to an int64 that is promoted like a Python int."""
     if isinstance(value, Constant):
         return value
     return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether an iterable contains a tuple or a Python object, so that loops over it must be unrolled."""
+    """Return whether an iterable contains a tuple or a Python object, so that loops over the iterable are unrolled."""
     match value:
         case TupleValue():
             return True

@@ -1,4 +1,4 @@
-"""Errors of the kernel language, with the user's source line and a remedy."""
+"""Errors of the kernel language. An error contains the user's source line and a suggested correction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.runtime import WeftError, public_error, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that proposes the most similar known name, or an empty string."""
+    """Return the end of an error message that suggests the most similar known name, or an empty string."""
     found = get_close_matches(name, list(known), 1, 0.7)
     return f"; did you mean {found[0]!r}?" if found else ""
 
@@ -106,7 +106,7 @@ class KernelTypeError(KernelError, TypeError):
 
 @public_error
 class KernelNameError(KernelTypeError, NameError):
-    """Raised if a kernel uses a name that is not defined, or that is not yet defined when it is used.
+    """Raised if a kernel uses a name that is undefined, or that is not yet defined at this point.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class LaunchError(KernelError, ValueError):
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations and none can continue.
+    """Raised if threads wait for each other at different source locations, and no thread can continue.
 
     Examples
     --------

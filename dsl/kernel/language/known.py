@@ -1,4 +1,4 @@
-"""Operations on compile-time constants of kernels.
+"""Operations on the compile-time constants of kernels.
 
 In: values that are constants. Out: Python objects, or constants. Invariant: an exception in Python becomes an error
 of the kernel at its line. The size of numbers is limited.
@@ -53,7 +53,7 @@ def known(c: Compiler, value: object, what: str) -> Any:
 
 
 def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any) -> Constant:
-    """Call a Python function with constant objects, and return its result as a constant."""
+    """Call a Python function with the values of constants, and return the result as a constant."""
     try:
         with np.errstate(all="ignore"):
             return Constant(function(*objects))
@@ -62,12 +62,12 @@ def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any)
 
 
 def can_fold(name: str) -> bool:
-    """Return whether an op on constants can be computed by a Python operator at compile time."""
+    """Return whether a Python operator can compute an op on constants at compile time."""
     return name in _OPERATORS
 
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
-    """Compute an op on constant numbers at compile time, by its Python operator."""
+    """Compute an op on constant numbers at compile time by the Python operator for the op."""
     kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
     objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
     shown = " and ".join(map(repr, objects))

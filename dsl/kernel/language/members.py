@@ -68,7 +68,7 @@ def attribute(c: Compiler, owner: object, name: str) -> Any:
 
 
 def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
-    """Return a component of threadIdx, blockIdx, blockDim or gridDim, typed like a Python int."""
+    """Return a component of threadIdx, blockIdx, blockDim or gridDim as a number typed like a Python int."""
     if path == "blockDim" and c.block is not None:
         return Constant(c.block[axis])
     (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)
@@ -119,7 +119,7 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
 
 
 def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
-    """Return a view of the real or the imaginary parts of a complex array."""
+    """Return a view of the real or imaginary parts of a complex array."""
     dtype = np.dtype(f"f{array.dtype.itemsize // 2}")
     pointer = c.builder.reinterpret(array.pointer, dtype)
     if name == "imag":

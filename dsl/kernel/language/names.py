@@ -187,7 +187,7 @@ TRIPLES = {
 
 
 class SimulatedThread(Protocol):
-    """Protocol of a thread of a kernel that runs as plain Python."""
+    """Protocol for a thread of a kernel that runs as plain Python."""
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         """Execute the intrinsic named `path`, such as ``atomic.add``, and return its result."""
@@ -210,7 +210,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """Return the running thread of a kernel that runs as plain Python. Raises TypeError outside of kernels."""
+    """Return the running thread of a kernel in Python mode. Raises TypeError outside of kernels."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -250,7 +250,7 @@ class Intrinsic:
         return self._signature
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments by parameter name, including defaults. Raises TypeError for wrong arguments."""
+        """Return a dict from parameter names to arguments, including defaults. Raises TypeError for wrong arguments."""
         try:
             bound = self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:
@@ -298,7 +298,7 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """A built-in variable such as ``laneid``, whose value depends on the running thread. It behaves like an int."""
+    """A built-in variable such as ``laneid``, whose value depends on the running thread. It acts like an int."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -376,7 +376,7 @@ class Namespace:
 
 
 class BrainNamespace(Namespace):
-    """The ``cuda.bf16`` namespace: bfloat16 functions and, if ml_dtypes is installed, the type and its conversions."""
+    """The ``cuda.bf16`` namespace: bfloat16 functions and, if ml_dtypes is installed, the type with conversions."""
 
     __slots__ = ()
 
@@ -394,7 +394,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Return the intrinsics, built-in variables and namespaces of `weft.cuda`, by path."""
+    """Return a dict from paths to the intrinsics, built-in variables and namespaces of `weft.cuda`."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."

@@ -1,4 +1,4 @@
-"""Compilation of the patterns of `match` statements."""
+"""Compilation of patterns in `match` statements."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ Truth = bool | Value
 
 
 def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
-    """Compile the test of `subject` against `pattern`. Return a bool if the result is known at compile time, otherwise
-    a run-time bool."""
+    """Compile the test of `subject` against `pattern`. Return a bool if the result is constant, or a run-time bool."""
     c = frame.compiler
     match pattern:
         case ast.MatchAs(pattern=None):
@@ -98,7 +97,7 @@ def _class(
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
-    """Assign the parts of a matching subject to the names in a pattern."""
+    """Assign the parts of a subject that matches a pattern to the names in the pattern."""
     match pattern:
         case ast.MatchAs(pattern=inner, name=name):
             if inner is not None:

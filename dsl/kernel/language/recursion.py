@@ -1,4 +1,4 @@
-"""Recursive functions, compiled as functions of the kernel instead of inlined.
+"""Recursive functions, which are compiled as functions of the kernel instead of being inlined.
 
 Invariant: the result's kind is determined over several runs. Until it is known, statements that depend on it are
 omitted.
@@ -33,8 +33,7 @@ from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 @dataclass(slots=True)
 class Recursive:
-    """A recursive function compiled for certain argument types: its name in the kernel, and the variable for its
-    result."""
+    """A recursive function compiled for certain argument types: the kernel function's name and its result variable."""
 
     name: str
     result: Variable
@@ -44,12 +43,12 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """Return the functions that the compiler has found to be recursive."""
+    """Return the functions that the compiler has recognized as recursive."""
     return {key[0] for key in c.recursive}
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call to a recursive function, and the function itself if this run has not compiled it yet."""
+    """Compile a call to a recursive function. Also compile the function if this run has not compiled it yet."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -78,7 +77,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
-    """Append the IR values of an argument to `flat`. Return a hashable description of its type."""
+    """Append the IR values of an argument to `flat`. Return a hashable description of the argument's type."""
     match value:
         case Constant():
             number = c.scalar(value)
@@ -98,7 +97,7 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
 
 
 def _restore(value: object, values: list[Any]) -> Any:
-    """Rebuild an argument inside the function from its parameters, which are removed from `values`."""
+    """Rebuild an argument from parameters at the front of `values`, and remove these parameters from `values`."""
     match value:
         case Constant() | ScalarValue():
             found = values.pop(0)
@@ -138,7 +137,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
 
 
 def result_types(result: Variable) -> list[np.dtype | Pointer]:
-    """Return the IR types of a function's result, which is stored in the `result` variable."""
+    """Return the IR types of the function result that is stored in the variable `result`."""
     match result.kind:
         case ScalarKind(dtype=dtype):
             return [dtype]
@@ -152,7 +151,7 @@ def result_types(result: Variable) -> list[np.dtype | Pointer]:
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
-    """Return the IR values of a function's result, which is stored in the `result` variable."""
+    """Return the IR values of the function result that is stored in the variable `result`."""
     value = c.load(result)
 
     def flat(item: object) -> list[Any]:

@@ -28,7 +28,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """The source of a function: its syntax tree, its file, and its variables as SSA webs."""
+    """The source of a function: the syntax tree, the file, and the variables as SSA webs."""
 
     tree: Tree
     file: str
@@ -47,7 +47,7 @@ class Source:
         return SourceLocation(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
 
     def inner(self, tree: Tree) -> Source:
-        """Return the source of a nested function, given its syntax tree."""
+        """Return the source of a nested function, given the syntax tree of this function."""
         name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
         return Source(tree, self.file, name, find_webs(tree), self.shift)
 
@@ -103,7 +103,7 @@ def _without_text(code: CodeType) -> Source:
 
 
 def _lambda_source(code: CodeType) -> Source:
-    """Return the source of a lambda's code object. Several lambdas on one line are distinguished by their byte code."""
+    """Return the source of a lambda's code object. The byte code tells several lambdas on one line apart."""
     module = ast.parse("".join(linecache.getlines(code.co_filename)))
     lambdas = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     tree = next((n for n in lambdas if equals(n, code)), None)

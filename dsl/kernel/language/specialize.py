@@ -1,4 +1,4 @@
-"""Specialization of kernels: compilation of a Python function for given argument types to kernel IR.
+"""Specialization of kernels: compilation of a Python function to kernel IR for given argument types.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
 terminates, because the kinds of variables only widen from run to run.
@@ -56,7 +56,7 @@ class Specialization:
 
     @property
     def cooperative(self) -> bool:
-        """Whether the kernel contains a grid barrier, which requires that all blocks run concurrently."""
+        """Whether the kernel contains a grid barrier, for which all blocks must run concurrently."""
         return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
@@ -85,7 +85,7 @@ class Options:
     links: tuple[str, ...] = ()  # digests of linked code
 
     def attributes(self) -> dict[str, Any]:
-        """Return the options as attributes of the kernel IR."""
+        """Return the options as attributes of kernel IR."""
         found: dict[str, Any] = {"explicit": True}
         if self.fastmath:
             found["fast"] = True
@@ -234,8 +234,7 @@ def _identifier(name: str) -> str:
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
 ) -> Specialization:
-    """Compile a function that code outside the kernel language calls. If no result dtype is given, a first run infers
-    it."""
+    """Compile a function to be called by other code than kernels. If no result dtype is given, infer the dtype."""
     wanted, abi = device
     source = frame.source
     b = c.builder
@@ -280,7 +279,7 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: object) -> Any:
-    """Return a function's result, with a constant converted to a run-time scalar.
+    """Return a function's result. A constant result is converted to a run-time scalar.
 
     Raises KernelTypeError if a constant is not a number.
     """
@@ -292,7 +291,7 @@ def _as_number(c: Compiler, value: object) -> Any:
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """Rebuild the value of a function's parameter from its IR values."""
+    """Rebuild the value of a function parameter from IR values."""
 
     class Source:
         """A stand-in for the kernel builder that returns existing parameters instead of declaring new ones."""

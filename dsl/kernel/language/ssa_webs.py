@@ -1,4 +1,4 @@
-"""SSA webs: the variables of a function. A web consists of the assignments to a name that reach a common use.
+"""SSA webs, which are the variables of a function. A web consists of the assignments that reach a common use.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. A
 name with two unrelated uses may thus have two types. Invariant: two definitions that reach a common use are one
@@ -46,7 +46,7 @@ def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
 
 
 def bound_names(function: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
-    """Return the local names of a function: its parameters and the names that it assigns."""
+    """Return the local names of a function: parameters, and names to which the function assigns."""
     arguments = function.args
     names = {a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
     names |= {a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None}
@@ -76,7 +76,7 @@ class _Flow:
         self.continues: list[list[State]] = []
 
     def run(self) -> Webs:
-        """Analyse the data flow of the function, and return its variables."""
+        """Analyse the data flow of the function, and return the variables."""
         for node in own_nodes(self.function):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 inner = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

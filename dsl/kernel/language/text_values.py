@@ -32,7 +32,7 @@ def width(dtype: np.dtype) -> int:
 
 
 class _Letters:
-    """The characters of a text, by position. Positions after the end of the text contain 0."""
+    """The characters of a text by position. A position after the end of the text contains 0."""
 
     def __init__(self, c: Compiler, value: Any) -> None:
         self.c = c
@@ -63,7 +63,7 @@ class _Letters:
 
 
 def store_text(c: Compiler, target: RecordValue, value: object) -> None:
-    """Copy a text to an element of a text array, padded with zeros."""
+    """Copy a text to an element of a text array, and pad the element with zeros."""
     letters = _Letters(c, value)
     kind = np.dtype(np.uint32 if target.dtype.kind == "U" else np.uint8)
     pointer = c.builder.reinterpret(target.pointer, kind)

@@ -1,4 +1,4 @@
-"""Types of kernel arguments and of values in kernels, and signatures.
+"""Types of kernel arguments and of kernel values, and signatures.
 
 In: NumPy dtypes, values, and text such as ``"void(float32[:, ::1], int32)"``. Out: type objects, for which the
 compiler specializes kernels. Invariant: types are immutable and compare by structure. `parse_type` parses the `repr`
@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar. A call with a value casts the value. A call with types returns a signature."""
+    """The type of a scalar. A call with a value casts the value to the type. A call with types returns a signature."""
 
     name: str
     dtype: np.dtype
@@ -76,7 +76,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoneType(Type):
-    """The type of None, and the result type of a function without a result."""
+    """The type of None, which is also the result type of a function without a result."""
 
     def __repr__(self) -> str:
         return "void"
@@ -210,7 +210,7 @@ class RecordType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ElementType(Type):
-    """The type of array elements that are dates, durations, or text of a fixed length."""
+    """The type of an array element that is a date, a duration, or a text of a fixed length."""
 
     dtype: np.dtype
 
@@ -252,7 +252,7 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """Argument types and a result type. If the result type is None, the compiler infers it."""
+    """Argument types and a result type. A result type of None is inferred by the compiler."""
 
     result: Type | None
     arguments: tuple[Type, ...]
@@ -382,7 +382,7 @@ def from_dtype(dtype: Any) -> Type:
 
 
 def as_type(value: object) -> Type:
-    """Convert a type of weft or Numba, a dtype, or a Python or NumPy class such as `float` to a type of weft."""
+    """Convert a type of weft or Numba, a dtype, or a class such as `float` or `np.float32` to a type of weft."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
     if isinstance(value, Type):
@@ -393,7 +393,7 @@ def as_type(value: object) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout of an array with the byte strides `strides`: "C", "F" or "A". Strides of None mean C order.
+    """Return the layout of an array with the given byte strides: "C", "F" or "A". Strides of None mean C order.
 
     As in NumPy, the stride of an axis of length 1 has no effect, and an array without elements has any layout.
     """
@@ -422,7 +422,7 @@ _PYTHON: dict[type, ScalarType] = {
 
 
 def typeof(value: Any) -> Type:
-    """Return the type that a value has as an argument of a kernel.
+    """Return the type of a value as an argument of a kernel.
 
     The value can be a number, an array of NumPy or weft, an object with ``__cuda_array_interface__``, a record, an enum
     member, None, or a tuple, named tuple or dataclass of such values.
@@ -488,7 +488,7 @@ def parse_type(text: str) -> Type:
 
 
 def parse_signature(text: str) -> Signature:
-    """Parse a signature: ``"void(float32[:, ::1], int32)"``, or ``"(float32, int32)"`` without the result.
+    """Parse a signature such as ``"void(float32[:, ::1], int32)"`` or ``"(float32, int32)"`` (no result type).
 
     Raises
     ------
@@ -539,7 +539,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """Return the value of a syntax node of a signature: a type, a signature, a tuple of types, or a constant."""
+    """Return the value of a syntax node in a signature: a type, a signature, a tuple of types, or a constant."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)
@@ -592,7 +592,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: type) -> np.dtype:
-    """Return the dtype of array elements of a type. Raises TypeError for types that arrays do not support."""
+    """Return the dtype of array elements of a given type. Raises TypeError for types that arrays cannot contain."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):

@@ -1,4 +1,4 @@
-"""Compilation of methods of values in kernels: array reductions and reshapes, conversions, methods of dataclasses."""
+"""Compilation of methods of kernel values: array reductions and reshapes, conversions, methods of dataclasses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def call_method(call: Invocation, owner: object, name: str, arguments: list[Any]
 
 
 def replaced(c: Compiler, owner: TupleValue, keywords: dict[str, Any]) -> TupleValue:
-    """Return a copy of a named tuple or dataclass with some fields replaced."""
+    """Return a copy of a named tuple or dataclass in which some fields are replaced."""
     for name in keywords:
         if name not in owner.names:
             c.fail(f"{describe(owner)} has no field {name!r}")
@@ -123,7 +123,7 @@ def _array_method(
 
 
 def _reduce_elements(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
-    """Compile a reduction of all elements of an array by the op `row`, in sequential order."""
+    """Compile a reduction of all elements of an array by the op `row`, in the order of the elements."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -239,7 +239,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of -1 in a reshape, at run time, with the length that preserves the size."""
+    """Replace a length of -1 in a reshape with the run-time length that preserves the number of elements."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
     if not unknown:

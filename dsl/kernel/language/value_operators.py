@@ -106,7 +106,7 @@ def has_lanes(value: TupleValue) -> bool:
 
 
 def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> TupleValue:
-    """Apply a function to vectors, component by component. Scalars are broadcast."""
+    """Apply a function to the components of vectors. Scalars are broadcast."""
     vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):

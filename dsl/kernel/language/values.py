@@ -1,4 +1,4 @@
-"""Compile-time representations of the values in a kernel, and the kinds of its variables.
+"""Compile-time representations of the values in a kernel, and the kinds of the variables in a kernel.
 
 A value is a compile-time constant (`Constant`), a run-time number (`ScalarValue`), or a composite of such values:
 `TupleValue`, `ArrayValue`, `RecordValue`, and a few helpers that exist only at compile time. A variable's *kind*
@@ -36,7 +36,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarValue:
-    """A scalar that is known only at run time.
+    """A scalar whose value is known only at run time.
 
     A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `natural`
     number is known at compile time not to be negative, so an index needs no wrapping.
@@ -48,7 +48,7 @@ class ScalarValue:
 
     @property
     def dtype(self) -> np.dtype:
-        """The scalar's NumPy dtype."""
+        """The NumPy dtype of the scalar."""
         assert isinstance(self.ir.type, np.dtype)
         return self.ir.type
 
@@ -67,7 +67,7 @@ class TupleValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayValue:
-    """An array in a kernel: a pointer, a dtype, and lengths and strides of the axes.
+    """An array in a kernel: a pointer and a dtype, and the length and stride of each axis.
 
     Strides count elements. Those of structured dtypes count bytes, and the pointer points to bytes. `label` is the
     array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
@@ -106,7 +106,7 @@ class RecordValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DateValue:
-    """A datetime64 or timedelta64 value, represented by an int64 count of the dtype's unit."""
+    """A datetime64 or timedelta64 value, represented by an int64 that counts units of the dtype."""
 
     number: Any
     dtype: np.dtype
@@ -131,7 +131,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)`` or ``enumerate(...)``. In `parts`, None stands for the index of the item."""
+    """``zip(*parts)`` or ``enumerate(...)``. If an element of `parts` is None, it stands for the index of the item."""
 
     parts: tuple[Any, ...]
 
@@ -154,7 +154,7 @@ class Sliced:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """A bound method inside a kernel: the member `name` of the value `owner`."""
+    """A bound method in a kernel: the member `name` of the value `owner`."""
 
     owner: Any
     name: str
@@ -162,7 +162,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Property:
-    """A property of a dataclass or named tuple before its getter is called."""
+    """A property of a dataclass or named tuple whose getter has not been called yet."""
 
     owner: Any
     read: property
@@ -170,7 +170,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextValue:
-    """An f-string in a kernel: its constant pieces, the values between them, and the formats of the values."""
+    """An f-string in a kernel: the constant pieces, the values between the pieces, and the formats of the values."""
 
     pieces: tuple[str, ...]
     values: tuple[Any, ...]
@@ -179,7 +179,7 @@ class TextValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generator:
-    """A generator expression in a kernel: its syntax node and the frame that evaluates it."""
+    """A generator expression in a kernel: the syntax node, and the frame that evaluates the expression."""
 
     node: Any
     frame: Any
@@ -187,7 +187,7 @@ class Generator:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
-    """A function defined inside a kernel: its source, enclosing frame and default values."""
+    """A function defined inside a kernel: the source, the enclosing frame and the default values."""
 
     source: Any
     frame: Any
@@ -196,7 +196,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time. The run-time bool `present` is false if the value is None.
+    """A value that may be None at run time. If the value is None, the run-time bool `present` is false.
 
     `value` is None until the compiler sees an assignment of another value.
     """
@@ -234,7 +234,7 @@ class ConstantKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """The kind of a variable that holds a tuple. Each item is stored in a variable of its own."""
+    """The kind of a variable that holds a tuple. A separate variable stores each item."""
 
     length: int
     maker: Any
@@ -247,7 +247,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable whose value exists only at compile time and cannot change at run time."""
+    """The kind of a variable whose value exists only at compile time, and cannot change at run time."""
 
     text: str
 
@@ -257,7 +257,7 @@ class HeldKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """The kind of a variable that holds one of several arrays, which is selected at run time."""
+    """The kind of a variable that holds one of several arrays. The array is selected at run time."""
 
     dtype: np.dtype
     ndim: int
@@ -298,7 +298,7 @@ def is_none(kind: Kind | None) -> bool:
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
+    """Return the kind of a variable that can hold arrays like `array`: of this dtype, rank and memory space.
 
     Return None for local arrays of records and text.
     """
@@ -320,12 +320,12 @@ def is_text_dtype(dtype: np.dtype) -> bool:
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether arrays of `dtype`, such as records and text, are accessed through pointers to bytes."""
+    """Return whether kernels access arrays of `dtype`, such as records and text, through pointers to bytes."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of the pointers through which elements of `dtype` are accessed.
+    """Return the dtype of the pointers through which kernels access elements of `dtype`.
 
     It is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """
@@ -340,7 +340,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the types `kinds`, with Python int and float replaced by bfloat16 if an operand is bfloat16.
+    """Return the types `kinds`. If one of them is bfloat16, Python int and float are also replaced by bfloat16.
 
     NumPy does so for its own float dtypes, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """
@@ -350,7 +350,7 @@ def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def kind_of(value: object) -> Kind:
-    """Return the kind that a variable needs to hold `value`."""
+    """Return the kind of a variable that holds `value`."""
     match value:
         case Constant(value=held):
             return ConstantKind(_key(held), held)
@@ -392,7 +392,7 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable that can hold values of the kinds `first` and `second`, or None if no kind can.
+    """Return the kind of a variable that can hold values of the kinds `first` and `second`, or None if there is none.
 
     If `numba`, Python numbers are int64 and float64.
     """
@@ -440,7 +440,7 @@ def _promote(kinds: list[Any]) -> np.dtype:
 
 
 def describe(value: object) -> str:
-    """Return a description of a value's type for error messages."""
+    """Return a description of the type of a value, for error messages."""
     match value:
         case Constant(value=held):
             if is_number(held):

@@ -85,7 +85,7 @@ def compile_ptx(
 
 
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
-    """Return the code of a device function in each stage of compilation: ``kernel``, ``llvm`` and ``asm``."""
+    """Return the code of a device function after each stage of compilation: ``kernel``, ``llvm`` and ``asm``."""
     target = resolve_target(architecture(cc))
     return lower_stages(_specialized(pyfunc, sig, target, make_options(pyfunc.options), True, "c").kernel, target)
 
@@ -93,7 +93,7 @@ def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
 def _specialized(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
 ) -> Specialization:
-    """Compile a function to kernel IR for a signature, and return the specialization."""
+    """Compile a function to kernel IR for the types in a signature, and return the specialization."""
     (signature,) = as_signatures(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
@@ -177,7 +177,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function, like `compile`, but return a list with the code, and the result type.
+    """Compile a function like `compile`, but return a list that contains the code, and the result type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kernel arguments: descriptors, by which kernels are specialized, and the 64-bit words that launches pass.
+"""Kernel arguments: descriptors, by which kernels are specialized, and 64-bit words, which launches pass.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
 specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
@@ -46,7 +46,7 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Same:
-    """A constant argument, compared by value if it is a str, an enum member or None, and otherwise by identity."""
+    """A constant argument. A str, an enum member or None is compared by value, and any other object by identity."""
 
     value: Any
 
@@ -92,7 +92,7 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array of dtype `dtype` with `ndim` axes. `packed` is true for a C-contiguous array."""
+    """Return the descriptor of an array with `ndim` axes. `packed` is true for a C-contiguous array."""
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(
@@ -106,7 +106,7 @@ def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = Tr
 
 
 def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    """Return whether an array with the shape `shape` and the byte strides `strides` is C-contiguous."""
+    """Return whether an array with the given shape and byte strides is C-contiguous."""
     expected = itemsize
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != 1 and stride != expected and 0 not in shape:
@@ -116,7 +116,7 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def describe_lazy(value: LazyArray) -> Descriptor:
-    """Return the descriptor of a weft array argument."""
+    """Return the descriptor of a weft array that is an argument."""
     dtype = value._storage.dtype
     window = value._view
     if window is None:
@@ -160,7 +160,7 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def from_type(kind: Any) -> Descriptor:
-    """Return the descriptor of an argument that has the type `kind`."""
+    """Return the descriptor of an argument of the type `kind`."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
             return describe_array(_element_dtype(element), ndim, layout == "C")
@@ -190,7 +190,7 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether arguments with the descriptor `given` can be converted to `wanted` without loss."""
+    """Return whether arguments described by `given` can be converted to `wanted` without loss."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return bool(np.can_cast(dtype, target, "safe"))
@@ -200,7 +200,7 @@ def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether arguments with the descriptor `given` can be passed for `wanted`. Only scalars are converted."""
+    """Return whether arguments described by `given` can be passed as `wanted`. Only scalars are converted."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
@@ -216,7 +216,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
-    """Convert an argument with a kernel's extensions, which are applied from the last to the first as in Numba."""
+    """Convert an argument by a kernel's extensions. As in Numba, the last extension is applied first."""
     try:
         kind = types.typeof(value)
     except (TypeError, ValueError):
@@ -230,7 +230,7 @@ def extended(value: object, extensions: Sequence[Any], stream: object, retrieve:
 
 
 def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) -> Any:
-    """Declare the kernel parameters that an argument needs. Return the argument's value in the kernel."""
+    """Declare the kernel parameters for an argument. Return the value of the argument in the kernel."""
     b = c.builder
     match descriptor:
         case ("scalar", dtype, weak):
@@ -284,7 +284,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Encode a scalar of dtype `dtype` as a 64-bit word whose low bytes are the bytes of the scalar."""
+    """Encode a scalar of dtype `dtype` as a 64-bit word. The low bytes of the word are the bytes of the scalar."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))
@@ -295,7 +295,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
-    """Append the 64-bit words of an argument that contains no arrays to `items`."""
+    """Append the 64-bit words of an argument to `items`. The argument contains no arrays."""
     match descriptor:
         case ("scalar", dtype, _):
             if dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""Kernels as Python objects, specialized by argument types and launched by ``kernel[grid, block](...)``.
+"""Kernels as Python objects, which are specialized by argument types and launched by ``kernel[grid, block](...)``.
 
 In: a Python function, grid and block, and arguments. Out: a launch on the device of the arguments. Invariant: errors
 of a launch are raised before it runs. An array that a kernel writes is unshared, so earlier expressions see the old
@@ -65,7 +65,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a launch configuration, such as grid and block.
+    """A kernel together with a launch configuration, such as the grid and the block.
 
     A call with the kernel's arguments launches the kernel.
     """
@@ -216,7 +216,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         block: Triple | None,
         sanitized: bool = False,
     ) -> Specialization:
-        """Return the kernel compiled for arguments with the descriptors `descriptors`.
+        """Return the kernel compiled for arguments described by `descriptors`.
 
         With `sanitized`, the kernel is instrumented for the sanitizer.
 
@@ -245,7 +245,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the descriptors of a compiled signature that accepts arguments with the descriptors `descriptors`."""
+        """Return the argument descriptors of a compiled signature that accepts arguments described by `descriptors`."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -258,7 +258,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """Return a kernel that accepts only the types of `arguments`, which are values or types. Results are cached.
+        """Return a kernel that accepts only the types of `arguments` (values or types). Specialized kernels are cached.
 
         Raises RuntimeError if the kernel is already specialized.
         """
@@ -277,12 +277,12 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the device on which a launch with `arguments` runs, and the descriptors of the arguments."""
+        """Return the device for a launch with `arguments`, and the descriptors of the arguments."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Recompile the kernel for all types used so far, so that new values of global names take effect."""
+        """Recompile the kernel for all argument types used so far, so that new values of global names take effect."""
         self.generation += 1
         keys = [key for key in self._found if key[3] != "sanitized"]
         self._found.clear()
@@ -367,7 +367,7 @@ def _signature_of(kernel: KernelDispatcher, function: FunctionType) -> inspect.S
 
 
 def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
-    """Convert a Python function to a kernel, usually as the decorator ``@weft.kernel``.
+    """Convert a Python function to a kernel (``@weft.kernel``).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Argument hints `In`, `Out` and `InOut`, which determine the directions in which a launch copies a host array."""
+"""Argument hints `In`, `Out` and `InOut`, which tell whether a launch copies a host array in, out, or both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ArgHint:
-    """A host array as a kernel argument, with the direction in which it is copied.
+    """A host array as a kernel argument, with a hint that tells in which directions to copy the array.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ArgHint:
 
 
 class In(ArgHint):
-    """A host array that is copied to the device before the launch, but not back. Writes by the kernel are lost.
+    """A host array that is copied to the device before the launch, but not back, so that the kernel's writes are lost.
 
     Examples
     --------

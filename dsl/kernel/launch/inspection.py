@@ -1,4 +1,4 @@
-"""Inspection of kernels: the code of every stage of compilation, resource usage and signatures.
+"""Inspection of kernels: code after each stage of compilation, resource usage, and signatures.
 
 Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Queries of resources
 that only the assembler knows (registers, memory) need nvJitLink.
@@ -23,7 +23,7 @@ DEFAULT_ARCHITECTURE = "sm_75"
 
 
 def architecture(cc: Any = None) -> str:
-    """Return the architecture to compile for.
+    """Return the architecture for which to compile.
 
     ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU. If there is no GPU, None
     gives the architecture in the ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75.
@@ -41,7 +41,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the argument type that a descriptor describes, for display in signatures."""
+    """Return the argument type for a descriptor, for display in signatures."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -66,15 +66,14 @@ class Inspection:
     _compiling: bool
 
     def specialization(self, descriptors: Any, target: Any, index: Any, block: Any) -> Any:
-        """Return the kernel compiled for arguments with the descriptors `descriptors`. `KernelDispatcher` implements
-        this method."""
+        """Return the kernel compiled for arguments described by `descriptors`. Subclasses implement this method."""
         raise NotImplementedError
 
     # -- signatures ---------------------------------------------------------------------------
 
     @property
     def overloads(self) -> dict[tuple[types.Type, ...], Any]:
-        """The compiled specializations by argument types."""
+        """The compiled specializations, by argument types."""
         return {tuple(type_of(d) for d in key[0]): found for key, found in self._found.items()}
 
     @property
@@ -88,7 +87,7 @@ class Inspection:
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Forbid launches with new argument types, or allow such launches again if `flag` is False."""
+        """Forbid launches with new argument types. If `flag` is False, allow such launches again."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """Return the code of one specialization in a compilation stage: ``kernel``, ``llvm``, ``asm`` or ``sass``."""
+        """Return the code of a specialization after a compilation stage: ``kernel``, ``llvm``, ``asm`` or ``sass``."""
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
@@ -151,14 +150,14 @@ class Inspection:
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:
-        """Print the kernel IR of every specialization, which shows the types of values."""
+        """Print the kernel IR of every specialization, which shows the types of all values."""
         for kernel in self.compiled(cc="host").values():
             print(kernel.kernel_ir, file=file or sys.stdout)
 
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: object) -> Any:
-        """Return a resource for one signature, or a dict from signatures to resources."""
+        """Return a resource for one signature, or a dict from signatures to values of this resource."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found

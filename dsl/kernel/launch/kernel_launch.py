@@ -1,4 +1,4 @@
-"""Kernel launches: conversion of arguments, copies of host arrays, and errors that kernels report.
+"""Kernel launches: the conversion of arguments, copies of host arrays, and the errors that kernels report.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
 without a hint is copied both ways on a GPU, and used in place on the CPU.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class DispatchedLaunch:
-    """One launch of a kernel: the device, the converted arguments, and the host arrays to copy back afterwards."""
+    """One launch of a kernel: the device, the converted arguments, and the host arrays to copy back."""
 
     sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
@@ -62,7 +62,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Compile the kernel for the argument types if necessary, launch it, and raise any error that it reports.
+        """Compile the kernel for the argument types if necessary, launch the kernel, and raise any reported error.
 
         With a `signature`, the launcher caches the launch for later calls with the same signature.
         """
@@ -105,7 +105,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _function(self, found: Specialization) -> Any:
-        """Return the kernel's function on the device, which is compiled and loaded on first use."""
+        """Return the kernel's function on the device. The function is compiled and loaded on first use."""
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
@@ -122,17 +122,17 @@ class DispatchedLaunch:
             face.launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the device of the arguments `given`, on which the kernel runs."""
+        """Return the device of the arguments `given`. The kernel runs on this device."""
         return _device_of(given)
 
     def choose_index(self) -> np.dtype:
-        """Return the narrowest index dtype that suffices for the arguments and the grid."""
+        """Return the narrowest index dtype that is sufficient for the arguments and the grid."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument. A shared buffer is copied if the kernel writes to it."""
+        """Return the buffer of an array argument. A shared buffer is copied first if the kernel writes to it."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
@@ -182,7 +182,7 @@ class DispatchedLaunch:
         return self._copied(value, hint) if isinstance(value, np.ndarray) else value
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
-        """Return a device array for a host array. On the CPU, only `In` arguments are copied."""
+        """Return a device array for a host array. On the CPU, only arrays with the hint `In` are copied."""
         args.describe_array(value.dtype, value.ndim, True)  # raises an error for unsupported dtypes
         if self.device.name == "cpu":
             # If the kernel writes to an `In` argument, it writes to a copy.
@@ -328,7 +328,7 @@ def _foreign(value: Any) -> Any:
 
 
 def _report(device: Device, record: Any, found: Specialization) -> None:
-    """Raise the error that a thread of the kernel reported, if any."""
+    """Raise the error that a thread of the kernel has reported, if any."""
     words = np.array(device.download(record, np.dtype(np.int64), (16,)))
     if not words[0]:
         return
@@ -348,7 +348,7 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
 
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
-    """Run all threads of a kernel as plain Python. Device arrays are copied to the host and back."""
+    """Run all threads of a kernel in Python mode. Device arrays are copied to the host before, and back afterwards."""
     if running.thread is not None:  # launched by a simulated thread
         running.thread.launch_later(partial(run_in_python, function, launcher, given))
         return

@@ -1,4 +1,4 @@
-"""Cache of kernel launches by kernel, launch configuration, and types and shapes of the arguments.
+"""Cache of launches by kernel, launch configuration, and the types and shapes of the arguments.
 
 In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
 the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.
@@ -46,7 +46,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class PreparedLaunch:
-    """A cached launch. A repeated launch replaces only the addresses of arrays and the values of scalars.
+    """A cached launch. Repeating the launch replaces only the addresses of arrays and the values of scalars.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class PreparedLaunch:
                 at += 2 if descriptor[1].kind == "c" else 1
 
     def launch(self, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
-        """Launch the kernel with arguments that match the cached launch."""
+        """Launch the kernel with arguments that match those of the cached launch."""
         for k in self._owned:
             exclusive(given[k]._storage)
         items = self._items[:]

@@ -1,1 +1,1 @@
-"""Functions that kernels can call, and array functions that launch kernels."""
+"""Functions that kernels can call, and functions of arrays that launch kernels."""

@@ -1,4 +1,4 @@
-"""NumPy functions of whole arrays in kernels: statistics, sorting, scans and new local arrays.
+"""NumPy's functions of whole arrays in kernels: statistics, sorting, scans, and new local arrays.
 
 In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Most functions
 are written in the kernel language, and take a local array for their result. Invariant: results are those of NumPy for one
@@ -40,7 +40,7 @@ def _array(call: Invocation, value: object, name: str) -> ArrayValue:
 
 
 def _call(call: Invocation, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Compile a call to a function that is written in the kernel language."""
+    """Compile a call to a function written in the kernel language."""
     return call.c.call(call.frame, call.node, Constant(function), list(arguments), {})
 
 
@@ -223,7 +223,7 @@ def _after(x: Any, y: Any) -> Any:
 
 
 def _sort(x: Any) -> None:
-    """Sort an array in place by Shell's method. This function runs in kernels."""
+    """Sort an array in place by Shellsort. This function runs in kernels."""
     gap = x.size // 2
     while gap > 0:
         for k in range(gap, x.size):
@@ -243,7 +243,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write the indices that sort an array to `out`, by a stable insertion sort. This function runs in kernels."""
+    """Write to `out` the indices that sort an array, by a stable insertion sort. This function runs in kernels."""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -311,7 +311,7 @@ _filled(None, "empty")
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the dtype of an array of `numbers`. Python ints are treated as int64, and Python floats as float64."""
+    """Return the dtype of an array of the numbers `numbers`. A Python int counts as int64, and a float as float64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
 
@@ -327,7 +327,7 @@ def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> A
 
 @handles(np.array, np.asarray)
 def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
-    """Compile ``np.array(object, dtype)``, where `object` is a nested list or tuple of numbers, or an array."""
+    """Compile ``np.array(object, dtype)`` for an array, or for a nested list or tuple of numbers."""
     c = call.c
     if isinstance(object, ArrayValue):
         made = new_array(c, object, Constant(object.dtype) if dtype is None else dtype, "np.array")
@@ -383,7 +383,7 @@ def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
 
 
 def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], Any]) -> ArrayValue:
-    """Return a 1-D local array with the size and dtype of `like`. `item` computes each element from its index."""
+    """Return a 1-D local array with the size and dtype of `like`. `item` computes an element from its index."""
     c = call.c
     made = local_array(c, Constant(like.size), Constant(like.dtype), "an array made in a kernel")
     with arrays.each(c, made.shape) as index:

@@ -1,4 +1,4 @@
-"""Launches of kernels by kernels: compilation of ``child[grid, block](...)``.
+"""Kernel launches by kernels: compilation of ``child[grid, block](...)``.
 
 In: a kernel, its grid and block, and the arguments, as values of the launching thread. Out: a record for each launch
 in the parent's launch queue, a hidden argument. When the parent's grid has ended, the host launches the recorded
@@ -53,8 +53,7 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
 
 
 def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden parameter of the launch queue, and the list of kernels and argument descriptors for its
-    records."""
+    """Return the hidden parameter for the launch queue, and the list of kernels and argument descriptors."""
     for what in c.hidden:
         if what[0] == "launches":
             return c.hidden_scalars["launches"], what[1]
@@ -93,7 +92,7 @@ def _configuration(c: Compiler, configuration: Any) -> list[Value]:
 
 
 def _descriptor(c: Compiler, value: object) -> args.Descriptor:
-    """Return the descriptor that a launch from the host would use for an argument."""
+    """Return the descriptor of an argument that a launch from the host would use."""
     match value:
         case ScalarValue(weak=weak):
             return ("scalar", value.dtype, weak)
@@ -111,7 +110,7 @@ def _descriptor(c: Compiler, value: object) -> args.Descriptor:
 
 
 def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
-    """Append the 64-bit words that encode an argument to `words`, as in a launch from the host."""
+    """Append to `words` the 64-bit words that encode an argument, as in a launch from the host."""
     match value, descriptor:
         case Constant(value=held), _:
             numbers: list[int] = []
@@ -133,7 +132,7 @@ def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words
 
 
 def _word(c: Compiler, number: ScalarValue) -> Value:
-    """Encode a scalar as a 64-bit word whose low bytes are the bytes of the scalar."""
+    """Encode a scalar as a 64-bit word. The low bytes of the word are the bytes of the scalar."""
     if number.dtype.kind not in "iub" or number.dtype == np.uint64:
         number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
     return c.builder.cast(number.ir, INT)

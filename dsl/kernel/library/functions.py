@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels: functions of collections and arrays, `operator`, libdevice, and vector types.
+"""Compilation of calls in kernels: functions of collections and of arrays, `operator`, libdevice, vector types.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -283,7 +283,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Return the printf format for a scalar with the Python format `spec`."""
+    """Return the printf format of a scalar, given the Python format `spec`."""
     if not spec and c.numba and dtype_kind(number.dtype) == "f":
         return "f"  # as in Numba's CUDA target
     if not spec:
@@ -363,7 +363,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call to a bfloat16 function. The function takes and returns the bit patterns of the numbers."""
+    """Compile a call to a bfloat16 function whose operands and result are bit patterns of bfloat16 numbers."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):
@@ -387,7 +387,7 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
 
 
 def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
-    """Compile ``float4(x, y, z, w)``, with scalars or shorter vectors as arguments."""
+    """Compile ``float4(x, y, z, w)``. The arguments can also be shorter vectors."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:

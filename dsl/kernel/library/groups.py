@@ -50,7 +50,7 @@ class GridGroup:
     """The group of all threads of the grid."""
 
     def sync(self) -> None:
-        """Wait for all threads of the grid. The blocks must run concurrently on the device."""
+        """Wait for all threads of the grid. All blocks must run concurrently on the device."""
         grid_sync()
 
     def is_valid(self) -> bool:
@@ -62,7 +62,7 @@ class GridGroup:
         return gridDim.x * gridDim.y * gridDim.z * blockDim.x * blockDim.y * blockDim.z
 
     def thread_rank(self) -> int:
-        """Return the thread's rank in the grid, counted block by block."""
+        """Return the rank of the thread in the grid. The threads of a block have consecutive ranks."""
         thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)
         return thread + self.block_rank() * (blockDim.x * blockDim.y * blockDim.z)
 
@@ -202,7 +202,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedGroup:
-    """The lanes of a warp that were active at the creation of the group."""
+    """The lanes of a warp that were active when the group was created."""
 
     members: int
 
@@ -260,7 +260,7 @@ def this_grid() -> GridGroup:
 
 
 def this_thread_block() -> ThreadBlock:
-    """Return the group of the block's threads."""
+    """Return the group of all threads of the block."""
     return ThreadBlock()
 
 
@@ -270,7 +270,7 @@ def coalesced_threads() -> CoalescedGroup:
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
-    """Divide a thread block into tiles of `size` lanes, and return the tile that contains this thread.
+    """Divide a thread block into tiles of `size` lanes, and return the tile of this thread.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Functions of float16 and bfloat16 numbers, written in the kernel language.
+"""Functions of float16 and bfloat16 numbers, in the kernel language.
 
 In: float16 numbers, or bfloat16 numbers as 16 bits (uint16). Out: the same type. Invariant: a result is rounded once.
 By default, it is rounded from a float32 result with the op table's accuracy; docstrings state exceptions.
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def round_to_odd(x: Any) -> Any:
-    """Convert a float64 to float32, rounding inexact values to the neighbour with an odd last bit.
+    """Convert a float64 to float32. An inexact value is rounded to the neighbour whose last bit is odd.
 
     Rounding the result to 16 bits gives the same number as rounding `x` directly to 16 bits (Boldo and Melquiond,
     "Emulation of FMA and correctly rounded sums", 2008).
@@ -118,8 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison of bfloat16 bit patterns that applies `function` to the values, and is true if either is
-    NaN."""
+    """Return a comparison of bfloat16 bit patterns by `function`. The comparison is true if either operand is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)
@@ -145,7 +144,7 @@ def _fused_saturated(x: Any, y: Any, z: Any) -> Any:
 
 
 def _fused_positive(x: Any, y: Any, z: Any) -> Any:
-    """Compute the maximum of 0 and x * y + z, rounded once."""
+    """Compute max(x * y + z, 0), rounded once."""
     return float_to_brain(np.maximum(brain_to_float(_fused_brain(x, y, z)), np.float32(0)))
 
 

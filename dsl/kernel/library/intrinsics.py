@@ -1,4 +1,4 @@
-"""Compilation of CUDA intrinsics: a handler for each intrinsic, such as ``shared.array``.
+"""Compilation of CUDA intrinsics. Each intrinsic, such as ``shared.array``, has a handler.
 
 In: a call, and its arguments by parameter name. Out: a value. Masks and lanes are uint32. Counters and positions are
 non-negative Python ints.
@@ -100,7 +100,7 @@ def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], Scal
 
 
 def lane(c: Compiler) -> ScalarValue:
-    """Return the number of the thread's lane in its warp."""
+    """Return the thread's lane number in its warp."""
     (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
     return ScalarValue(c.builder.cast(found, INT), True, True)
 
@@ -181,7 +181,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if an array's shape depends on the block size, which is known only at the launch."""
+    """Raised if the shape of an array depends on the block size, which only a launch determines."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
@@ -239,7 +239,7 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 
 def bits(c: Compiler, value: object) -> Value:
-    """Convert a lane mask to uint32. The mask -1 selects all lanes."""
+    """Convert a lane mask to uint32. A mask of -1 selects all lanes."""
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):
@@ -343,7 +343,7 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = False) -> ArrayValue:
-    """Return the array element that an atomic operation accesses, as a view without axes."""
+    """Return a view without axes of the array element that an atomic operation accesses."""
     c = call.c
     if not isinstance(ary, ArrayValue):
         c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")

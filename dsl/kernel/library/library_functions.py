@@ -1,4 +1,4 @@
-"""Library functions in kernels: signatures and implementations for GPUs, the CPU and plain Python.
+"""Library functions in kernels: signatures, and implementations for GPUs, for the CPU and for plain Python.
 
 In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
 Python, and that the compiler lowers. Invariant: the host form is an op or a function in the kernel language with the
@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A function of libdevice, or a float16 or bfloat16 function, that kernels can call.
+    """A function that kernels can call: a libdevice function, or a float16 or bfloat16 function.
 
     If it is called with numbers outside a compiled kernel, the function runs as plain Python. Arguments are converted
     as in kernels, and results are NumPy scalars.
@@ -83,7 +83,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Call a bfloat16 function in plain Python. The function takes and returns bit patterns."""
+        """Call a bfloat16 function in plain Python. The function's operands and result are bit patterns."""
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
@@ -99,7 +99,7 @@ class LibraryFunction:
 
 
 def _row_in_python(name: str) -> Callable[..., Any]:
-    """Return a Python function that computes the op `name`: its NumPy function, or its reference if it has none."""
+    """Return a Python function that computes the op `name`: a function of NumPy, or else the op's reference."""
     definition = find_op(name)
     found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert found is not None

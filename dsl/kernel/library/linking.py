@@ -1,4 +1,4 @@
-"""Linking of kernels with separately compiled code, and calls to functions in this code (`cuda.declare_device`).
+"""Linking of kernels with separately compiled code, and calls to functions in such code (`cuda.declare_device`).
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. In Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and
@@ -33,7 +33,7 @@ SUFFIXES = {
 
 
 class LinkableCode:
-    """Base class for separately compiled code, which is passed to the ``link=`` option.
+    """Base class of separately compiled code that can be passed to the ``link=`` option.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class LinkableCode:
 
 
 class CUSource(LinkableCode):
-    """CUDA C++ source text, which NVRTC compiles."""
+    """CUDA C++ source text, which is compiled by NVRTC."""
 
     kind = "cu"
 
@@ -95,13 +95,13 @@ class Archive(LinkableCode):
 
 
 class LTOIR(LinkableCode):
-    """LTO-IR, which is NVVM code that is optimized at link time."""
+    """LTO-IR: NVVM code that is optimized when it is linked."""
 
     kind = "ltoir"
 
 
 def link_digests(link: Any) -> tuple[str, ...]:
-    """Register the items of ``link=``, and return the digests by which kernels identify the items.
+    """Register the items of ``link=``, and return digests that identify the items in kernels.
 
     Raises KernelTypeError for items of other types and unknown file types, and OSError for files that cannot be read.
     """
@@ -122,7 +122,7 @@ def _read(item: object) -> ForeignCode:
 
 
 class ForeignFunction:
-    """A function of linked code that kernels can call, created by `declare_device`."""
+    """A function in linked code that kernels can call, created by `declare_device`."""
 
     def __init__(self, name: str, signature: types.Signature, links: Sequence[str], abi: str) -> None:
         self.__name__ = name
@@ -158,7 +158,7 @@ class ForeignFunction:
 
 
 def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
-    """Convert an argument to its declared type. A scalar is cast, and an array becomes a pointer to its elements."""
+    """Convert an argument to the declared type. A scalar is cast. An array becomes a pointer to the first element."""
     c = call.c
     if not isinstance(kind, types.CPointer):
         return c.ir(c.cast(c.scalar(value), kind.dtype), kind.dtype)
@@ -174,7 +174,7 @@ def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
 def declare_device(
     name: str, sig: Any, link: Any = (), use_cooperative: bool = False, abi: str = "numba"
 ) -> ForeignFunction:
-    """Declare a function of separately compiled code, so that kernels can call it.
+    """Declare a function in separately compiled code, so that kernels can call the function.
 
     Parameters
     ----------

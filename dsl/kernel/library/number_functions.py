@@ -33,7 +33,7 @@ def _rows(module: object, names: dict[str, str]) -> None:
 
 
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call to a `math` or `cmath` function as the op `row`."""
+    """Compile a call to a `math` or `cmath` function as a call to the op `row`."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
@@ -109,7 +109,7 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
 
 
 def _rect_parts(r: Any, phi: Any) -> Any:
-    """Compute the real and imaginary parts of ``cmath.rect(r, phi)`` in a kernel, including Python's special cases."""
+    """Compute the real and imaginary parts of ``cmath.rect(r, phi)`` in a kernel, with Python's special cases."""
     real, imag = r * np.cos(phi), r * np.sin(phi)
     if r == 0 and not np.isfinite(phi):
         real, imag = abs(r), abs(r)
@@ -189,7 +189,7 @@ def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) 
 
 
 def number_dtype(c: Compiler, number: Any) -> np.dtype:
-    """Return the dtype of a scalar or a Python number."""
+    """Return the dtype of a scalar or of a Python number."""
     return np.dtype(c.kind(number))
 
 
@@ -246,7 +246,7 @@ def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
 
 
 def _exact_remainder(x: float, y: float) -> float:
-    """Compute `math.remainder` in a kernel, by fmod and at most two subtractions as in FreeBSD's msun."""
+    """Compute `math.remainder` in a kernel, by fmod and up to two subtractions as in FreeBSD's msun."""
     size = abs(y)
     rest = math.fmod(abs(x), size + size)
     if rest + rest > size:
@@ -343,7 +343,7 @@ def _modular_power(base: int, exponent: int, mod: int) -> int:
 
 
 def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
-    """Compile `min` or `max` of a generator expression."""
+    """Compile `min` or `max` of the items of a generator expression."""
     c = call.c
     key = (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node))
     best, begun = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")

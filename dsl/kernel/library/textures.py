@@ -27,14 +27,14 @@ MOST = 2.0**30  # coordinates are clamped to this magnitude, which exceeds every
 
 
 class Filter(enum.Enum):
-    """Filter mode of a texture, which determines the value of a sample between elements."""
+    """Filter mode of a texture, which determines the values that are sampled between elements."""
 
     NEAREST = "nearest"  # the element whose cell contains the coordinate
     LINEAR = "linear"  # interpolated between the nearest elements along every axis
 
 
 class Address(enum.Enum):
-    """Addressing mode of a texture, which determines the value of a sample outside the array."""
+    """Addressing mode of a texture, which determines the values that are sampled outside the array."""
 
     CLAMP = "clamp"  # the nearest element
     BORDER = "border"  # zero
@@ -43,7 +43,7 @@ class Address(enum.Enum):
 
 
 class Coordinates(enum.Enum):
-    """Unit of the coordinates at which a texture is sampled."""
+    """Unit of the coordinates of samples."""
 
     ELEMENTS = "elements"
     NORMALIZED = "normalized"  # the length of the axis is 1
@@ -52,7 +52,7 @@ class Coordinates(enum.Enum):
 def texture(
     array: Any, *, filter: str = "nearest", address: str = "clamp", normalized: bool = False
 ) -> Texture1D | Texture2D | Texture3D:
-    """Create a texture from an array. Kernels can sample the texture.
+    """Create a texture from an array. Kernels can sample textures.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class Texture3D(Texture):
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a coordinate to a position in elements, wrapped or mirrored as the addressing mode requires."""
+    """Convert a coordinate to a position in elements. The addressing mode may wrap or mirror the position."""
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)
@@ -217,13 +217,13 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the weight for linear interpolation at a position: its fractional part, rounded to 8 bits."""
+    """Return the weight of linear interpolation at a position: the fractional part, rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 
 @device
 def element(t: Any, index: Any) -> Any:
-    """Return the element at an index. For an index outside the array, the addressing mode determines the value."""
+    """Return the element at an index. The addressing mode determines the value for an index outside the array."""
     if t.data.ndim == 1:
         i, inside = inner(t, index[0], 0)
         found = t.data[i]
@@ -243,7 +243,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return the valid index that replaces `i` on an axis, and a flag. If the flag is false, 0 is used in place of an element."""
+    """Return the valid index that replaces `i` on an axis, and a flag. If the flag is false, the element is 0."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True
@@ -256,7 +256,7 @@ def runs_on_gpu() -> bool:
 
 
 def fetch(data: Any, handle: Any, *coordinates: Any) -> Any:
-    """Sample a texture object. This function works only in kernels on a GPU."""
+    """Sample a texture object. This function works only in GPU kernels."""
     raise NotImplementedError
 
 
@@ -267,7 +267,7 @@ def _runs_on_gpu(call: Invocation) -> Constant:
 
 @handles(fetch)
 def _fetch(call: Invocation, data: ArrayValue, handle: ScalarValue, *coordinates: Any) -> Any:
-    """Compile `fetch` to a texture instruction."""
+    """Compile a call to `fetch` to a texture instruction."""
     c, axes = call.c, len(coordinates)
     wide, register = {"f": ("f32", "f"), "i": ("s32", "r"), "u": ("u32", "r")}[data.dtype.kind]
     numbers = [c.ir(c.cast(c.scalar(x), np.dtype(np.float32)), np.dtype(np.float32)) for x in coordinates]

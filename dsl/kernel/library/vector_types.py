@@ -1,4 +1,4 @@
-"""Vector types such as ``float32x4(1, 2, 3, 4)``, also under CUDA C's names (``float4``).
+"""Vector types such as ``float32x4(1, 2, 3, 4)``, which also have CUDA C's names (``float4``).
 
 This file creates the 40 classes, for 10 number types with 1 to 4 lanes, from one table. Components are plain values,
 so that vectors work on the host and in kernels that run as Python. The compiler knows the classes by their `dtype`
@@ -35,7 +35,7 @@ _LONG = {np.dtype("l").name: "long", np.dtype("L").name: "ulong"}  # the width o
 
 
 class Vector:
-    """A vector of 1 to 4 numbers of one dtype, with the components `x`, `y`, `z` and `w`.
+    """A vector of 1 to 4 numbers of the same dtype: the components `x`, `y`, `z` and `w`.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _component_property(lane: int) -> property:
 
 
 def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Apply a function to each component of vectors. The dtype of the results determines the vector type."""
+    """Apply a function to each component of the vectors. The dtype of the results determines the type of the vector."""
     lanes = {side.lanes for side in (left, right) if isinstance(side, Vector)}
     if len(lanes) != 1:
         raise TypeError(f"{type(left).__name__} and {type(right).__name__} have different numbers of lanes")

@@ -1,4 +1,4 @@
-"""`weft.vectorize`: user functions of scalars as ops in lazy expressions.
+"""`weft.vectorize`: user's functions of scalars as ops in lazy expressions.
 
 In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which is fused like any other op.
 Invariant: the op's name determines its code.
@@ -124,7 +124,7 @@ class VectorFunction(DeviceFunction):
 
     @functools.partial(on_operands_device, name="vectorize")
     def _record(self, operands: Sequence[Any], out: Any, where: Any, casting: str) -> Any:
-        """Record the application to one operand per parameter."""
+        """Record the application of the function to one operand per parameter."""
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
@@ -147,8 +147,7 @@ class VectorFunction(DeviceFunction):
         return result
 
     def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
-        """Return one op per result for operands of types `kinds`, or None if only NumPy's `vectorize` can call the
-        function."""
+        """Return an op per result for operands of types `kinds`, or None if only NumPy's `vectorize` accepts them."""
         rows = self._rows.get(kinds)
         if rows is not None or (self._reason and numpys is not None):
             return rows
@@ -163,7 +162,7 @@ class VectorFunction(DeviceFunction):
         return rows
 
     def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return one operand per parameter, in order, from positional, keyword and default arguments."""
+        """Return an operand for each parameter, in order, from positional, keyword and default arguments."""
         if len(operands) >= self.nin or (not named and not self.function.__defaults__):
             return operands
         names = self.function.__code__.co_varnames[: self.nin]
@@ -173,7 +172,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays, some of which contain dates. weft arrays do not support dates."""
+        """Apply the function to NumPy arrays of which some contain dates. weft arrays do not support dates."""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
@@ -192,7 +191,7 @@ class VectorFunction(DeviceFunction):
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """Compile the function for operands of the types `kinds`. Return one op per result."""
+        """Compile the function for operands of the types `kinds`. Return an op for each result."""
         descriptors, result = self._typed(kinds)
         made = specialize(
             self.function,
@@ -260,7 +259,7 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: type, dtype: np.dtype) -> bool:
-    """Return whether an operand of type `kind` can be passed for a parameter of dtype `dtype` of a signature.
+    """Return whether an operand of type `kind` can be passed for a signature's parameter of dtype `dtype`.
 
     NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
     """
@@ -270,7 +269,7 @@ def _takes(kind: type, dtype: np.dtype) -> bool:
 
 
 def _only(body: Function, k: int) -> Function:
-    """Return a copy of an IR function that returns only result number `k`."""
+    """Return a copy of an IR function that returns only the result number `k`."""
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]
@@ -296,7 +295,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 
 @functools.lru_cache(maxsize=256)
 def _over_elements(function: Any, options: Any) -> KernelDispatcher:
-    """Return a kernel in which each thread calls the function once and computes one element of the output."""
+    """Return a kernel in which each thread calls the function once to compute one element of the output."""
 
     def over_elements(inputs: Any, out: Any) -> None:
         i = cuda.grid(1)
@@ -309,7 +308,7 @@ def _over_elements(function: Any, options: Any) -> KernelDispatcher:
 def vectorize(
     function: Any = None, signatures: Any = None, *, target: str = "cuda", identity: Any = None, **options: Any
 ) -> Any:
-    """Convert a function of scalars to an elementwise function of arrays: ``@weft.vectorize``.
+    """Convert a function of scalars to an elementwise function of arrays (``@weft.vectorize``).
 
     Parameters
     ----------
@@ -370,7 +369,7 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Vectorize a function without signatures.
+    """Vectorize a function that has no signatures.
 
     The function is compiled for its operands. NumPy calls a function that cannot be compiled. The options of
     `numpy.vectorize` are supported.

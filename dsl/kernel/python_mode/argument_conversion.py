@@ -1,4 +1,4 @@
-"""Conversion of scalars by the rules of compiled kernels, for kernels that run as plain Python.
+"""Conversion of scalars in Python mode, by the rules of compiled kernels.
 
 In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, out-of-range
 floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.
@@ -37,14 +37,14 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """Return the dtype to which operands of an operation are promoted. Python numbers are weak."""
+    """Return the dtype to which the operands of an operation are promoted. Python numbers are weak."""
     numbers = beside_brains(values)
     numbers = tuple(int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in numbers)
     return np.result_type(*numbers)
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Compute ``a * b + c`` in the operands' common dtype. A float result is rounded once."""
+    """Compute ``a * b + c`` in the operands' common dtype. Floats are rounded once."""
     dtype = common_dtype(a, b, c)
     if dtype.kind != "f":
         return convert(a, dtype) * convert(b, dtype) + convert(c, dtype)

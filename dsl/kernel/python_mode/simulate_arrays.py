@@ -1,4 +1,4 @@
-"""NumPy arrays for kernels that run as plain Python.
+"""NumPy arrays for kernels in Python mode.
 
 In: NumPy arrays. Out: views of them. Invariant: assigned values are converted as in compiled kernels (integers wrap,
 floats saturate). Fields of records are also attributes.
@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 
 
 class KernelArray(np.ndarray):
-    """A NumPy array that converts assigned values to its dtype as compiled kernels do."""
+    """A NumPy array that casts assigned values to its dtype in the same way as compiled kernels."""
 
     def __setitem__(self, index: Any, value: object) -> None:
         if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):
@@ -47,8 +47,7 @@ def as_kernel_array(array: np.ndarray) -> KernelArray:
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """Return an array that represents uninitialized memory, filled with NaN, -1, the largest unsigned integer, or
-    True."""
+    """Return an array that simulates uninitialized memory: NaN, -1, the largest unsigned integer, or True."""
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
     return as_kernel_array(made)

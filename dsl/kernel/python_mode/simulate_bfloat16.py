@@ -1,4 +1,4 @@
-"""bfloat16 scalars for kernels that run as plain Python.
+"""bfloat16 scalars for kernels in Python mode.
 
 With ml_dtypes, an operation on a bfloat16 scalar and a Python float gives float32. In kernels it gives bfloat16, as
 NumPy's own floats keep their dtype. Invariant: a `Brain` holds an ml_dtypes scalar, and its operations are NumPy's on
@@ -16,7 +16,7 @@ from weft.codegen import is_bfloat16
 
 
 class Brain(NDArrayOperatorsMixin):
-    """A bfloat16 scalar whose operations have the result dtypes of compiled kernels."""
+    """A bfloat16 scalar. The operations have the same result dtypes as in compiled kernels."""
 
     __slots__ = ("held",)
     __array_priority__ = 2000.0
@@ -63,23 +63,23 @@ class Brain(NDArrayOperatorsMixin):
 
 
 def seen(value: object) -> Any:
-    """Return a bfloat16 scalar as a `Brain`. Other values are unchanged."""
+    """Convert a bfloat16 scalar to a `Brain`. Other values are returned unchanged."""
     return Brain(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def plain(value: object) -> Any:
-    """Return the ml_dtypes scalar in a `Brain`. Other values are unchanged."""
+    """Convert a `Brain` to an ml_dtypes scalar. Other values are returned unchanged."""
     return value.held if isinstance(value, Brain) else value
 
 
 def wide(value: object) -> Any:
-    """Convert a bfloat16 scalar to float32. Other values are unchanged."""
+    """Convert a bfloat16 scalar to float32. Other values are returned unchanged."""
     value = plain(value)
     return np.float32(value) if isinstance(value, np.generic) and is_bfloat16(value.dtype) else value
 
 
 def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert Python ints and floats to bfloat16 if any operand is bfloat16.
+    """Convert Python ints and floats to bfloat16 if any of the operands is bfloat16.
 
     `Brain` operands, which simulate bfloat16 scalars, become the scalars that they contain.
     """

@@ -1,4 +1,4 @@
-"""Implementations of CUDA intrinsics for kernels that run as plain Python.
+"""Implementations of CUDA intrinsics for kernels in Python mode.
 
 This file owns a table from paths to functions of the simulated thread and the arguments. Invariant: every path of
 `names.TABLE` has an entry. Results are the same as in CUDA. If CUDA leaves a result undefined, NumPy's error is
@@ -195,7 +195,7 @@ def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
 
 
 def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
-    """Return the array, the index, and the current value of the element that an atomic operation accesses."""
+    """Return the array, the index and the current value of the element to which an atomic operation applies."""
     if not isinstance(ary, np.ndarray):
         raise TypeError(f"cuda.{path} works on an array's element, not on {type(ary).__name__}")
     index = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
@@ -240,8 +240,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _bits(x: Any) -> tuple[int, int]:
-    """Return the bits of an integer as a non-negative int, and their count: 64 for 64-bit dtypes and Python ints, else
-    32."""
+    """Return an integer's bits as a non-negative int, and the number of bits: 32 or, for wide types, 64."""
     if isinstance(x, (bool, np.bool_)):
         return int(x), 32
     if isinstance(x, (float, complex, np.inexact)):
@@ -267,7 +266,7 @@ def _brev(thread: RunningThread, x: Any) -> Any:
 
 
 def _float_function(function: Callable[[Any], Any]) -> Action:
-    """Return an intrinsic that calls `function` with its argument. An argument that is not a float becomes float64."""
+    """Return an intrinsic that calls `function` with one argument. An argument other than a float becomes float64."""
 
     def action(thread: RunningThread, a: Any) -> Any:
         dtype = common_dtype(a)

@@ -1,4 +1,4 @@
-"""Scheduler for the threads of a kernel that runs as plain Python.
+"""Scheduler of the threads of a kernel in Python mode.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
 thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
@@ -37,12 +37,12 @@ Combine = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class Abandoned(BaseException):
-    """Raised in a simulated thread to unwind its stack after the launch has ended with an error."""
+    """Raised in a simulated thread to unwind the stack after the launch has ended with an error."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """A thread's wait at a synchronization point, and the value that the thread contributes.
+    """The wait of a thread at a synchronization point, and the value that the thread contributes.
 
     Threads whose waits have equal `key` wait for each other. `combine` maps the contributed values to the threads'
     results. Both are dicts by lane for a warp, otherwise by rank in the block.
@@ -66,7 +66,7 @@ class Wait:
 
 
 class SimulatedBlock:
-    """A block of threads that has started: its threads and its shared memory."""
+    """A block of threads that has started, with its threads and its shared memory."""
 
     def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
@@ -135,7 +135,7 @@ class RunningThread:
         return self.numbers[path]
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
-        """Execute the intrinsic at `path` in this thread."""
+        """Execute the intrinsic with the path `path` in this thread."""
         if self.launch.over:
             raise Abandoned
         action = self.launch.actions[path]
@@ -148,8 +148,7 @@ class RunningThread:
             raise
 
     def synchronize(self, scope: Scope, path: str, value: object, combine: Combine, lanes: int = 0) -> Any:
-        """Wait at a synchronization point. Return this thread's part of the result of `combine` on the values of all
-        threads."""
+        """Wait at a synchronization point. Return this thread's result of `combine`, which maps all threads' values."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, combine)
@@ -159,7 +158,7 @@ class RunningThread:
         return self.answer
 
     def yield_to_others(self) -> None:
-        """Suspend this thread until other threads have run."""
+        """Suspend this thread until others have run."""
         self.launch.sleepers.append(self)
         assert self.stack is not None
         self.stack.suspend(self)
@@ -190,7 +189,7 @@ def user_line(frames: Sequence[FrameType]) -> str:
 
 
 class Stack:
-    """An OS thread that runs simulated threads, one after the other.
+    """An OS thread that runs simulated threads one after another.
 
     It runs only while it holds the baton, a token that exactly one stack holds at a time.
     """
@@ -203,7 +202,7 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start the OS thread. It runs `thread` first, and holds the baton from the start."""
+        """Start the OS thread with the baton. The OS thread first runs the simulated thread `thread`."""
         trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
         def run() -> None:
@@ -223,12 +222,12 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack. If the stack is idle, it then runs the simulated thread `thread`."""
+        """Pass the baton to this stack. An idle stack then runs the simulated thread `thread`."""
         self._next = thread
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End the OS thread by unwinding its simulated thread. With `at_once`, running code is interrupted."""
+        """End the OS thread by unwinding its simulated thread. If `at_once` is true, running code is interrupted."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return
@@ -238,7 +237,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run `thread` to completion, then any simulated threads that the scheduler starts on this stack."""
+        """Run `thread` to completion, and then the other simulated threads that the scheduler starts on this stack."""
         launch = self._launch
         before = running.thread
         try:
@@ -258,7 +257,7 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """Return the next simulated thread to start on this stack, or None. Other stacks may run in the meantime."""
+        """Return the next simulated thread to start on this stack, or None. Other stacks may run before the return."""
         launch = self._launch
         thread = launch.choose()
         if thread is None:
@@ -272,7 +271,7 @@ class Stack:
         return None if launch.over else self._next
 
     def suspend(self, thread: RunningThread) -> None:
-        """Suspend a simulated thread, and let others run until it is scheduled again."""
+        """Suspend a simulated thread, and run other threads until the suspended thread is scheduled again."""
         launch = self._launch
         other = launch.choose()
         if other is thread:
@@ -293,7 +292,7 @@ class Stack:
 
 @dataclass(eq=False)
 class SimulatedLaunch:
-    """A launch of a kernel as plain Python: its blocks, and the schedule of its threads.
+    """A launch of a kernel in Python mode: the blocks, and the schedule of the threads.
 
     Released threads run first, then threads of the newest block that have not started, then sleeping threads. If there
     are none, lanes that wait at an `activemask` are released. If all threads wait for the grid, the next block starts.
@@ -325,7 +324,7 @@ class SimulatedLaunch:
         return getattr(self.function, "__name__", "kernel")
 
     def run(self) -> None:
-        """Run all threads. Raises the first exception of a thread, or DivergenceError."""
+        """Run all threads. Raises the first exception that a thread raised, or DivergenceError."""
         self._main.carry(self.choose())
         self.over = True
         for stack in self.stacks:  # one at a time, because each may run the user's `finally`
@@ -355,14 +354,14 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """Mark the launch as ended, and let the main stack continue. Return whether `stack` is the main stack."""
+        """Mark the launch as ended, and resume the main stack. Return whether `stack` is the main stack."""
         self.over = True
         if stack is not self._main:
             self._main.resume()
         return stack is self._main
 
     def fail(self, error: BaseException, thread: RunningThread) -> None:
-        """Record the error of a thread, unless another error has been recorded before."""
+        """Record the error of a thread, unless an earlier error has been recorded."""
         if self.failure is None:
             error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
             self.failure = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
@@ -381,7 +380,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Record that a thread waits at a synchronization point. Release its group if all members have arrived."""
+        """Record that a thread waits at a synchronization point. If all members have arrived, release the group."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -391,7 +390,7 @@ class SimulatedLaunch:
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
     def end(self, thread: RunningThread) -> None:
-        """Record that a thread has ended. Threads that wait only for this thread are released."""
+        """Record that a thread has ended. Release the threads that were waiting only for this thread."""
         thread.ended = True
         block = thread.block
         block.live -= 1
@@ -412,7 +411,7 @@ class SimulatedLaunch:
             self._release(members)
 
     def _release(self, group: list[RunningThread]) -> None:
-        """Release threads from a synchronization point, and store the result of each."""
+        """Release threads from a synchronization point, and store a result for each thread."""
         first = group[0].wait
         assert first is not None
         by_lane = first.scope in ("warp", "active")
@@ -428,7 +427,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release the lanes of a warp that wait at the same `activemask`. Return False if there are none."""
+        """Release the lanes of a warp that wait at the same `activemask`. Return False if no lane waits there."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue
@@ -470,7 +469,7 @@ class SimulatedLaunch:
 
 
 def _name_threads(threads: list[RunningThread]) -> str:
-    """Return a text that names up to four threads and the number of the other threads."""
+    """Return a text that names at most four threads and gives the number of the others."""
     names = [str(thread) for thread in threads[:4]]
     rest = len(threads) - len(names)
     return ("threads " if len(threads) > 1 else "thread ") + ", ".join(names) + (f" and {rest} more" if rest else "")

@@ -1,1 +1,1 @@
-"""Sanitizer of kernels, which detects out-of-bounds accesses, races, and barriers in divergent control flow."""
+"""The sanitizer of kernels, which detects out-of-bounds accesses, races, and barriers in divergent code."""

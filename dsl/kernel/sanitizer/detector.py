@@ -37,7 +37,7 @@ Known = dict[Any, int]
 
 @dataclass(slots=True)
 class Unwritten:
-    """Device memory from `start` to `stop` that was uninitialized at first. `fresh` marks the bytes not yet written."""
+    """Device memory from `start` to `stop` that was uninitialized at first. `fresh` marks the unwritten bytes."""
 
     start: int
     stop: int
@@ -62,7 +62,7 @@ class Finding:
 
 
 class ThreadState:
-    """The state of a thread: the number of barriers passed, the vector clock, and the group of threads it waits with.
+    """The state of a thread: barrier counts, the vector clock, and the group of threads that wait together.
 
     `now` identifies the current moment in the record of an access: the thread, its numbers of block barriers and grid
     barriers, and its clock.
@@ -81,12 +81,12 @@ class ThreadState:
         self.move_on()
 
     def move_on(self) -> None:
-        """Start a new interval of the thread's logical time, after a synchronization or a fence."""
+        """Start a new interval in the thread's logical time, after a synchronization or a fence."""
         self.now = (self, self.epoch, self.grid, self.clock)
         self.seen: dict[Site, Access] = {}
 
     def forget(self) -> None:
-        """Clear the state of a thread that has ended, so that no reference cycle keeps its memory."""
+        """Clear the state of a thread that has ended, so that no reference cycle keeps the state alive."""
         self.seen.clear()
         self.group = self.known = self.released = None
         del self.now
@@ -97,7 +97,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to an address that several threads have accessed."""
+    """The recorded accesses to an address that several threads access."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -108,7 +108,7 @@ class Cell:
         self.released: Known | None = None  # published by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
-        """Record an access that races with no recorded access."""
+        """Record an access that does not race with any recorded access."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -121,7 +121,7 @@ class Cell:
             kept[thread] = access
 
     def conflict(self, new: Access) -> Access | None:
-        """Return an earlier access that races with a new access, or None if there is none."""
+        """Return an earlier access that races with a new access, or None if there is no race."""
         thread, kind, value = new[0][0], new[1].kind, new[2]
         for access in self.writes.values():
             if not ordered(access[0], thread) and (kind is not WRITE or value is None or access[2] != value):
@@ -138,7 +138,7 @@ Memory = dict[int, "Access | Cell"]
 
 
 class BlockState:
-    """The state of a block: its threads, its shared memory, and its arrivals at barriers."""
+    """The state of a block: the threads, the shared memory, and the arrivals at barriers."""
 
     __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
@@ -168,7 +168,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Return the union of vector clocks, with the latest time of each thread."""
+    """Return the union of vector clocks. The union contains the latest time of each thread."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -270,7 +270,7 @@ class Detector:
         return self.block
 
     def finish(self, stuck: bool = False) -> list[Finding]:
-        """End the analysis, and return all findings. `stuck` means that the launch ended in a deadlock."""
+        """End the analysis and return all findings. `stuck` is true if the launch ended in a deadlock."""
         for block in list(self.blocks.values()) if self.at_once else [self.block]:
             self.block = block
             if stuck:
@@ -284,7 +284,7 @@ class Detector:
     def analyse_repeated(
         self, memory: Memory, address: int, held: Access | Cell | None, access: Access, row: Row
     ) -> None:
-        """Analyse an atomic operation, or an access to an address that was accessed before."""
+        """Analyse an atomic operation, or an access to an address that has been accessed before."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -373,7 +373,7 @@ class Detector:
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """Release a thread's group from a synchronization point. The members then share one vector clock."""
+        """Release a thread's group from a synchronization point. From then on, the members share one vector clock."""
         assert thread.group is not None
         key, group = thread.group
         known = join_clocks([one.known for one in group])
@@ -408,7 +408,7 @@ class Detector:
             self.report("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
-        """Report the errors that are known only at the end of the current block."""
+        """Report the errors of the current block that are known only at the end of the block."""
         block = self.block
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:
@@ -432,13 +432,13 @@ class Detector:
     # -- findings ---------------------------------------------------------------------------------
 
     def report_uninitialized(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
-        """Report the reads of uninitialized memory that are recorded in `fresh`."""
+        """Report the reads of uninitialized memory that `fresh` records."""
         for site, thread, row in fresh.values():
             self.report("uninitialized", site, thread, row)
         fresh.clear()
 
     def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Record a finding, at most once for each pair of sites."""
+        """Record a finding unless one has been recorded for the same pair of sites."""
         key = kind, site, other and other[1]
         self.counts[key] += 1
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:

@@ -1,4 +1,4 @@
-"""Sanitizer: execution of kernels on the CPU with every access checked.
+"""Execution of kernels on the CPU with a check of every access (sanitizer).
 
 In: a launch inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. Out: a `SanitizerError` with reports if
 there are findings. The sanitizer detects out-of-bounds and misaligned accesses, which end the thread instead of being
@@ -38,7 +38,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SecondAccess:
-    """The second access of a race: its thread, kind and source location.
+    """The second access in a race: the thread, the kind of access, and the source location.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class SecondAccess:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An error in a launch, as shown to the user.
+    """An error in a launch, in the form that is shown to the user.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class SanitizerError(WeftError):
 
 
 def sanitize() -> AbstractContextManager[None]:
-    """Check every memory access of the kernels that are launched in the block ``with weft.sanitize():``.
+    """Check every memory access of the kernels launched in a block ``with weft.sanitize():``.
 
     If a kernel has errors, its launch raises `SanitizerError`. The ``WEFT_SANITIZE=1`` setting checks all launches of a
     program.
@@ -184,7 +184,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return get_device("cpu")
 
     def choose_index(self) -> np.dtype:
-        """Return int64. In a narrower dtype, an out-of-bounds index could wrap around to a valid index."""
+        """Return int64. An out-of-bounds index in a narrower dtype could wrap around to a valid index."""
         return np.dtype(np.int64)
 
     def _prepare(self, value: object) -> Any:
@@ -203,7 +203,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return found
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, and register its uninitialized bytes."""
+        """Return the buffer of an array argument, and register the uninitialized bytes of the buffer."""
         fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
         known = None if storage.buffer is None else storage.buffer.unwritten
         buffer = super().memory(storage, written)
@@ -240,7 +240,7 @@ class SanitizedLaunch(DispatchedLaunch):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Disable Python's garbage collector within a ``with`` block, because it would scan the recorded accesses."""
+    """Disable Python's garbage collector within a ``with`` block, because collections would scan recorded accesses."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -262,7 +262,7 @@ class _HostCopy:
 
 
 def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
-    """Convert a finding that occurred `count` times to a report."""
+    """Convert a finding to a report. The finding has occurred `count` times."""
     other = None
     if finding.other is not None:
         location = finding.other.location

@@ -1,1 +1,1 @@
-"""Random draws with the same results as NumPy's generators, computed by native code on all threads."""
+"""Random numbers with the same values as NumPy's generators draw, computed by native code on all threads."""

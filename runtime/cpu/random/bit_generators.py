@@ -1,4 +1,4 @@
-"""Algorithms of NumPy's bit generators: their LLVM text, and jumps over any number of steps.
+"""Algorithms of NumPy's bit generators: the LLVM text, and jumps over any number of steps.
 
 In: a generator of NumPy. Out: its state and its increment as integers, the state after a number of steps, and the
 generator with a new state. Invariant: each output is a function of the state after a step.
@@ -21,7 +21,7 @@ BLOCK, LANES = 1 << 10, 8
 
 
 class State(NamedTuple):
-    """The state of a bit generator: its state and increment as integers, and the unused half of the last output."""
+    """The state of a bit generator: the state and the increment as integers, and the unused half of the last output."""
 
     state: int
     increment: int
@@ -29,7 +29,7 @@ class State(NamedTuple):
 
 
 class Engine(Protocol):
-    """Protocol of bit generator algorithms. `kind` is the class in NumPy that implements the algorithm."""
+    """Protocol of bit generator algorithms. `kind` is the NumPy class that implements the algorithm."""
 
     kind: type[Any]
 
@@ -37,7 +37,7 @@ class Engine(Protocol):
         """Return the LLVM text of the algorithm."""
 
     def distances(self) -> np.ndarray:
-        """Return the table from which native code computes jumps over steps."""
+        """Return the table by which native code jumps over steps."""
 
     def load(self, generator: np.random.BitGenerator) -> State | None:
         """Return the state of a NumPy generator, or None if native code does not support its state."""
@@ -53,7 +53,7 @@ class Engine(Protocol):
 
 
 class Congruential:
-    """A linear congruential generator with 128 bits of state, such as PCG64.
+    """A linear congruential generator with a 128-bit state, such as PCG64.
 
     Parameters
     ----------
@@ -136,18 +136,18 @@ class Congruential:
 
 
 def _state_address(generator: Any) -> int:
-    """Return the address of the 128-bit state of a congruential generator, which the increment follows."""
+    """Return the address of the 128-bit state of a congruential generator. The increment follows the state."""
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
 def _half_of(generator: Any) -> Any:
-    """Return a generator's two words for the unused half of an output: whether there is such a half, and its bits."""
+    """Return two words of a generator: whether the last output has an unused half, and the bits of this half."""
     address = generator.ctypes.state_address + ctypes.sizeof(ctypes.c_void_p)
     return (ctypes.c_uint32 * 2).from_address(address)
 
 
 def _has_known_layout(kind: type[Any]) -> bool:
-    """Return whether NumPy stores a generator's state, increment and unused half where this module expects them."""
+    """Return whether a generator's state, increment and unused half have the layout that this module expects."""
     generator = kind(1)
     state, increment = (generator.state["state"][key] for key in ("state", "inc"))
     expected: bytes = state.to_bytes(16, "little") + increment.to_bytes(16, "little")
@@ -256,7 +256,7 @@ def _dxsm_output(low: int, high: int) -> int:
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the algorithms that native code supports. Streams refer to an algorithm by its position in this tuple."""
+    """Return the algorithms that native code supports. A stream refers to an algorithm by the index in this tuple."""
     vector = f"<{LANES} x i64>"
     return (
         Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),
@@ -278,7 +278,7 @@ def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
 
 
 def generator_at(engine: Engine, state: State) -> Any:
-    """Return a new NumPy bit generator in the given state."""
+    """Return a new NumPy bit generator in a given state."""
     made = engine.kind(0)
     engine.store(made, state)
     return made

@@ -1,4 +1,4 @@
-"""Draws of many random numbers by native code, with the same results as NumPy's generators.
+"""Draws of many random numbers by native code, with the same values as NumPy's generators draw.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: the numbers as the method returns them, or
 the description of a draw that other code carries out.
@@ -24,7 +24,7 @@ _NUMBERS = frozenset({int, float, np.float64})
 
 
 class Draw(NamedTuple):
-    """A request for random numbers: the method that draws standard numbers, and the shape, scale, location and dtype.
+    """A draw of random numbers: the method for standard numbers, and the shape, scale, location and dtype.
 
     A draw of integers returns integers from `loc` to ``loc + scale``, inclusive. `parameters` are those of a
     function of the standard numbers, such as the shape of a Weibull distribution.
@@ -107,7 +107,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # names of methods
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw that a call to a generator's method requests, or None if NumPy has to execute the call.
+    """Return the draw that a call to a generator's method requests, or None if NumPy must execute the call.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) ->
 
 
 def _read_float32(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw for a call that requests float32 numbers, or None for other calls."""
+    """Return the draw that a call for float32 numbers requests, or None for other calls."""
     given = {**dict(zip(("size", "dtype"), arguments, strict=False)), **options}
     if len(given) != 2 or len(arguments) + len(options) != 2 or given.get("dtype") not in (np.float32, "f4", "float32"):
         return None
@@ -158,7 +158,7 @@ def _dtype_of_integers(dtype: Any) -> np.dtype | None:
 
 
 def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw for a call to ``integers``, or None if NumPy has to execute the call."""
+    """Return the draw that a call to ``integers`` requests, or None if NumPy must execute the call."""
 
     def read(low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: Any = False) -> Draw | None:
         low, high = (0, low) if high is None else (low, high)
@@ -184,7 +184,7 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the draw for a call to ``choice`` with replacement from an integer range, or None for other calls."""
+    """Return the draw that a call to ``choice`` from an integer range with replacement requests, or None."""
     given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
     if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
         return None
@@ -192,7 +192,7 @@ def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | 
 
 
 def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
-    """Return random bytes, with the same result as ``generator.bytes(length)``."""
+    """Return the same random bytes as ``generator.bytes(length)``."""
     if type(length) is int and length >= 4 * METHODS["integers 32/32"].least:
         words = draw_many(generator, "integers", (0, 1 << 32, (length + 3) // 4, np.uint32), {})
         if words is not None:
@@ -201,7 +201,7 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
 
 
 def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
-    """Fill a C-contiguous array with a draw. If NumPy has to draw, return False and leave the generator unchanged."""
+    """Fill a C-contiguous array with a draw. If NumPy must draw, return False and leave the generator unchanged."""
     if engine_of(generator.bit_generator) is None:
         return False
     fill = partial(fill_with_draw, values, generator, draw)
@@ -214,7 +214,7 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
-    """Fill an array as `draw_into` does, but without notifying the listeners of launches."""
+    """Fill an array like `draw_into`, but without notifying the listeners of launches."""
     words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.loc, draw.parameters)
     if words is None:
         return False
@@ -225,7 +225,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the numbers that a call to a generator's method requests, or None if NumPy has to execute the call.
+    """Return the numbers that a call to a generator's method requests, or None if NumPy must execute the call.
 
     The parameters are those of `read_draw`.
     """

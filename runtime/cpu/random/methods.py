@@ -1,4 +1,4 @@
-"""The methods of NumPy's generators that native code implements, and the LLVM text that computes an element.
+"""The methods of NumPy's generators that native code implements, and the LLVM text that computes one element.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
 takes. Invariant: elements that read words of several bits read them in the order of memory, with the low word first.
@@ -15,7 +15,7 @@ from weft.runtime.llvm_files import read_llvm
 
 
 class Drawing(NamedTuple):
-    """The native implementation of a generator's method that draws standard numbers.
+    """Native implementation of a generator's method that draws standard numbers.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element uses half of an output or less. If there is an unused half, it is consumed first."""
+        """Whether an element uses half of an output or less. An unused half is consumed first."""
         return 0 < self.bits < 64
 
 
@@ -65,7 +65,7 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A distribution computed from standard numbers: its number in native code, the method, and example parameters."""
+    """A distribution that is computed from standard numbers: a number in native code, a method, and parameters."""
 
     number: int
     method: str
@@ -95,7 +95,7 @@ HALF_ZIGGURATS = {
 
 
 def words_texts() -> dict[str, Any]:
-    """Return a dict from placeholders in `streams.ll` to LLVM text, for the methods that read words."""
+    """Return a dict from placeholders in `streams.ll` to the LLVM text of the methods that read words."""
     texts: dict[str, Any] = {"WORDS": "", "WORDS_SWITCH": "", "WORDS_RANGE": "", "WORDS_COUNT": "", "WORDS_END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

@@ -24,7 +24,7 @@ HEAD, RECORD = 20, 4
 
 
 class Code(NamedTuple):
-    """The native functions for one bit generator, and an object that keeps their code alive.
+    """The native functions for a bit generator, and an object that keeps the code of these functions alive.
 
     `filling` is the address of the function that `kernel` calls for streams of this bit generator.
     """
@@ -67,7 +67,7 @@ def obtain_code(engine: Engine, compiling: bool) -> Code | None:
 
 @cache
 def ziggurats() -> np.ndarray:
-    """Return NumPy's tables for the normal and exponential distributions by the ziggurat method.
+    """Return NumPy's tables for drawing normal and exponential numbers by the ziggurat method.
 
     Their words are limits, units and densities, and the limits shifted to the bits of an output that contain the position. The
     tables in float32 follow.

@@ -1,4 +1,4 @@
-"""Positions of random numbers in a generator's output, from which each GPU thread computes its own numbers.
+"""Positions of random numbers in the output of a generator, from which GPU threads compute the numbers.
 
 In: a bit generator and the number of draws. Out: the words from which the numbers follow, and the generator in the state
 after the draws. Invariant: these draws reject few words, so that the position of each number follows from its index.
@@ -49,7 +49,7 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Advance a generator by `count` draws of `width` bits each, and return the position of these draws.
+    """Advance a generator by `count` draws of `width` bits each, and return the position of the first draw.
 
     Return None if NumPy has to draw.
     """
@@ -73,7 +73,7 @@ def take_position(generator: Any, count: int, width: int) -> Position | None:
 
 
 def _position_of(number: int, begin: State, width: int) -> Position:
-    """Return the position of the state `begin` in the stream of a bit generator."""
+    """Return the position of the state `begin` in the output of a bit generator."""
     engine, (has, half), second = engines()[number], begin.half, begin.increment
     if isinstance(engine, Congruential):
         second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1
@@ -84,7 +84,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
-    """Advance a generator by `count` draws of bounded integers, and return the position of these draws.
+    """Advance a generator by `count` draws of bounded integers, and return the position of the first draw.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def take_integers(generator: Any, name: str, count: int, most: int, loc: int) ->
 
 
 def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Drawing, threshold: int) -> list[int]:
-    """Return the positions of the words that a draw of bounded integers rejects, given the index of the stream."""
+    """Return the positions of words that a draw of bounded integers rejects, given the stream's index."""
     size, limit = np.uint64(int(stream[4]) + 1), np.uint64(threshold)
     kind, per_block, found = np.dtype(f"u{method.bits // 8}"), BLOCK * 64 // method.bits, []
     mask = np.uint64((1 << method.bits) - 1)
@@ -144,7 +144,7 @@ def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Dr
 
 @cache
 def position_tables(number: int) -> np.ndarray:
-    """Return the tables from which kernels compute a generator's states, or an empty array if none are needed.
+    """Return the tables from which kernels compute the states of a generator, or an empty array if it needs none.
 
     With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
     distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less

@@ -1,4 +1,4 @@
-"""Streams: random numbers that are not stored, but drawn when a kernel reads them.
+"""Streams: random numbers that are drawn when a kernel reads them, instead of being stored.
 
 In: a bit generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
 time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get
@@ -45,7 +45,7 @@ _MASK = (1 << 64) - 1
 
 
 def draws_as_numpy(engine: Engine, code: Code) -> bool:
-    """Return whether native code draws the same sample as NumPy, and leaves the generator in the same state."""
+    """Return whether native code draws the same samples as NumPy, and leaves the generator in the same state."""
     return all(_is_numpys(engine, code, name) for name in (*METHODS, *FUNCTIONS))
 
 
@@ -73,7 +73,7 @@ def _is_numpys(engine: Engine, code: Code, name: str) -> bool:
 
 @cache
 def readiness(number: int) -> Readiness[Code]:
-    """Return the object that decides when the native code of a bit generator is loaded."""
+    """Return the object that decides when to load the native code of a bit generator."""
     engine = engines()[number]
     return Readiness(partial(obtain_code, engine), partial(draws_as_numpy, engine))
 
@@ -150,7 +150,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new stream. Only the words that describe the method are set."""
+    """Return the words of a new stream, of which only those that describe the method are set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -168,7 +168,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Store the numbers from an unused half of an output in front of a stream.
+    """Store the numbers that come from an unused half of an output before the elements of a stream.
 
     Return the state of the generator behind them. Return None if too many halves were rejected. The generator is then
     unchanged.
@@ -189,7 +189,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Store the numbers that a method draws from half of an output in front of a stream."""
+    """Store the numbers that a method draws from half of an output before the elements of a stream."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -207,7 +207,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
 
 
 def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
-    """Compute the index of a stream, which contains the state at the start of each block of steps.
+    """Compute the index of a stream, which contains the generator's state at the start of each block of steps.
 
     Return the stream's words, the state behind its elements, and the half of a step that is left.
     """
@@ -235,7 +235,7 @@ def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[n
 
 
 def fill_from_stream(out: np.ndarray, words: np.ndarray) -> None:
-    """Draw the elements of a stream, and write them to a C-contiguous array."""
+    """Write the elements of a stream to a C-contiguous array."""
     least = METHODS[NAMES[int(words[6])]].least
     code = readiness(int(words[18])).find(out.size) if out.size >= least else None
     if code is not None:
@@ -254,7 +254,7 @@ def _fill_by_numpy(out: np.ndarray, words: np.ndarray) -> None:
 
 
 def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generator) -> None:
-    """Fill an array with the elements of a stream by calling NumPy's method."""
+    """Fill an array with the elements of a stream, drawn by NumPy's method."""
     name = NAMES[int(words[6])]
     method = METHODS[name]
     if method.dtype.kind == "i":
@@ -287,7 +287,7 @@ def _draw_by_numpy(out: np.ndarray, words: np.ndarray, numpys: np.random.Generat
 
 
 def is_ready() -> bool:
-    """Return whether the native code of any bit generator is loaded."""
+    """Return whether the native code of any bit generator has been loaded."""
     return any(readiness(k).loaded is not None for k in range(len(engines())))
 
 
@@ -303,7 +303,7 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class StreamOperand(NamedTuple):
-    """An argument of a kernel that is a stream: its number, its words, the elements per iteration, and the size."""
+    """A kernel argument that is a stream: the argument number, the words, the elements per iteration, and the size."""
 
     argument: int
     words: np.ndarray
@@ -314,7 +314,7 @@ class StreamOperand(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[StreamOperand]
 ) -> bool:
-    """Run a kernel that reads streams. The elements are drawn block by block, and never stored as a whole.
+    """Run a kernel that reads streams. The elements are drawn block by block, and never stored as a whole array.
 
     Return False if this is not possible. The kernel then has not run.
     """

@@ -20,7 +20,7 @@ COMPILED_FROM = 4_000_000
 
 
 class Readiness(Generic[Code]):
-    """Native code that is loaded once enough elements have been drawn.
+    """Native code that is loaded when enough elements have been drawn.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Readiness(Generic[Code]):
         self.loaded: Code | None = None
 
     def find(self, count: int) -> Code | None:
-        """Return the native code for a draw of `count` elements, or None if NumPy has to draw them."""
+        """Return the native code for a draw of `count` elements, or None if NumPy must draw the elements."""
         if self.loaded is not None or self._failed:
             return self.loaded
         with self._lock:

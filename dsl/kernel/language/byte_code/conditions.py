@@ -1,4 +1,4 @@
-"""Merging of the basic blocks of one expression: `and`, `or`, conditional expressions and chained comparisons.
+"""Merging of the basic blocks of an expression: `and`, `or`, conditional expressions, chained comparisons.
 
 In: basic blocks. Out: fewer basic blocks, in which instructions that jumped inside an expression have become one
 instruction: `and`, `or`, `choice` or `chain`, with the instructions of its operands.
@@ -15,7 +15,7 @@ from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction
 
 
 class Conditions:
-    """The basic blocks of a function, and rules that merge blocks which belong to one expression."""
+    """The basic blocks of a function, with rules that merge blocks of the same expression."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
@@ -42,7 +42,7 @@ class Conditions:
                 self.before[a].append(number)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return the block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
+        """Return the block `number` if the block is not the entry and has exactly one predecessor, otherwise None."""
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:
@@ -64,8 +64,7 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if a and b`` or ``if a or b``. Return False if the blocks at `block` have another
-        form."""
+        """Merge the blocks of ``if a and b`` or ``if a or b``. Return False if the blocks have another form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -91,12 +90,12 @@ class Conditions:
         return False
 
     def _popped(self, number: int) -> int:
-        """Return the successor of block `number` if the block only pops a value, otherwise `number`."""
+        """Return the successor of block `number` if this block only pops a value, otherwise return `number`."""
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if (a if c else b)``. Return False if the blocks at `block` have another form.
+        """Merge the blocks of ``if (a if c else b)``. Return False if the blocks have another form.
 
         The test `c` selects the test `a` or `b`, and both lead to the same two blocks.
         """
@@ -113,8 +112,7 @@ class Conditions:
         return True
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b``. Return False if the blocks at `block` have another
-        form.
+        """Merge the blocks of the value ``a and b`` or ``a or b``. Return False if the blocks have another form.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -131,7 +129,7 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a if c else b``. Return False if the blocks at `block` have another form."""
+        """Merge the blocks of the value ``a if c else b``. Return False if the blocks have another form."""
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
@@ -145,7 +143,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c``. Return False if the blocks at `block` have another form.
+        """Merge the blocks of ``a < b < c``. Return False if the blocks have another form.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """
@@ -186,14 +184,13 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of the instruction after a block's first instruction, or None if the class is
-        unknown."""
+        """Return the equivalence class of the code after a block's first instruction, or None if it is unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Append a copy of a block's shared successor to the block. Return whether a copy was appended.
+        """Append a copy of a shared successor to a block. Return whether a copy was appended.
 
         The copy is made if the successor ends the function and uses values that the block leaves on the stack.
         """

@@ -1,4 +1,4 @@
-"""Symbolic execution of straight-line byte code. The results are syntax trees of expressions and simple statements.
+"""Symbolic execution of straight-line byte code, which builds syntax trees of expressions and simple statements.
 
 In: instructions, and the stack before them. Out: the stack after them and the statements executed. The stack holds
 syntax trees. Invariant: a run makes new nodes, so no node occurs twice in a tree.
@@ -49,15 +49,15 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry for a value that is not an expression. A tree that contains a mark does not compile."""
+    """A stack entry for something other than an expression. A syntax tree that contains a mark does not compile."""
 
 
 class Null(Mark):
-    """The empty stack slot that the interpreter pushes next to a function before its call."""
+    """The empty stack slot that the interpreter pushes next to a function before it calls the function."""
 
 
 class LoopIterator(Mark):
-    """The stack entry for the iterator of a loop or a generator expression."""
+    """The stack entry for the iterator of a `for` loop or generator expression."""
 
     def __init__(self, iterable: ast.expr) -> None:
         super().__init__()
@@ -65,13 +65,13 @@ class LoopIterator(Mark):
 
 
 class LoopItem(Mark):
-    """The stack entry for the item that an iteration of a loop assigns to the loop's target."""
+    """The stack entry for an item of a loop's iterator, which is assigned to the loop's target."""
 
     target: ast.expr | None = None
 
 
 class UnpackedItem(Mark):
-    """The stack entry for an item of an unpacked value."""
+    """The stack entry for an item of a value that is unpacked."""
 
     def __init__(self, whole: ast.expr, targets: list[Any], index: int) -> None:
         super().__init__()
@@ -79,8 +79,7 @@ class UnpackedItem(Mark):
 
 
 class Definition(Mark):
-    """A function definition: its code object, and a dict from MAKE_FUNCTION flags to defaults, annotations and
-    closure."""
+    """A function definition: code object, and dict from MAKE_FUNCTION flags to defaults, annotations and closure."""
 
     def __init__(self, code: CodeType, parts: dict[int, ast.expr]) -> None:
         super().__init__()
@@ -88,7 +87,7 @@ class Definition(Mark):
 
 
 class Underflow(Unreadable):
-    """Raised if instructions pop more values than they have pushed."""
+    """Raised if instructions pop more values than were pushed."""
 
     def __init__(self) -> None:
         super().__init__("an expression that jumps in this way is not read", None)
@@ -111,7 +110,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the tree of a part of a slice as the parser makes it: a negative number is a minus and a number.
+    """Return the tree of a part of a slice as the parser makes it, with a minus operator for a negative number.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
@@ -131,7 +130,7 @@ def invert(test: ast.expr) -> ast.expr:
 
 
 def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.expr]], ast.expr]) -> bool:
-    """Return whether instructions leave exactly one new value on the stack and have no other effect."""
+    """Return whether instructions only push exactly one value on the stack, and have no other effect."""
     run = ExpressionStack([], make)
     try:
         run.execute(body)
@@ -141,7 +140,7 @@ def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.ex
 
 
 class ExpressionStack:
-    """An interpreter of straight-line instructions whose stack contains syntax trees instead of values.
+    """An interpreter for straight-line instructions. Its stack contains syntax trees instead of values.
 
     `make` converts a function definition to an expression or statement.
     """
@@ -390,7 +389,7 @@ class ExpressionStack:
         raise Underflow
 
     def _jump(self, _: Any) -> None:
-        """Do nothing, because the only remaining jumps are those of empty loops."""
+        """Do nothing, because all remaining jumps are those of empty loops."""
 
     def _store(self, name: str) -> None:
         self._bind(self._at(ast.Name(name, ast.Store())))
@@ -439,7 +438,7 @@ class ExpressionStack:
             self.statements.append(self._at(self._assignment(target, value)))
 
     def _assign_parallel(self) -> None:
-        """Emit one tuple assignment for all pending stores, in the order in which their values were computed."""
+        """Emit all pending stores as one tuple assignment, in the order in which the values were computed."""
         pairs = sorted(self.parallel, key=lambda pair: self.order.get(id(pair[1]), 0))
         self.parallel = []
         target = self._at(ast.Tuple([t for t, _ in pairs], ast.Store()))

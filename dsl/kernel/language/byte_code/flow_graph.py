@@ -1,4 +1,4 @@
-"""Control-flow graphs of byte code. Code that CPython's compiler duplicated is merged.
+"""Control-flow graphs of byte code, in which code that CPython's compiler has duplicated is merged.
 
 CPython copies the test of a `while` loop to the loop's end. It also replaces a jump to a short end of a function with a
 copy of that end. Two instructions are equivalent if they are the same and their successors are equivalent. Invariant:
@@ -57,7 +57,7 @@ class CodeBlock:
 
 
 def argument_key(value: Any) -> Any:
-    """Return a hashable key for an instruction's argument. The keys of 1, 1.0 and True differ."""
+    """Return a hashable key for an instruction's argument, such that the keys of 1, 1.0 and True differ."""
     if isinstance(value, tuple):
         return tuple(argument_key(v) for v in value)
     if isinstance(value, frozenset):
@@ -70,12 +70,12 @@ def argument_key(value: Any) -> Any:
 
 
 def entry_of(code: list[CodeInstruction]) -> int:
-    """Return the index of the first instruction executed, after an initial jump if there is one."""
+    """Return the index of the first instruction to be executed. An initial jump is followed to the target."""
     return code[0].after[0] if code[0].name == "jump" else 0
 
 
 def classes_of(code: list[CodeInstruction]) -> list[int]:
-    """Return the equivalence class of each instruction, as a number.
+    """Return the number of the equivalence class of each instruction.
 
     Instructions are equivalent if they are the same and their successors are equivalent.
     """
@@ -131,7 +131,7 @@ def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bo
 
 
 def merge_copies(code: list[CodeInstruction]) -> list[int]:
-    """Merge code that the compiler duplicated, by redirecting edges to the original.
+    """Merge code that the compiler has duplicated. Edges to a copy are redirected to the original.
 
     Return the equivalence classes of the instructions, as `classes_of` does.
     """
@@ -147,7 +147,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the compiler's copies of a function's last instructions inside an expression or after a `break`."""
+    """Merge the compiler's copies of a function's end, which it inserts inside expressions and after `break`."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
@@ -173,8 +173,7 @@ def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[in
 
 
 def _straight_end(code: list[CodeInstruction], start: int) -> list[int]:
-    """Return the indices of the instructions from `start` to the function's end, or an empty list if there is a
-    branch."""
+    """Return the indices of the instructions from `start` to the function's end, or [] if there is a branch."""
     path = [start]
     while len(code[path[-1]].after) == 1 and len(path) <= len(code):
         path.append(code[path[-1]].after[0])
@@ -198,7 +197,7 @@ def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the two copies of a `while` loop's test: the original before the loop, and the copy at the loop's end."""
+    """Merge both copies of a `while` loop's test: the original before the loop and the copy at its end."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
         into: dict[int, list[int]] = {}
@@ -225,14 +224,14 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
 
 
 def _is_pending(flags: Flags) -> bool:
-    """Return whether the stack contains operands of an unfinished expression. Iterators of loops are ignored."""
+    """Return whether the stack contains operands of an unfinished expression, apart from the iterators of loops."""
     return any(flag is None for flag in flags)
 
 
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return the first instructions of two copies of an expression, given the last instructions `late` and `early`.
+    """Return the first instructions of both copies of an expression, given the last instructions `late` and `early`.
     Return None if the expressions differ."""
     while classes[late] == classes[early] and stacks[late] == stacks[early]:
         single = code[late - 1].after == [late] and code[early - 1].after == [early]
@@ -243,7 +242,7 @@ def _start_of_copy(
 
 
 def blocks_of(code: list[CodeInstruction], classes: list[int]) -> dict[int, CodeBlock]:
-    """Return a dict from the index of each basic block's first instruction to the block."""
+    """Return the basic blocks, as a dict by the index of each block's first instruction."""
     stacks = stacks_of(code)
     leaving = {n for n in stacks if code[n].name == "pop" and stacks[n][-1] is not None and not _is_pending(stacks[n])}
     leaders = {*_leaders(code, stacks), entry_of(code), *(n for n in stacks if code[n].name == "next")}

@@ -1,4 +1,4 @@
-"""Translation of the byte code of CPython 3.11 to 3.14 to one small instruction set.
+"""Translation of byte code of CPython 3.11 to 3.14 to a single, smaller instruction set.
 
 In: a code object. Out: a list of `CodeInstruction` with their successors. The tables below map each opcode to its
 instructions. Invariant: two code objects with the same instructions on every path compute the same results. Jumps,
@@ -25,7 +25,7 @@ class Unreadable(Exception):
 
 @dataclass(slots=True, eq=False)
 class CodeInstruction:
-    """One instruction: its name, argument and source location, and the indices of its successors.
+    """An instruction: the name, the argument, the source location, and the indices of the successors.
 
     A branch continues at ``after[0]`` if the value on the stack is true. `next`, the step of a loop, continues there if
     the iterator has an item.
@@ -172,7 +172,7 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
 
 
 def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> Iterator[tuple[str, Any]]:
-    """Yield the translation of an opcode that does not jump, as names and arguments of instructions."""
+    """Yield the translation of an opcode without jumps, as names and arguments of instructions."""
     if opcode in ROWS:
         instructions = ROWS[opcode]
         yield from zip(instructions, row.argval if len(instructions) == 2 else (row.argval,), strict=True)
@@ -235,7 +235,7 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
 def _link(
     found: list[CodeInstruction], starts: dict[int, int], jumps: dict[int, tuple[int, bool]], leaps: dict[int, int]
 ) -> None:
-    """Set the successors of all instructions. Unconditional jumps are followed to their targets."""
+    """Set the successors of all instructions. An unconditional jump is replaced by its target."""
 
     def behind(number: int) -> int:
         seen = set()

@@ -28,7 +28,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 
 def read_function(code: CodeType) -> Tree:
-    """Return the syntax tree of a function. Raises Unreadable, with a line number, if reconstruction fails."""
+    """Return the syntax tree of a function. Raises Unreadable with a line number if the reconstruction fails."""
     try:
         tree = _read(code)
         if equals(tree, code):
@@ -44,7 +44,7 @@ def equals(tree: Tree, code: CodeType) -> bool:
 
 
 def _read(code: CodeType) -> Tree:
-    """Return a function's syntax tree, without checking that the tree compiles to the same byte code."""
+    """Return a function's syntax tree, without a check that the tree compiles to the same byte code."""
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise Unreadable("`async def` is not read", code.co_firstlineno)
     instructions = decode(code)
@@ -101,7 +101,7 @@ def _inner(definition: Definition) -> Tree:
 
 
 def _annotate(tree: ast.FunctionDef, found: dict[Any, ast.expr]) -> None:
-    """Set the annotations of a function's parameters, and of its result, which has the name "return"."""
+    """Set the annotations of a function's parameters and of the result, which is named "return"."""
     tree.returns = found.pop("return", None)
     for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
         argument.annotation = found.pop(argument.arg, None)
@@ -137,7 +137,7 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Convert the body of a lambda to an expression. Each path through the body must end in `return`."""
+    """Convert the body of a lambda to an expression. Every path through the body must end with `return`."""
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value
@@ -149,7 +149,7 @@ def _expression(body: list[ast.stmt], line: int) -> ast.expr:
 
 
 class _Lambdas(ast.NodeTransformer):
-    """Transformer that replaces function definitions inside expressions with lambdas."""
+    """A transformer that replaces function definitions inside expressions with lambdas."""
 
     def visit_Definition(self, node: Definition) -> ast.AST:
         tree = _inner(node)
@@ -159,7 +159,7 @@ class _Lambdas(ast.NodeTransformer):
 
 
 def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
-    """Convert a function to the generator expression from which CPython compiled it."""
+    """Convert a function to the generator expression from which CPython has compiled the function."""
     clauses: list[ast.comprehension] = []
     assert isinstance(tree, ast.FunctionDef)
     body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # for `:=`
@@ -184,8 +184,7 @@ def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
 
 
 def _compile(tree: Tree, code: CodeType) -> CodeType:
-    """Compile a function's syntax tree inside an outer function that binds its free variables. Return the inner
-    function's code object."""
+    """Return the code object of a function's syntax tree, compiled in a function that binds its free variables."""
     body: list[ast.stmt]
     if isinstance(tree, ast.Lambda):
         body = [ast.Return(tree)]
@@ -203,7 +202,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
 
 
 def _modules(code: CodeType) -> set[str]:
-    """Return the names of globals that `code` uses as modules, such as `math` in ``math.sqrt(x)``."""
+    """Return the names of globals that `code` uses like modules, such as `math` in ``math.sqrt(x)``."""
     rows = decode(code)
     found: set[str] = set()
     for first, second, third, fourth in zip(rows, rows[1:], rows[2:], rows[3:], strict=False):

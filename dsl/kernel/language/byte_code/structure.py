@@ -1,4 +1,4 @@
-"""Reconstruction of `if` statements, loops, `break` and `continue` from basic blocks and their dominators.
+"""Reconstruction of `if`, loops, `break` and `continue` from basic blocks and their dominators.
 
 In: basic blocks that contain whole statements. Out: a list of statements. A block with several predecessors follows the
 block that dominates it. A block that no structured jump reaches is copied, up to a limit. Several blocks are
@@ -29,7 +29,7 @@ END = -1  # the block after the last statement of a function
 
 @dataclass(frozen=True, slots=True)
 class LoopScope:
-    """An enclosing loop: its header block, the block after the loop, and the depth of the stack at the header."""
+    """An enclosing loop: the header block, the block after the loop, and the depth of the stack at the header."""
 
     header: int
     behind: int | None
@@ -37,12 +37,12 @@ class LoopScope:
     outer: LoopScope | None
 
     def inside(self, number: int) -> bool:
-        """Return whether a block is the header of this loop or of a loop around it."""
+        """Return whether a block is the header of this loop or of an enclosing loop."""
         return number == self.header or (self.outer is not None and self.outer.inside(number))
 
 
 class Structure:
-    """Converter from basic blocks to the statements of a function."""
+    """A converter from the basic blocks of a function to statements."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
@@ -74,7 +74,7 @@ class Structure:
     # -- the graph --------------------------------------------------------------------------
 
     def _orders(self) -> list[int]:
-        """Return the numbers of the blocks in reverse postorder."""
+        """Return the block numbers in reverse postorder."""
         seen, done = {self.entry}, []
         stack = [(self.entry, iter(self.blocks[self.entry].after[::-1]))]
         while stack:
@@ -126,7 +126,7 @@ class Structure:
     # -- statements -------------------------------------------------------------------------
 
     def _emit(self, number: int, stack: list[ast.expr], follow: int, loop: LoopScope | None) -> list[ast.stmt]:
-        """Return the statements from the block `number` up to, but not including, the block `follow`."""
+        """Return the statements from the block `number` up to the block `follow`, which is excluded."""
         if number in self.loops and not (loop is not None and loop.header == number):
             return self._emit_loop(number, stack, follow, loop)
         return self._emit_block(number, stack, follow, loop)
@@ -162,7 +162,7 @@ class Structure:
         return body
 
     def _returns(self, number: int) -> bool:
-        """Return whether the block `number` only leaves enclosing loops and then returns a constant."""
+        """Return whether the block `number` only exits enclosing loops and then returns a constant."""
         names = [i.name for i in self.blocks[number].body]
         return names == ["constant", "return"] or (names == ["pop"] and self._returns(self.blocks[number].after[0]))
 
@@ -197,7 +197,7 @@ class Structure:
         raise error
 
     def _candidates(self, header: int, follow: int) -> list[int | None]:
-        """Return the blocks that may come after a loop in the source, most likely first."""
+        """Return the blocks that may follow a loop in the source, most likely first."""
         inside = self.loops[header]
         last = self.blocks[header]
         own = [a for a in last.after[1:] + last.after[:1] if a not in inside]
@@ -285,7 +285,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], where: Any) -> list[ast.stmt]:
-    """Return the statements for two branches: an `if` statement, or an `assert` if the second branch is a failed one.
+    """Return the statements for two branches: an `if`, or an `assert` if the second branch is a failed assertion.
 
     No `else` is needed after a branch that ends in a jump.
     """
