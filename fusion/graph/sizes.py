@@ -1,4 +1,4 @@
-"""Sizes that record the computations in which they are used.
+"""Traced sizes, which record the computations in which they are used.
 
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
 other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)
@@ -43,7 +43,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 class Size:
-    """A traced integer. It computes and compares like the integer, and its trace records each operation."""
+    """A traced integer. It behaves like an int, and records each operation in its trace."""
 
     __slots__ = ("name", "trace", "value")
 
@@ -200,18 +200,18 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Return the current length of the trace, for `forget`."""
+        """Return the current length of the trace, to be passed to `forget`."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
-        """Drop the conditions that were recorded since `mark`. The results of these comparisons are not used."""
+        """Drop the conditions recorded since `mark`, because the results of these comparisons are not used."""
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]
         for key in conditions:
             del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Computation:
-        """Return the computation of `results` from other values of the sizes."""
+        """End the trace. Return a computation that yields `results` for other sizes."""
         self.open = False
         names = [_name(result) for result in results]
         needed = set(names)
@@ -311,7 +311,7 @@ def _name(number: Any) -> Any:
 
 
 def from_bytes(bits: bytes) -> int:
-    """Return the bits of a scalar as an int, which is the form of kernel arguments."""
+    """Return the bits of a scalar as an int, which is how kernel arguments are passed."""
     return int.from_bytes(bits, "little", signed=len(bits) == 8)
 
 

@@ -116,7 +116,7 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates that are not materialized because their result would need new memory.
+    """Return the updates that are not materialized, because their result would need new memory.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of it in place is cheaper.
@@ -224,7 +224,7 @@ def _elements(way: object) -> int:
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the short reductions that have a single user. They can be inlined in this user."""
+    """Return the short reductions with a single user, which can be inlined in this user."""
     users: dict[Expr, int] = dict.fromkeys(outputs, 2)
     for node in order:
         for child in set(node.operands):

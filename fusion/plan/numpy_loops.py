@@ -1,4 +1,4 @@
-"""Single operations for which NumPy's loops are fastest. They run block by block on all threads.
+"""Single operations that are fastest with NumPy's loops, which run block by block on all threads.
 
 In: a group of one task. Out: the entry of `TABLE` that computes it, with its operands, or None if a kernel is faster or
 the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not depend on
@@ -31,7 +31,7 @@ Arrays = Sequence[np.ndarray]
 
 
 class NumpyLoop(NamedTuple):
-    """A NumPy function for a kind of node.
+    """A NumPy function that computes one kind of node.
 
     `operands` returns the operands of the function, or None if the function is not applicable. `run` calls the
     function.
@@ -43,7 +43,7 @@ class NumpyLoop(NamedTuple):
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """Return the NumPy function for a group, and its operands. Return None if there is none."""
+    """Return the NumPy function for a group and the function's operands, or None if there is no such function."""
     if group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task

@@ -153,7 +153,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Return a key that identifies a location and is fast to hash."""
+    """Return a key that identifies a source location and is fast to hash."""
     return None if location is None else (id(location[0]), *location[1:])
 
 
@@ -224,7 +224,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
 
 
 def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """Return the facts that were collected when the plan was created. `nodes` has no effect."""
+    """Return the facts that were collected when the plan was created. `nodes` is ignored."""
     return facts()
 
 

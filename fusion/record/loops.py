@@ -34,7 +34,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return, for each expression, its source line if it is the first operation of a visit, otherwise None.
+    """Return, for each expression, the source line if the expression begins a visit to this line, otherwise None.
 
     A visit is one execution of a source line.
     """
@@ -95,7 +95,7 @@ class VisitLoop:
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among the loops whose head was visited at least twice.
+    """Return the loop with the longest iterations among all loops whose head was visited at least twice.
 
     Return None if there is no loop.
 
@@ -125,7 +125,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two complete iterations have equal operation counts, but different array lengths.
+    """Return whether the last two complete iterations have equal operation counts but different array lengths.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """

@@ -1,4 +1,4 @@
-"""Storages and epochs. They connect recorded expressions with data.
+"""Storages and epochs, which connect recorded expressions with data.
 
 A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a buffer
 once evaluated. An `Epoch` is one thread's recording between two evaluations. The epoch binds leaves to numbered slots,
@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The state that aliasing arrays share.
+    """The state that all aliasing arrays share.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording: the slots that it has bound, and its pending storages."""
+    """A recording: the slots that were bound in it, and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -253,7 +253,7 @@ class Epoch:
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """Remove the storages from position `begin` on that only `pending` references.
+        """Remove, from position `begin` on, the storages that only `pending` references.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.
@@ -291,7 +291,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unheld() -> int:
-    """Return the reference count of a storage to which only the pending list and `Epoch.live` refer.
+    """Return the reference count of a storage that only the pending list and `Epoch.live` reference.
 
     The count is measured, since it depends on the interpreter.
     """

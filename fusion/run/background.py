@@ -35,13 +35,13 @@ def request_plan(
 
 
 def _forget(key: object, seconds: float) -> None:
-    """Let the next search for the plans of a form read the disk."""
+    """Forget the plans of a form, so that the next search reads the disk."""
     codegen.read_description_again()
     plan_cache.forget(key)
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
-    """Return the nodes, versions and origins of a graph as numbers and tuples. In `nodes`, operands come first."""
+    """Return a graph's nodes, versions and origins as numbers and tuples. Operands come first in `nodes`."""
     number = {node: k for k, node in enumerate(nodes)}
     location_numbers: dict[Any, int] = {}
     rows = []
@@ -57,7 +57,7 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 
 
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
-    """Return the graph that `_flatten` has flattened.
+    """Rebuild the graph from the data that `_flatten` returned.
 
     Source locations become placeholders. Equal locations become equal placeholders.
     """
