@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, for kernels whose threads run as loops. One allocation contains all arrays.
+"""Arrays with one element per thread, in one allocation, for kernels whose threads run as loops.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.
@@ -21,14 +21,14 @@ NOTE = f", !llvm.access.group {GROUP}"
 
 
 def memory_of(value: Value) -> tuple[str, int]:
-    """Return the LLVM type with which a value is stored in an array, and the size of this type in bytes."""
+    """Return the LLVM type with which an array stores a value, and the size of this type in bytes."""
     if isinstance(value.type, Pointer):
         return "ptr", 8
     return memory_type(value.type), value.type.itemsize
 
 
 class ArrayEmitter(Emitter):
-    """Emitter of a kernel's arrays with one element per thread."""
+    """Emitter of the arrays with one element per thread that a kernel needs."""
 
     dialect: GridDialect
 
@@ -58,13 +58,13 @@ class ArrayEmitter(Emitter):
         self.here: set[Value] = set()  # values that are available in the open run
 
     def array(self, bytes_each: int) -> str:
-        """Reserve an array with `bytes_each` bytes per thread. Return the name of its pointer."""
+        """Reserve an array with `bytes_each` bytes per thread, and return the name of its pointer."""
         name = f"%array{len(self.arrays)}"
         self.arrays.append((name, bytes_each))
         return name
 
     def _arena(self) -> str:
-        """Return the code that allocates the arrays. This code computes the size of a group if blocks run in step."""
+        """Return the code that allocates the arrays and, if blocks run in step, computes the size of a group."""
         before, self.lines = self.lines, []
         threads = self._group() if self.grid_in_step else self.threads
         if self.arrays or self.shared:
@@ -85,7 +85,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit the number of blocks in a group, and return the number of their threads.
+        """Emit the number of blocks in a group, and return the number of threads in these blocks.
 
         A group is a single block if a warp could contain threads of two blocks.
         """
@@ -117,7 +117,7 @@ class ArrayEmitter(Emitter):
             self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Return the address of the element of thread `number` in an array, by default of the current thread."""
+        """Return the address of a thread's element in an array. By default, this is the current thread."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")

@@ -1,4 +1,4 @@
-"""Strides of values with respect to a loop index, which determine vectorization and coalescing."""
+"""Strides of values with respect to a loop index, on which vectorization and coalescing depend."""
 
 from __future__ import annotations
 
