@@ -89,7 +89,7 @@ class KernelBuilder:
     # -- values ---------------------------------------------------------------------------
 
     def fresh(self, type: Type) -> Value:
-        """Return a new value, named by an unused number."""
+        """Return a new value whose name is an unused number."""
         value = Value(str(self._count), type)
         self._count += 1
         return value

@@ -72,7 +72,7 @@ def suffix(type_name: str, lanes: int) -> str:
 
 
 def literal(value: Any, dtype: np.dtype) -> str:
-    """Return the text of a constant, which represents its value exactly."""
+    """Return the text of a constant, exact to the last bit."""
     match dtype.kind:
         case "b":
             return "true" if value else "false"

@@ -67,7 +67,7 @@ _PLAIN = {
 
 
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Update an element that no other CPU thread accesses by a plain load and store, and return the old value.
+    """Update an element by a plain load and store, since no other CPU thread accesses it. Return the old value.
 
     The element is in a private copy, or in shared memory, since a single CPU thread runs all threads of a block. The
     accesses have no metadata of independent iterations, since several threads may access the same element.

@@ -141,7 +141,7 @@ def _moved(emitter: Emitter, value: Value, mode: str, mask: str, lane: str, clam
 
 
 def to_words(emitter: Emitter, value: Value) -> list[str]:
-    """Return the bits of a value as 32-bit integers, the lowest first."""
+    """Return the bits of a value as 32-bit integers, least significant first."""
     text, size = as_integer(emitter, value)
     if size == 64:
         high = emitter.line(f"trunc i64 {emitter.line(f'lshr i64 {text}, 32')} to i32")

@@ -236,7 +236,7 @@ ROWS = (
 def _fma_reference(x: np.ndarray, y: np.ndarray, z: Any) -> Any:
     """Return the fused multiply-add.
 
-    It is exact for float32. For float64, it is computed in longdouble and within one ulp.
+    The result is exact for float32. For float64, it is computed in longdouble, and is within one ulp.
     """
     if x.dtype.itemsize == 8:
         wide = np.longdouble

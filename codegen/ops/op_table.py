@@ -62,7 +62,7 @@ def find_op(name: str) -> OpDef:
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
-    """Return the dtypes to which `op` converts its operands and its result dtype, by NumPy 2's promotion rules.
+    """Return the dtypes to which `op` converts operands, and the dtype of the result, by NumPy 2's promotion rules.
 
     `dtype` forces the result dtype, and thereby the ufunc loop. Raises TypeError (NumPy's own subclass) if there is no
     such loop.

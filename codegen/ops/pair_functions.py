@@ -148,7 +148,7 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a number c just below the overflow threshold of exp. For x > c, exp(x) equals exp(x - c) * exp(c)."""
+    """Return a number c just below the overflow threshold of exp. Above c, use exp(x) = exp(x - c) * exp(c)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 

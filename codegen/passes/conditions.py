@@ -49,7 +49,7 @@ Held = ChainMap[Value, Content]  # variable -> its contents; the first map is th
 
 
 class Implications:
-    """The conditions of a kernel, and the numbers of its values."""
+    """Analysis of the inequalities that a kernel's conditions imply."""
 
     def __init__(self, kernel: Kernel) -> None:
         operations = list(program_order(kernel.body.operations))
@@ -188,7 +188,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that the contents of a variable imply.
+        """Return the inequalities that hold if the contents of a variable have the given truth value.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """

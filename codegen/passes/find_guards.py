@@ -216,7 +216,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads for which a comparison has the given result; None for other conditions."""
+        """Return the guards of the threads for which a comparison has a given result, or None for other conditions."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -248,7 +248,7 @@ class GuardFinder:
         return block in around and position < start
 
     def bound(self, fact: Fact, order: tuple[int, ...]) -> Bound | None:
-        """Return a bound of the innermost thread index on which an inequality depends, or None."""
+        """Return the bound that an inequality implies for the innermost thread index in the inequality, or None."""
         strict, smaller, larger = fact[0], *(self.conditions.values[k] for k in fact[1:])
         first, second = self.index.axes(smaller), self.index.axes(larger)
         if first is None or second is None:

@@ -68,7 +68,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Return, for each atomic that may use a private copy of its array, this array."""
+    """Map each atomic that may use a private copy of an array to the description of the array."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}

@@ -20,7 +20,7 @@ Mask = bool | Value
 
 
 class _Unsuitable(Exception):
-    """Raised for a function that contains operations not possible in straight-line code."""
+    """Raised if a function contains operations that straight-line code cannot express."""
 
 
 @dataclass

@@ -168,7 +168,7 @@ class _Finder:
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
         """Return the only store to a loop's variable within the loop.
 
-        It must be the last access of every iteration that stays in the loop. Otherwise return None.
+        Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
         """
         accesses = [o for o in inside if o.operands and o.operands[0] is variable]
         stores = [o for o in accesses if o.opcode == "store"]
@@ -278,7 +278,7 @@ def _can_wait(o: Operation) -> bool:
 def _is_short(repeat: Operation) -> bool:
     """Return whether the iterations are so short that a thread should execute several at once.
 
-    It should if the loop is short and stores only the thread's own variables, such as a sum.
+    This holds if the loop is short and stores only the thread's own variables, such as a sum.
 
     Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """

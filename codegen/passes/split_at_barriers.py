@@ -230,7 +230,7 @@ class _Splitter:
     def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
         """Mark operations that must execute once for all threads. Return whether all marked operations are uniform.
 
-        These are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
+        They are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
         everything on which these depend.
         """
         for variable in variables:

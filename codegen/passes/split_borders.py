@@ -194,7 +194,7 @@ class _Splitter:
     def copies_over_ranges(self, operation: Operation, pieces: Sequence[Any]) -> Block:
         """Return a block with one copy of a loop for each range in `pieces`.
 
-        Each has a start, a stop, the known results of comparisons, and attributes.
+        Each range has a start, a stop, the known results of comparisons, and attributes.
         """
         block = Block(())
         self.builder.blocks.append(block)

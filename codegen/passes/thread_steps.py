@@ -121,7 +121,7 @@ class ThreadSteps:
         return ["contiguous" if step == size else step for step, size in found]
 
     def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether each access has a stride of 0, of one element in either direction, or a symbolic stride.
+        """Return whether the stride of each access is 0, one element in either direction, or symbolic.
 
         A symbolic stride has a known form, and a value that is known only at run time. Accesses to the arrays in `kept`
         do not qualify, since each thread has a copy of these arrays in adjacent memory.
@@ -144,8 +144,8 @@ class ThreadSteps:
 def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
     """Return the axis of the block along which the innermost loop should run: 1 (y) or 0 (x).
 
-    It is y if more accesses are contiguous along y, as in ``x, y = cuda.grid(2); out[x, y] = ...``. Warps are numbered
-    along x.
+    The axis is y if more accesses are contiguous along y, as in ``x, y = cuda.grid(2); out[x, y] = ...``. Warps are
+    numbered along x.
     """
     operations = list(program_order(kernel.body.operations))
     if any(o.opcode in SYNCHRONIZATION and o.opcode != "barrier" for o in operations):

@@ -71,7 +71,7 @@ class LaneWriter:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
     def slot(self, first: Value, valid: Sequence[Value | None] | None = None, last: Value | None = None) -> Slot:
-        """Return the slot that begins at `first`. No lane has an index greater than `last`, if it is given."""
+        """Return the slot that begins at `first`. If `last` is given, no lane has a greater index."""
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))

@@ -66,7 +66,7 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this thread is the first thread of an item. This is false beyond the last item."""
+        """Return whether this thread is the first thread of an item. Threads beyond the last item are never first."""
         assert self.active is not None
         return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
 

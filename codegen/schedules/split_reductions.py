@@ -75,7 +75,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the decision for a merged kernel at the sizes `sizes`.
+    """Return the decision for a merged kernel and the sizes `sizes`.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """

@@ -1,4 +1,4 @@
-"""Detection of the random number streams that CPU kernels draw themselves, which plan descriptions mention.
+"""Detection, for plan descriptions, of the random number streams that CPU kernels draw themselves.
 
 In: a schedule. Out: the streams that are never in memory. Invariant: these are the streams that
 `weft.fusion.plan.stream_operands` removes from the plan.
@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the parameters that the outermost loop reads from start to end, with only a few elements per iteration."""
+    """Return the parameters that the outermost loop reads from start to end, a few elements per iteration."""
     if not lowered.parallel:
         return set()
     found = set()

@@ -69,7 +69,7 @@ class KernelNote:
 
     @property
     def headline(self) -> str:
-        """The title of the step, followed by the loops of a kernel."""
+        """The title of the step and, for a kernel, its loops."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
@@ -307,7 +307,7 @@ def explain_schedule(
 ) -> list[KernelNote]:
     """Return the descriptions of a schedule's steps.
 
-    They contain expected times if the device's bandwidth and arithmetic rate are given.
+    The descriptions contain expected times if the device's bandwidth and arithmetic rate are given.
     """
     names = Names(schedule.outputs)
     drawn = dict.fromkeys(_drawn(schedule, device), KernelNote("", (), (), "", (), 0, 0))

@@ -95,7 +95,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return the names of a reduction's loops for its formula, such as " along k".
+    """Return the text that names a reduction's loops in its formula, such as " along k".
 
     Return "" if these loops are all the reduction loops of the kernel.
     """

@@ -187,7 +187,7 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
-    """Return a node for uninitialized memory. It may only be used as the previous version of an update."""
+    """Return a node for uninitialized memory, which may only be used as the previous version of an update."""
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 

@@ -302,7 +302,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why a placement would change the order of a sum, or "" if it would not.
+    """Return the reason why a placement would change the order of a sum, or "" if the order stays the same.
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.

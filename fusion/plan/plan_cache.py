@@ -117,7 +117,7 @@ class SizeEncoder:
         return len(self.values) + 1 if value > 0 else -len(self.values) - 1
 
     def constant(self, bits: bytes) -> int:
-        """Return the code of a constant in the key of the form, given the bits of its value."""
+        """Return the number that encodes a constant in the key of the form, given the bits of its value."""
         found = self.constants.get(bits)
         if found is None:
             self.values.append(from_bytes(bits))

@@ -107,7 +107,7 @@ class PlanRecord:
 
     @classmethod
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
-        """Return the record that `as_text` wrote as `text`.
+        """Return the record that `text`, a result of `as_text`, represents.
 
         Return None if `find` returns None for a kernel's digest. Raises ValueError, TypeError or KeyError if `as_text`
         did not write the text.
@@ -171,7 +171,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the index of a number in `results`. A new number is appended."""
+        """Return the index of a number in `results`, after appending the number if it is new."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:

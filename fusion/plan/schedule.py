@@ -192,7 +192,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield each task's number, in topological order with ties by number, and whether the task must start from a copy.
+    """Yield, in topological order (ties: lowest first), each task's number and whether it must start from a copy.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
     this case both versions are needed, and the task must start from a copy.

@@ -154,7 +154,7 @@ class _Numbers:
 def with_own_shift(task: Task) -> tuple[Task, Task]:
     """Copy the task that computes the shift. Return the copy, and a version of `task` that uses the copy's shift.
 
-    This is for a shift that is already in memory, or that another kernel computes.
+    This function is for shifts that are already in memory, or that another kernel computes.
     """
     shifted = task.shifted
     assert shifted is not None

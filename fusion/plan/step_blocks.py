@@ -140,7 +140,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Map each value from outside the kernel that is read more than once to its reads."""
+    """Return the reads of each value that comes from outside the kernel and is read more than once."""
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -186,7 +186,7 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return how many points below and above a block an outside value is needed along an axis."""
+    """Return how far below and how far above a block, along an axis, an outside value is needed."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 

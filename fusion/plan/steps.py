@@ -52,7 +52,7 @@ class KernelFacts(NamedTuple):
     location: Location | None
 
     def sources(self) -> tuple[tuple[str, int, float], ...]:
-        """Return the user's lines with their shares of the kernel's instructions."""
+        """Return the source lines in the user's program, each with its share of the kernel's instructions."""
         costs: dict[tuple[str, int], int] = {}
         for op, where in self.members:
             if where is not None:

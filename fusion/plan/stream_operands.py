@@ -40,7 +40,7 @@ def _is_memory(step: Any, slot: int) -> bool:
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return each kernel that reads a stream and the argument of the stream, or nothing if it must be in memory."""
+    """Return the kernels that read a stream, with the argument of each, or [] if the stream must be in memory."""
     found: list[tuple[KernelLaunch, int]] = []
     for step in steps:
         if isinstance(step, KernelLaunch):

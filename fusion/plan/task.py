@@ -110,7 +110,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that the task writes. It is empty if there are gaps."""
+        """Return the range of flat indices that the task writes. The range is empty if there are gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target

@@ -114,7 +114,7 @@ class Chain:
     def _step_for(
         self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
     ) -> tuple[int, Step]:
-        """Return the step for a statement, preceded by its number: the last step if possible, otherwise a new step."""
+        """Return the number of a statement's step, and the step: the last step if possible, otherwise a new step."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -238,7 +238,7 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
     """Return the loop that replaces the steps from step `first` on.
 
-    It has `iterations` iterations of `period` steps each.
+    The loop has `iterations` iterations of `period` steps each.
 
     Return None unless all iterations have equal rings, and their halos and lags change by constants from one iteration
     to the next.

@@ -233,7 +233,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Copy an expression from `epoch` to the epoch `own`, in which the slots of the copy are bound."""
+    """Copy an expression from `epoch` to the epoch `own`, binding the slots of the copy in `own`."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":

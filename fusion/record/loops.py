@@ -62,7 +62,7 @@ def _location(node: Expr | None) -> Location | None:
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
     """Return whether the operation at call site `here` is the first of a visit to its source line.
 
-    It begins a visit if the previous operation is on another line, or if the program has jumped back within the line.
+    A visit begins if the previous operation is on another line, or if the program has jumped back within the line.
     """
     if before is None or here[1] != before[1]:
         return True

@@ -127,7 +127,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation within which recording must not be cut. It may be cut before the operation.
+    """Decorate an operation so that recording may be cut before the operation but not during it.
 
     While the operation runs, it holds expressions that are valid only in its epoch.
     """
@@ -285,7 +285,7 @@ def _work(node: Expr) -> int:
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
-    """Return the pending expressions from position `begin` on, in the order of their recording."""
+    """Return the pending expressions from position `begin` on, in the order in which they were recorded."""
     return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 

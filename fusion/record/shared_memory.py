@@ -149,7 +149,7 @@ def keep_shared(storage: Storage, owner: SharedMemory) -> None:
 
 
 def copy_shared(storage: Storage, owner: SharedMemory) -> Buffer:
-    """Return a copy of the present elements of a storage with shared memory."""
+    """Return a copy of the current elements of a storage with shared memory."""
     source = owner.buffer
     copy = storage.device.allocate(source.nbytes)
     storage.device.copy(source, copy, source.nbytes)

@@ -347,7 +347,7 @@ def _slice_arena(step: ArenaSlices, table: list[Any], device: Device) -> None:
 def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
     """Launch the kernels of a batch.
 
-    They are launched one by one if there are listeners, or if launches are printed.
+    The kernels are launched one by one if there are listeners, or if launches are printed.
     """
     if Listening.listeners or "launch" in setting("debug"):
         for launch in step.launches[table[-1] :]:

@@ -207,7 +207,7 @@ class ExpandedOp:
 
 
 def can_expand(op: str, loop: Loop, dtype: np.dtype, simple: Callable[[str, Loop, np.dtype], Any]) -> bool:
-    """Return whether an op can be computed by its expansion, which depends only on the dtypes."""
+    """Return whether an op can be computed by its expansion. The result depends only on the dtypes."""
     try:
         with np.errstate(all="ignore"):
             _OnArrays(simple).op(op, *[_Value(kind, np.ones(1, kind)) for kind in loop], dtype=dtype)

@@ -62,7 +62,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The costs of the programs of one form: seconds lost by interpretation, and expected seconds of compilation."""
+    """The costs of the programs of one form, in seconds: time lost by interpretation, and expected compile time."""
 
     lost: float = 0.0
     price: float = 0.0

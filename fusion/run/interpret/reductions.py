@@ -92,7 +92,7 @@ def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
 def may_be_shifted(node: Expr, origins: Any) -> bool:
     """Return whether a node may be the sum of a variance or a softmax.
 
-    Such a sum is over squares or exponentials of x minus its mean or maximum.
+    Such a sum is over squares or exponentials of x minus the mean or the maximum of x.
     """
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:
