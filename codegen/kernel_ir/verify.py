@@ -106,13 +106,13 @@ def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
 class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.defined: set[Value] = set()  # everywhere
+        self.defined: set[Value] = set()  # all values defined so far
         self.names: set[str] = set()
-        self.visible: list[set[Value]] = [set()]  # in this block and those around it
-        self.roles: list[str] = []  # in this block and the blocks around it
+        self.visible: list[set[Value]] = [set()]  # values visible in this block and in each block around it
+        self.roles: list[str] = []  # roles of the loops around this block
         self.readonly = {p.value for p in kernel.parameters if not p.writable}
         self.zeros: set[Value] = set()
-        self.labels: list[str] = []  # of the enclosing scopes
+        self.labels: list[str] = []  # labels of the enclosing scopes
         self.inside: Function | None = None
         self.functions: dict[str, Function] = {}
         self.called: list[Operation] = []
@@ -378,7 +378,7 @@ class _Verifier:
         elif sum(accumulators(name) for name in names) != len(carried):
             self.fail(o, f"its reductions ({', '.join(names)}) must match its {len(carried)} carried values")
 
-    # -- memory and odds and ends ---------------------------------------------------------
+    # -- memory and other operations ---------------------------------------------------------
 
     def array(self, o: Operation) -> None:
         kind = o.results[0].type

@@ -101,7 +101,7 @@ def _no_notes(operation: Operation) -> str:
 class NoPolls:
     """Stand-in for `InterruptPolls` that emits no code, so that loops do not poll for interrupts."""
 
-    fault = ""  # the address of a launch's record, a number
+    fault = ""  # the address of the launch record, as a number
 
     def end_iteration(self, body: Block) -> None:
         """Emit nothing, since iterations of a `for` loop are not counted."""
@@ -121,7 +121,7 @@ class Writer:
     globals: list[str] = field(default_factory=list)
     attributes: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
-    keeps_loops: bool = False  # whether loops that must not be unrolled have metadata that says so
+    keeps_loops: bool = False  # whether metadata marks the loops that must not be unrolled
     environment: dict[Value, Item] = field(default_factory=dict)
     lanes: int = 0
     mask: str = ""  # lanes that an enclosing `if` or a masked remainder leaves active; empty: all

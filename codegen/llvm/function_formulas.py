@@ -25,9 +25,9 @@ class _Format:
 
     dtype: np.dtype
     integer: str
-    fraction: int  # bits of a number's fraction
-    bias: int  # of its exponent
-    ln2_high: float  # few bits, so that its product with an exponent is exact
+    fraction: int  # number of bits of the fraction
+    bias: int  # bias of the exponent
+    ln2_high: float  # high part of ln(2), with few bits: its product with an exponent is exact
     ln2_low: float
     exp_low: float  # for smaller x, e**x is 0
     exp_high: float  # for larger x, e**x is infinite

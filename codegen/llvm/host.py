@@ -29,8 +29,8 @@ from weft.runtime import CompileError, ObjectCode
 # Number of loops over threads in a function from which each loop becomes a function. A call takes about as long as 16
 # threads of a short loop.
 MANY_LOOPS = 150
-LOOP = "!llvm.loop "  # in the text of each loop over threads
-MOST_DEPTH = 4  # loops in each other
+LOOP = "!llvm.loop "  # occurs in the text of each loop over threads
+MOST_DEPTH = 4  # maximum nesting depth of loops
 
 
 @cache

@@ -11,7 +11,7 @@ from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block
 from weft.codegen.llvm.emit_text import NoPolls, Writer
 from weft.runtime import read_llvm
 
-POLL = 6  # index of the function's address in the record
+POLL = 6  # index of the poll function's address in the launch record
 INTERVAL = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
 BLOCK = 1 << 8  # number of iterations that are counted for a block of threads
 SHORT = 64  # loops with fewer iterations are short

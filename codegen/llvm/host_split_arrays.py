@@ -16,7 +16,7 @@ from weft.codegen.passes.split_at_barriers import WARP, BarrierSplit, Branch
 from weft.codegen.passes.thread_steps import ThreadSteps
 
 IN_CACHE = 1 << 17  # bytes of the arrays and the shared memory of a group of blocks
-PADDING = 1 << 8  # bytes before the first array and after the last one, of the values of 32 lanes
+PADDING = 1 << 8  # bytes before the first array and after the last one, for values of 32 lanes
 NOTE = f", !llvm.access.group {GROUP}"
 
 
@@ -47,7 +47,7 @@ class ArrayEmitter(Emitter):
         self.stored_results: dict[
             Operation, list[str]
         ] = {}  # synchronization point -> arrays of the results for the warps
-        self.own: dict[Value, str] = {}  # `local` -> memory that the threads reuse in turn
+        self.own: dict[Value, str] = {}  # `local` -> memory that the threads use one after another
         self.masks: dict[Branch, str] = {}  # branch -> one byte per thread: whether the thread takes the branch
         # branch -> the first thread that takes it, and the number after the last one, i64
         self.ranges: dict[Branch, tuple[str, str]] = {}

@@ -136,7 +136,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     floor = b.op("floor", quotient)
     far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
     whole = select(b, far, b.op("add", floor, unit), floor)
-    # x / y, if only its sign matters or y is 0, is computed by products: a division takes many instructions on a GPU
+    # if only the sign of x / y matters or y is 0, use products: a division takes many instructions on a GPU
     signed_zero = b.op("multiply", b.op("copysign", nought, x), b.op("copysign", unit, y))
     whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
     infinite = b.op("multiply", x, b.op("copysign", b.constant(np.inf, x.type), y))

@@ -180,7 +180,7 @@ def combine_ascending(
     if dtype_kind(value.type) not in "fc":  # type: ignore[arg-type]
         take = b.op("less" if name == "argmin" else "greater", other, value, dtype=np.bool_)
     else:
-        # (also true for NaN, which replaces a value unless that is NaN too)
+        # (also true for NaN, which replaces any value except another NaN)
         worse = b.op("greater_equal" if name == "argmin" else "less_equal", other, value, dtype=np.bool_)
         number = b.op("equal", value, value, dtype=np.bool_)
         take = b.op("bitwise_and", number, b.op("bitwise_xor", worse, b.constant(True, np.bool_)))

@@ -150,7 +150,7 @@ def chooses(operation: Operation) -> bool:
     )
 
 
-# Strides up to this are read as whole vectors, from which elements are extracted.
+# Up to this stride, whole vectors are loaded, and elements are extracted from them.
 MOST_STEP = 4
 # Assumed number of iterations of a loop, which weighs accesses inside a loop against accesses outside.
 _TURNS = 8

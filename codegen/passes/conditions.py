@@ -54,7 +54,7 @@ class Implications:
     def __init__(self, kernel: Kernel) -> None:
         operations = list(program_order(kernel.body.operations))
         self.makers = {v: o for o in operations for v in o.results}
-        self.values: list[Value] = []  # a value with each number
+        self.values: list[Value] = []  # one value for each number
         self._numbers: dict[object, int] = {}
         self._known: dict[Value, int] = {}
         self._loaded: dict[Value, Content] = {}  # result of a load of a variable -> the contents of the variable

@@ -42,8 +42,8 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
-# Number of quotients or roots that share a branch. Their operands are kept until the branch is decided; more would cost
-# registers.
+# Number of quotients or roots that share a branch. Their operands stay in registers until the branch is
+# taken, so larger groups would need more registers.
 _TOGETHER = 4
 _LEAST = 2.0**-100  # from this size on, the remainder of a dividend or of a radicand is exact
 _NORMAL = 2.0**-126

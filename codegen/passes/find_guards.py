@@ -94,7 +94,7 @@ class GuardFinder:
         self.kernel, self.split = kernel, split
         self.merged: int | None = None
         self.conditions = Implications(kernel)
-        self.makers: dict[Value, Operation] = {}  # of the values of runs
+        self.makers: dict[Value, Operation] = {}  # operations that compute the values of runs
         for run in split.runs():
             for o in run.everything():
                 self.makers.update(dict.fromkeys(o.results, o))

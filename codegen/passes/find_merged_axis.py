@@ -11,7 +11,7 @@ from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation,
 from weft.codegen.passes.index_steps import program_order
 
 _OF_BLOCK = SYNCHRONIZATION | {"shared", "dynamic_shared", "lane_index", "trace"}
-# With these operations, a thread may wait for one in another block.
+# Operations with which a thread may wait for a thread of another block.
 _WAITS = frozenset({"atomic_cas", "fence", "clock", "sleep"})
 _NUMBERS = frozenset({"thread_index", "block_index", "block_size", "grid_size", "lane_index"})
 

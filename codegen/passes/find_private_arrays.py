@@ -26,7 +26,7 @@ _COMBINED = {
     "fmin": "fmin",
     "fmax": "fmax",
 }
-# With these, a kernel may access an array by other means than its pointer.
+# Operations with which a kernel may access an array other than through the array's pointer.
 _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, program_order
 
-# A number, or the position of the parameter that holds it, after a "p".
+# A number, or "p" and the position of the parameter that holds the number.
 Length = int | str
 # A kind of index, n, and a length. The kinds are the first element of an iteration, the end of its elements, any of its
 # elements, and an index that starts at 0 and is less than n. For any element, the length is the number of elements that

@@ -74,7 +74,7 @@ class _Finder:
     def __init__(self, kernel: Kernel) -> None:
         self.loops: dict[Operation, StridedLoop] = {}  # keyed by the scope around the `repeat`
         self.makers: dict[Value, Operation] = {}
-        self.uses: dict[Value, list[Operation]] = {}  # of each `local`
+        self.uses: dict[Value, list[Operation]] = {}  # operations that use each `local`
         self.positions: dict[Operation, int] = {}
         self.counted: set[Operation] = set()  # `repeat` loops that end after a number of iterations known at the start
         self.uniform: Uniformity | None = None

@@ -42,7 +42,7 @@ class Run:
     operations: list[Operation] = field(default_factory=list)
     receives: list[Operation] = field(default_factory=list)
     sends: list[Operation] = field(default_factory=list)
-    again: bool = False  # whether it may run more than once in a block
+    again: bool = False  # whether the run may execute more than once per block
     branch: Branch | None = None  # the innermost branch, run in step, that only some threads take
     late: bool = False  # whether threads may have left the kernel before
 
@@ -204,8 +204,8 @@ class _Splitter:
         self.uniform = uniform
         self.made = BarrierSplit(uniform, axis)
         self.around: dict[Operation, tuple[Operation, ...]] = {}  # operation -> the operations that enclose it
-        self.maker: dict[Value, Operation] = {}  # of results and region parameters
-        self.stores: dict[Value, list[Operation]] = {}  # of each `local`
+        self.maker: dict[Value, Operation] = {}  # the operation of each result and region parameter
+        self.stores: dict[Value, list[Operation]] = {}  # stores to each `local`
         self.once: set[Operation] = set()  # operations with regions that are executed once for all threads
         self.loads: set[Operation] = set()  # loads from shared and global memory that are executed once for all threads
         self.needed: set[Value] = set()

@@ -16,7 +16,7 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 
-# Maximum lengths of short loops. A kernel is compiled for each length up to this. On a GPU, several threads read longer
+# Maximum lengths of short loops. A kernel is compiled for each short length. On a GPU, several threads read longer
 # rows.
 SHORT, SHORT_ON_GPU = 8, 4
 

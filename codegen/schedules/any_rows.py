@@ -45,7 +45,7 @@ SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
 # Number of vectors of a long row that a thread keeps in registers if the row is read twice. The others stay in the L1
 # cache.
 MANY = 4
-# Number of the other vectors that a thread reads at once, in kernels that have code for both.
+# Number of other vectors that a thread reads at once, in kernels with several loops over the row.
 LOADS = 2
 
 

@@ -39,7 +39,7 @@ from weft.codegen.target import Target
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
 MANY_ROWS = 2048
-# Shorter rows have one thread for this number of elements: a warp per row would mostly wait.
+# Shorter rows have one thread per ROW_ELEMENTS elements, because a warp per row would mostly wait.
 SHARED_LENGTH = 64
 ROW_ELEMENTS = 8
 # A block processes up to 256 short rows at a time. With more blocks than this, starting the blocks would take longer

@@ -34,8 +34,8 @@ from weft.codegen.target import Target
 LEAST_LENGTH = 64
 WARP_LENGTH = 1024
 BLOCK_LENGTH = 4096
-# Number of elements per vector if the reduction rounds. It is constant, so that other accesses of the kernel change no
-# bit.
+# Number of elements per vector if the reduction rounds. It is constant, so that other accesses in the kernel do not
+# affect the bits.
 PARTIAL_SUMS = 4
 # Number of vectors of a row that a thread reads at once if it keeps nothing in registers.
 TILE_LOADS = 4

@@ -34,7 +34,7 @@ REDUCTIONS = frozenset(
     {"add", "multiply", "minimum", "maximum", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"}
 )
 ALL_LANES = 0xFFFFFFFF
-# A tile beyond the last one still has a valid index; and the maximum number of blocks of a grid.
+# Maximum row length, so that a tile beyond the last one has a valid index; and maximum number of blocks of a grid.
 MOST_LENGTH = 2**31 - 2**16
 MOST_BLOCKS = 2**31 - 1
 

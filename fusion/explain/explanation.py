@@ -56,8 +56,8 @@ class KernelNote:
     instructions: int = 0  # approximate number per element: the sum of the ops' costs
     # total number of instructions; an instruction on wide elements is counted as several float32 instructions
     work: int = 0
-    bandwidth: float | None = None  # of the device, bytes per second
-    rate: float | None = None  # of the device, float32 instructions per second
+    bandwidth: float | None = None  # bandwidth of the device, in bytes per second
+    rate: float | None = None  # arithmetic rate of the device, in float32 instructions per second
     call: str = ""  # what a library call does, and where it runs; empty for kernels
     kept: tuple[str, ...] = ()  # values that never leave the chip
     passes: int = 1  # number of passes over each row
@@ -65,7 +65,7 @@ class KernelNote:
     draws: tuple[str, ...] = ()  # the calls whose random numbers the kernel draws itself
     given: tuple[str, ...] = ()  # small arrays, each passed to kernels by value or copied from the host
     saved: int = 0  # bytes that would be written and read if values that stay in the caches were materialized
-    widened: tuple[tuple[str, int], ...] = ()  # the user's lines, by file and line, at which float32 becomes float64
+    widened: tuple[tuple[str, int], ...] = ()  # (file, line) in the user's program where float32 becomes float64
 
     @property
     def headline(self) -> str:

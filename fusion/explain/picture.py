@@ -43,7 +43,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
     shown = numbers or range(1, len(notes) + 1)
     boxes = {f"kernel {k}": Box(_lines(shown[k], note), "kernel") for k, note in enumerate(notes)}
     levels: dict[str, int] = {f"kernel {k}": depth[k] for k in range(len(notes))}
-    edges: dict[tuple[str, str], list[str]] = {}  # (from box, to box) -> names of the arrays that pass
+    edges: dict[tuple[str, str], list[str]] = {}  # (from box, to box) -> names of the arrays that are passed
     read: set[str] = set()
     for k, note in enumerate(notes):
         for name in note.reads:
@@ -60,7 +60,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
             levels[f"array {name}"] = last
             edges[f"kernel {k}", f"array {name}"] = []
     width, height = _arrange_boxes(boxes, levels)
-    number = min(shown, default=0)  # the pictures of a page have their own arrowheads
+    number = min(shown, default=0)  # each picture on a page has its own arrowheads
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',

@@ -168,7 +168,7 @@ def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
     """
     dtype = np.dtype(dtype)
     number = to_number(value, dtype.type)
-    # the bits are the key: 0.0 and -0.0 are equal, but they are not the same constant
+    # the key contains the bits, because 0.0 and -0.0 are equal but not the same constant
     return intern("constant", "", (), (number.tobytes(),), shape, dtype)
 
 
@@ -475,9 +475,9 @@ def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda nod
     """
     order: list[Expr] = []
     seen: set[Expr] = set()
-    begun: list[Expr] = []  # nodes whose operands come first
+    begun: list[Expr] = []  # open nodes: their operands come first
     for root in roots:
-        stack: list[Expr | None] = [root]  # None: the last open node has its operands
+        stack: list[Expr | None] = [root]  # None: all operands of the last open node are in `order`
         while stack:
             node = stack.pop()
             if node is None:

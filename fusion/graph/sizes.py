@@ -59,7 +59,7 @@ class Size:
         return format(self.__index__(), spec)
 
     def __hash__(self) -> int:
-        # specific to the trace: keys that contain ints or sizes of other traces must not match
+        # specific to the trace, so that keys with ints or with sizes of other traces do not match
         return self.trace.salt
 
     def __index__(self) -> int:
@@ -226,7 +226,7 @@ class Trace:
         return Computation(len(self.sizes), kept[::-1], names)
 
 
-_NAME = re.compile("[xt][0-9]+")  # of a size or a result
+_NAME = re.compile("[xt][0-9]+")  # name of a size or of a result
 # (result, operator, operands), or a condition if there is no result. An operand is the name of a size, or a number.
 Line = tuple[str, str, Any, Any]
 # Number of interpreted calls before a computation is compiled to a function. Compiling takes as long as 12 to 18 calls.

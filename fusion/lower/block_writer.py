@@ -265,7 +265,7 @@ class BlockWriter(BlockedStepsWriter):
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._ring_offset(previous, statement.start)
-        # (its location must be known before the branches)
+        # (the location of the previous value must be known before the branches)
         if distance is not None and (previous, self.number, distance) in self.served:
             source, index = self._in_ring(previous, distance)
         else:

@@ -33,10 +33,10 @@ class BlockedStepsWriter(KernelWriter):
         self.made = set()
         self.work = sum(prod(step.last) for step in blocked.steps)
         self.rings: dict[Expr, tuple[Value, int]] = {}  # value -> array, and index of its ring in the array
-        self.starts: list[Value] = []  # of the block, along each axis
+        self.starts: list[Value] = []  # first index of the block along each axis
         self.stops: list[Value] = []
         self.number = 0  # the step that is being written; in a loop over steps, the step of the first iteration
-        self.again: Value | None = None  # the iteration of that loop
+        self.again: Value | None = None  # the iteration of the loop over steps
         self._map_axes_to_loops()
 
     def _map_axes_to_loops(self) -> None:

@@ -33,9 +33,9 @@ class Split:
     blocks: int
     length: int
     extent: int
-    inside: int  # elements per iteration of that loop
+    inside: int  # elements per iteration of the split loop
     rows: tuple[int, ...]
-    base: int  # number of its first scratch buffer
+    base: int  # number of the first scratch buffer
 
 
 class SplitWriter(KernelWriter):

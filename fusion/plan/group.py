@@ -43,11 +43,11 @@ class Group:
     loops: list[Loop] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
     made: dict[Expr, Placed] = field(default_factory=dict)  # value -> the task that computes it
-    read: set[Expr] = field(default_factory=set)  # materialized values that it reads, including its own
+    read: set[Expr] = field(default_factory=set)  # materialized values that the group reads, including its own results
     instructions: int = 0
     opaque: Expr | None = None
     before: int = 0  # bit set of the groups that run before this one
-    reason: str = ""  # why it is a separate kernel
+    reason: str = ""  # why the group is a separate kernel
     private: set[Expr] = field(default_factory=set)  # values in registers, which only this kernel needs
     over: dict[Expr, Expr] = field(
         default_factory=dict

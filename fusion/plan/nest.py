@@ -130,7 +130,7 @@ def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
     return found
 
 
-# Strides up to this are loaded as whole vectors, from which elements are extracted.
+# Up to this stride, whole vectors are loaded, and elements are extracted from them.
 MOST_STEP = 4
 
 

@@ -22,7 +22,7 @@ from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 if TYPE_CHECKING:
     from weft.fusion.plan.group import Group
 
-# Minimum number of elements for an entry: below, a kernel starts sooner.
+# Minimum number of elements for a NumPy loop. With fewer elements, a kernel starts sooner.
 LEAST = 1 << 15
 # Number of elements that one thread searches for a deciding bool before the rest is divided among threads.
 FIRST = 1 << 16
@@ -38,7 +38,7 @@ class NumpyLoop(NamedTuple):
     """
 
     operands: Callable[[Expr], tuple[Expr, ...] | None]
-    # of the node, its memory, the operands and the number of threads
+    # arguments: the node, the memory of the node, the operands, and the number of threads
     run: Callable[[Expr, np.ndarray, Arrays, int], None]
 
 
@@ -57,7 +57,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
     bases = {value.operands[0] if is_window(value) else value for value in taken}
     if any(map(is_stream, stored)):  # (a kernel draws the numbers that it reads)
         return None
-    # (values that are not in memory are computed in the kernel; the entry ignores reads besides the operands)
+    # (values that are not in memory are computed in the kernel; a NumPy loop reads only the operands)
     return (row, taken) if bases == stored else None
 
 

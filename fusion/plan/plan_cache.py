@@ -24,7 +24,7 @@ from weft.fusion.plan.steps import Plan, SizeSpecialization
 from weft.runtime import Device
 
 FORMS_LIMIT = 1024
-# Maximum number of plans that are kept per form, each for other conditions.
+# Maximum number of plans that are kept per form. Each is valid under different conditions.
 VARIANTS = 16
 # Planning takes 50 % longer with traced sizes. Programs of up to this number of expressions are traced when they first
 # occur, and longer programs when they recur. Programs of more than NODES expressions are never traced.

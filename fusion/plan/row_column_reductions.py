@@ -281,7 +281,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     groups: list[Group | None] = list(schedule.groups)
     masks = [group.members if isinstance(group, BlockedSteps) else 1 << group.number for group in schedule.groups]
     merged = False
-    waiting: list[int] = []  # positions of groups that others may join
+    waiting: list[int] = []  # positions of groups with which later groups may be merged
     for after, group in enumerate(schedule.groups):
         if not is_plain(group):
             continue

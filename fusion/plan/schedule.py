@@ -86,7 +86,7 @@ def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
     with new memory. `kept` are other live expressions that will be evaluated later from the same leaves.
     """
     if any(group.opaque is not None for group in schedule.groups):
-        return  # (a call may fail, and then the plan is run again)
+        return  # (if a call fails, the plan runs again)
     needed = {*topological(kept), *schedule.outputs}
     for position, group in enumerate(schedule.groups):
         if type(group) is not Group:

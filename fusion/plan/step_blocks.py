@@ -42,9 +42,9 @@ LEAST_FILLS = 3
 BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6
-OVER_COST = 3  # of a step that overwrites values of another step
+OVER_COST = 3  # cost of a step that overwrites values of another step
 ITERATION_COST = 30
-LAUNCH_COST = 30_000_000  # of a launch: about a microsecond of the whole GPU
+LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole GPU
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:

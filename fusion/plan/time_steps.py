@@ -48,7 +48,7 @@ ROW_COST = 48  # cost of starting a row, in points
 MANY_PARTS = 16
 # Cost of a byte from memory, in instructions per element.
 BYTE_COST = 3
-RING_COST = 5  # of an element that is stored in a ring and loaded again, from the L2 cache
+RING_COST = 5  # cost of an element that is stored in a ring and loaded again from the L2 cache
 # Minimum share of the expected time that must be saved, in percent.
 LEAST_GAIN = 10
 MOST_PERIOD = 6  # maximum number of steps in an iteration of a loop over steps

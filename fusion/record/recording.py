@@ -197,7 +197,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
     """Evaluate pending work. Return the epoch in which recording continues, and the evaluated storages."""
     live = epoch.live()
-    # first a new epoch: failed work stays pending in the old epoch, and must not fail every later operation
+    # begin a new epoch first: failed work stays pending in the old epoch, and must not make later operations fail
     fresh = recording.epoch = Epoch(epoch.device)
     epoch.ended = True
     if live:

@@ -97,7 +97,7 @@ limits: dict[Site, int] = {}
 LIMITS_LIMIT = 10_000
 
 
-# Stages of an evaluation. From OVERWRITING on, it cannot be restarted.
+# Stages of an evaluation. From OVERWRITING on, the evaluation cannot be restarted.
 IDLE, EVALUATING, OVERWRITING = range(3)
 
 
@@ -142,15 +142,15 @@ class Epoch:
         self.soft = self.look = SOFT_LIMIT
         # number of operations below which the recording is not examined
         self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT
-        self.examined = SMALL_RUN // 2  # number of operations when it was last searched for a run of small operations
-        self.head: Site | None = None  # the line at which it is cut
-        # visits to lines in previous recordings, as far back as programs were unknown
+        self.examined = SMALL_RUN // 2  # number of operations at the last search for a run of small operations
+        self.head: Site | None = None  # the line at which the recording is cut
+        # visits to lines in the preceding recordings whose programs were unknown
         self.history: list[Site | None] = []
         self.taken: set[Expr] = set()  # expressions of this recording that may be operands
         self.bytes_held = 0
         self.asides = 0  # number of evaluations after which recording continued here
-        self.ended = False  # no further recording here
-        self.stage = IDLE  # stage of its evaluation
+        self.ended = False  # whether nothing more may be recorded here
+        self.stage = IDLE  # stage of the epoch's evaluation
         self.withdrawn = 0  # number of items that have left `pending`
         self.lock: RLock = RLock() if before is None else before.lock
 

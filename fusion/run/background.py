@@ -28,7 +28,7 @@ def request_plan(
     """
     if plan_store.open_store(device) is None or not plan_store.is_nameable(form.key):
         return None
-    # (the second process describes the machine for this one, if LLVM would have to be loaded for that)
+    # (the second process describes the machine if this process would have to load LLVM to do so)
     key = plan_store.store_key(form.key, device) if codegen.is_host_described() else b""
     arguments = device.name, slots, wanted, key, *_flatten(form.nodes, graph)
     return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)

@@ -67,7 +67,7 @@ class FormCost:
     lost: float = 0.0
     price: float = 0.0
     broken: bool = False  # whether planning failed
-    due: bool = False  # whether it is to be compiled, or has been compiled
+    due: bool = False  # whether the form is to be compiled, or has been compiled
     request: Any = None  # the last request to the second process
     patience: float = 0.0  # lost seconds after which this process no longer waits for the second process
     sizes: Any = None  # the sizes of the graph in this request
@@ -87,7 +87,7 @@ class _Rate:
 
     factor = 1.0
     start = START  # cost of loading the planner, less the lost time of programs of any form; 0 after loading
-    second = START  # the same for the second process, which slows this one down while it starts
+    second = START  # the same for the second process, whose start slows this process down
     loaded = False  # whether the planner is loaded
 
 
