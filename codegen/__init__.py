@@ -1,4 +1,4 @@
-"""The public interface of code generation. llvmlite is loaded with the first kernel."""
+"""The public interface of code generation. llvmlite is loaded when the first kernel is compiled."""
 
 from __future__ import annotations
 

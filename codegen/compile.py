@@ -1,4 +1,4 @@
-"""Compilation of a kernel for a target, to object code or to the text of each stage."""
+"""Compilation of a kernel for a target, either to object code or to the text of each stage."""
 
 from __future__ import annotations
 

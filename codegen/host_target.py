@@ -32,7 +32,7 @@ def is_host_described() -> bool:
 
 
 def read_description_again() -> None:
-    """Read LLVM's description of this machine from disk again, after another process may have stored it."""
+    """Read LLVM's description of this machine from disk again, because another process may have stored one."""
     _read.cache_clear()
 
 
@@ -69,7 +69,7 @@ def host_has_masks() -> bool:
 
 
 def order_target() -> Target:
-    """Return a target whose reductions have the same order as those of `host_target`.
+    """Return a target whose kernels reduce in the same order as those of `host_target`.
 
     LLVM is not loaded if Linux lists the features of the CPU. No code is generated for this target.
     """

@@ -1,4 +1,4 @@
-"""Machine parameters that planning and schedules use.
+"""Machine parameters that the planner and the schedules use.
 
 The parameters describe a class of machines instead of the actual machine, because summation orders and the kernels of
 a plan depend on them.
@@ -59,7 +59,7 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the machine is a GPU, on which blocks of threads share the work."""
+        """Whether the machine is a GPU, where blocks of threads share the work."""
         return self.kind == "gpu"
 
     @property
@@ -90,7 +90,7 @@ GPU = Machine(
 
 
 def machine_of(device: Device) -> Machine:
-    """Return the parameters of the machine class to which a device belongs."""
+    """Return the parameters of a device's machine class."""
     # (resolving the CPU's target loads the compiler if the machine's description is not cached)
     found: Machine = CPU if device.name == "cpu" else device.target.machine
     return found

@@ -1,4 +1,4 @@
-"""Compilation and loading of kernels. Each kernel is compiled and loaded once.
+"""Compilation and loading of kernels, at most once per kernel.
 
 In: a device and a kernel. Out: the result of `Device.load` for its code. A function is looked up by the kernel's text
 form and the target, first in memory and then on disk.
@@ -42,7 +42,7 @@ class CodeCache:
         _caches.add(self)
 
     def forget_builds(self) -> None:
-        """Reset the lock and the unfinished builds in a forked child, which lacks the threads that held the lock."""
+        """Reset the lock and the unfinished builds in a forked child, which lacks the threads that own them."""
         self._lock = threading.RLock()
         self._building.clear()
 
@@ -50,7 +50,7 @@ class CodeCache:
         return len(self._found)
 
     def get(self, key: object) -> Any | None:
-        """Return the cached function, or None if it is not cached."""
+        """Return the function for a key, or None if it is not cached."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)
@@ -58,7 +58,7 @@ class CodeCache:
             return None
 
     def get_or_build(self, key: object, build: Callable[[], Any]) -> Any:
-        """Return the cached function of `key`. If it is not cached, call `build` and cache the result.
+        """Return the function for `key`. On a cache miss, call `build` and cache the result.
 
         If a build fails, the next caller tries it again.
         """
@@ -95,14 +95,14 @@ _functions = CodeCache()
 
 
 class CompileCounts:
-    """Counter of the kernels that this process compiled. Kernels found in a cache are not counted."""
+    """Counter of the kernels that this process compiled. Kernels that were found in a cache are not counted."""
 
     compiled = 0
 
 
 @lru_cache(maxsize=1)
 def code_version() -> str:
-    """Return a digest of the code generator's source, which distinguishes code that different versions have cached."""
+    """Return a digest of the code generator's source, which distinguishes cached code of different versions."""
     return source_digest(os.path.dirname(__file__))
 
 
@@ -113,12 +113,12 @@ def _print_kernel(kernel: Kernel) -> str:
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel and a target, which is the key of the compiled code in memory and on disk."""
+    """Return the digest of a kernel and a target: the key of the compiled code in memory and on disk."""
     return hashlib.sha256(_key(target, _print_kernel(kernel))).hexdigest()
 
 
 def is_loaded(device: Device, digest: str) -> bool:
-    """Return whether the function of the kernel with the digest `digest` is in memory."""
+    """Return whether the function of the kernel with digest `digest` is in memory."""
     return _functions.get((device.name, digest)) is not None
 
 
@@ -127,7 +127,7 @@ def _key(target: Target, text: str) -> bytes:
 
 
 def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
-    """Return the loaded function of `kernel` on `device`. The kernel is compiled if its code is not cached."""
+    """Return the loaded function of `kernel` on `device`, after compiling the kernel if its code is not cached."""
     digest = digest or kernel_digest(device.target, kernel)
 
     def build() -> Any:
@@ -139,7 +139,7 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return the function with the digest `digest`, from memory or from the disk cache, or None if neither has it."""
+    """Return the function with digest `digest` from memory or from the disk cache, or None if neither contains it."""
 
     def build() -> Any | None:
         cache = disk_cache()
@@ -153,7 +153,7 @@ def find_function(device: Device, digest: str) -> Any | None:
 
 
 def obtain_code(target: Target, kernel: Kernel, text: str) -> Any:
-    """Return the object code of `kernel` for `target`. The kernel is compiled if its code is not cached on disk."""
+    """Return the object code of `kernel` for `target`, after compiling the kernel if its code is not cached on disk."""
     cache = disk_cache()
     key = _key(target, text)
     code = cache.get(key) if cache is not None else None

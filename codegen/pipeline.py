@@ -30,7 +30,7 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass of a pipeline: its name, a description, and the function that runs it.
+    """A pass of a pipeline: its name, its description, and the function that runs it.
 
     A pass that is `fused` is skipped for kernels that a user wrote, which are threaded already.
     """
@@ -172,7 +172,7 @@ PIPELINES: dict[str, tuple[Pass, ...]] = {
 
 
 def find_passes(kernel: Kernel, target: Target) -> list[Pass]:
-    """Return the passes that run on a kernel for a target, in order."""
+    """Return the passes that run on a kernel for a target, in order of execution."""
     kind = target.kind if target.kind == "cuda" else "simt" if target.scheduled_for.kind == "cuda" else "host"
     return [each for each in PIPELINES[kind] if kernel.level == "logical" or not each.fused]
 

@@ -32,7 +32,7 @@ CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target machine of code generation. It is part of every cache key.
+    """A target of code generation: a machine and its features. The target is part of every cache key.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the target whose schedules a kernel uses, for passes that divide a kernel's work."""
+        """Return the target that provides a kernel's schedules, for passes that divide the work of a kernel."""
         return self.schedule or self
 
     @property
@@ -83,7 +83,7 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """Pairs (op, dtype) of the float minima and maxima that are single instructions.
+        """The (op, dtype) pairs of the float minima and maxima that are single instructions.
 
         `fmin` and `fmax` ignore NaN.
         """

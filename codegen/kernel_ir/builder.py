@@ -1,4 +1,4 @@
-"""The builder of kernel IR, which appends operations to the open block."""
+"""The builder of kernel IR, which appends operations to the innermost open block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALIGNED = 16  # alignment in bytes of arguments that are passed by value
 
 
 class LoopBuilder:
-    """An open `for` loop: its index, its carried values and, once it is closed, its results."""
+    """An open `for` loop: its index, its carried values and, after it is closed, its results."""
 
     __slots__ = ("carried", "index", "results", "yielded")
 
@@ -95,7 +95,7 @@ class KernelBuilder:
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Reserve the names that `kernel` uses, so that new names are different."""
+        """Reserve the names that `kernel` uses, so that new names differ from them."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -125,7 +125,7 @@ class KernelBuilder:
 
     @property
     def block(self) -> Block:
-        """Return the innermost open block, to which operations are appended."""
+        """Return the innermost open block, to which new operations are appended."""
         return self.blocks[-1]
 
     @property
@@ -207,7 +207,7 @@ class KernelBuilder:
         return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]
 
     def call(self, function: str, *arguments: Value) -> tuple[Value, ...]:
-        """Emit a call to the kernel's function `function`, and return its results."""
+        """Emit a call to `function`, a function of the kernel, and return the results of the call."""
         found = next(f for f in self.kernel.functions if f.name == function)
         return self.emit("call", arguments, found.results, function=function)
 
@@ -305,14 +305,14 @@ class KernelBuilder:
         self.emit("leave", label=label)
 
     def yield_(self, *values: Value) -> None:
-        """End the open block, which is the body of a function. The function returns `values`."""
+        """End the open block, which is a function's body. The function returns `values`."""
         self.emit("yield", values)
 
     @contextmanager
     def function(
         self, name: str, parameters: Sequence[Type], results: Sequence[Type] = ()
     ) -> Iterator[tuple[Value, ...]]:
-        """Context manager that builds a function of the kernel. Other open blocks stay open.
+        """Context manager that builds a function of the kernel, while other open blocks stay open.
 
         The function can be called from here on, and it may call itself. Its body ends with a `yield_` of its results.
         """
@@ -340,7 +340,7 @@ class KernelBuilder:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Context manager that appends to the open block at nesting depth `depth`. Depth 0 is the kernel's body.
+        """Context manager that appends to the open block at nesting depth `depth`, where 0 is the kernel's body.
 
         The operations precede the loop that is open there, since a loop is appended when it closes.
         """

@@ -46,7 +46,7 @@ class Value:
 
 
 class Block:
-    """A list of operations, and the parameters that these operations can use.
+    """A list of operations, and the parameters that these operations may use.
 
     The regions of an operation are blocks.
     """
@@ -103,7 +103,7 @@ class Parameter:
 
 @dataclass(slots=True)
 class Function:
-    """A function of a kernel, which the `call` operation runs. The function's body ends in a `yield` of the results.
+    """A function of a kernel, which the `call` operation calls. Its body ends in a `yield` of the results.
 
     It has no barriers or warp operations, and may call itself.
     """
@@ -143,13 +143,13 @@ class Kernel:
     functions: list[Function] = field(default_factory=list)
 
     def walk(self) -> Iterator[Operation]:
-        """Yield all operations of the kernel in program order. An operation precedes the operations in its regions."""
+        """Yield all operations of the kernel in program order, each before the operations in its regions."""
         bodies = (self.body, *(function.body for function in self.functions))
         return program_order(operation for body in bodies for operation in body.operations)
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield `operations` and the operations in their regions, in program order.
+    """Yield `operations` in program order, each before the operations in its regions.
 
     An operation precedes those in its regions.
     """

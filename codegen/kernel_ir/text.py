@@ -83,7 +83,7 @@ def _show_attributes(attributes: dict[str, Any]) -> str:
 
 
 def _flat(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return a kernel's attributes together with the attributes of its schedule.
+    """Return a kernel's attributes combined with the attributes of its schedule.
 
     A schedule contributes its class name and the fields that differ from their defaults.
     """
@@ -117,7 +117,7 @@ class _Printer:
         return "%" + self.names.get(value, f"undefined_{value.name}")
 
     def operation(self, o: Operation, indent: str) -> str:
-        """Return the text line of an operation, without the names of its results."""
+        """Return the text of an operation, without the names of the results."""
         return f"{indent}{o.opcode}({', '.join(self.use(v) for v in o.operands)}){_show_attributes(o.attributes)}"
 
     def block(self, block: Block, depth: int) -> None:
@@ -165,7 +165,7 @@ def print_kernel(kernel: Kernel) -> str:
 
 
 def print_operations(kernel: Kernel) -> dict[Operation, str]:
-    """Return the line of each operation in the kernel's text, without the operation's regions."""
+    """Return, for each operation, the line in the kernel's text, without the operation's regions."""
     printer = _Printer(kernel)
     printer.bodies(kernel)
     return {operation: printer.lines[line_number].strip() for operation, line_number in printer.line_numbers.items()}

@@ -57,11 +57,11 @@ BOOL = np.dtype(bool)
 
 
 class InvalidKernelError(ValueError):
-    """Raised for a kernel that breaks a rule. The message names the kernel, the operation and the rule."""
+    """Raised if a kernel breaks a rule. The message names the kernel, the operation and the rule."""
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check a kernel against all rules. Raises InvalidKernelError if it breaks a rule."""
+    """Check a kernel against all rules. Raises InvalidKernelError if the kernel breaks a rule."""
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         verifier.fail(None, f"the index dtype must be int32 or int64, not {kernel.index_dtype}")
@@ -92,7 +92,7 @@ def verify_kernel(kernel: Kernel) -> None:
 
 
 def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
-    """Return the operations of a block, divided into the parts that run one after the other in a merged kernel.
+    """Return the operations of a block, divided into the parts that run one after another in a merged kernel.
 
     Only the body of a merged kernel has two parts. The first ends with the first parallel loop.
     """
@@ -106,13 +106,13 @@ def parts_of(kernel: Kernel, block: Block) -> list[list[Operation]]:
 class _Verifier:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.defined: set[Value] = set()  # everywhere
+        self.defined: set[Value] = set()  # all values defined so far
         self.names: set[str] = set()
-        self.visible: list[set[Value]] = [set()]  # in this block and those around it
-        self.roles: list[str] = []  # in this block and the blocks around it
+        self.visible: list[set[Value]] = [set()]  # values visible in this block and in each block around it
+        self.roles: list[str] = []  # roles of the loops around this block
         self.readonly = {p.value for p in kernel.parameters if not p.writable}
         self.zeros: set[Value] = set()
-        self.labels: list[str] = []  # of the enclosing scopes
+        self.labels: list[str] = []  # labels of the enclosing scopes
         self.inside: Function | None = None
         self.functions: dict[str, Function] = {}
         self.called: list[Operation] = []
@@ -130,7 +130,7 @@ class _Verifier:
             self.fail(operation, rule)
 
     def define(self, operation: Operation | None, values: tuple[Value, ...]) -> None:
-        """Record the definitions of values. Each value must be defined once and have a unique name."""
+        """Record the definitions of values, which must be unique and have unique names."""
         for value in values:
             if value in self.defined or value.name in self.names:
                 self.fail(operation, f"%{value.name} must not be defined twice")
@@ -141,7 +141,7 @@ class _Verifier:
     # -- functions ------------------------------------------------------------------------
 
     def function(self, function: Function) -> None:
-        """Check a function of the kernel. Only the values of the function are visible in it."""
+        """Check a function of the kernel, in which only the function's own values are visible."""
         self.visible, self.labels, self.roles, self.inside = [set()], [], [], function
         self.define(None, function.parameters)
         end = self.block(function.body, True)
@@ -192,7 +192,7 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Reject stores, atomics, branches and other loops beside a parallel loop.
+        """Reject stores, atomics, branches and other loops in the same block as a parallel loop.
 
         Blocks of a parallel loop run concurrently.
         """
@@ -378,7 +378,7 @@ class _Verifier:
         elif sum(accumulators(name) for name in names) != len(carried):
             self.fail(o, f"its reductions ({', '.join(names)}) must match its {len(carried)} carried values")
 
-    # -- memory and odds and ends ---------------------------------------------------------
+    # -- memory and other operations ---------------------------------------------------------
 
     def array(self, o: Operation) -> None:
         kind = o.results[0].type
@@ -461,7 +461,7 @@ class _Verifier:
             self.fail(o, fault)
 
     def nothing(self, o: Operation) -> None:
-        """Check nothing, since the signature covers all rules of the operation."""
+        """Check nothing, because the signature covers all rules of the operation."""
 
     def table_op(self, o: Operation) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The check of a module's declarations before LLVM parses it.
+"""A check of the declarations in a module before LLVM parses the module.
 
 LLVM ends the process for intrinsics that a target lacks.
 """

@@ -65,7 +65,7 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit an operation: in a target-specific form, as a structural operation, or as an op of the op table."""
+        """Emit an operation: in a target-specific form, as a structural operation, or else as an op of the op table."""
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

@@ -1,4 +1,4 @@
-"""Control flow of the emitter: `if`, scopes, `leave`, functions and calls."""
+"""The emitter's control flow: `if`, scopes, `leave`, functions and calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ControlEmitter(Writer):
     """The emitter of control flow."""
 
     def branch(self, operation: Operation) -> None:
-        """Emit an `if`. If its condition differs between lanes, emit both regions under masks."""
+        """Emit an `if`. If the condition differs between lanes, both regions are emitted under masks."""
         if self.environment[operation.operands[0]].lanes:
             self.masked_branch(operation)
             return
@@ -69,7 +69,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def scope(self, operation: Operation) -> None:
-        """Emit a scope. Each `leave` with its label branches to the end of the scope."""
+        """Emit a scope. Each `leave` with the scope's label branches to the end of the scope."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])
@@ -113,7 +113,7 @@ class ControlEmitter(Writer):
             self.function(function)
 
     def function(self, function: Function, linkage: str = "internal ") -> None:
-        """Emit a function of the kernel for calls from this module."""
+        """Emit a function of the kernel that code in this module calls."""
         parts = []
         for value in function.parameters:
             name = f"%arg.{value.name}"  # no local value has this name

@@ -1,4 +1,4 @@
-"""The `for` loops of the emitter, over single indices or vectors of indices."""
+"""The emitter's `for` loops, over single indices or vectors of indices."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a scalar loop body whose carried values are one lane of the vectors `phis`. Return the updated vectors.
+        """Emit a scalar loop body that updates one lane of the carried vectors `phis`. Return the updated vectors.
 
         The lane is the loop index `index` modulo the number of lanes, `apart`.
         """
@@ -120,7 +120,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def opaque_index(self, kind: str, index: str) -> str:
-        """Return a copy of the index `index` about which LLVM's optimizer knows nothing.
+        """Return a copy of the index `index` whose value LLVM's optimizer cannot analyze.
 
         Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
         from an index in one instruction.
@@ -135,7 +135,7 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Emit a vectorized loop and its remainder. The remainder runs under a mask or element by element.
+        """Emit a vectorized loop and its remainder, which runs under a mask or element by element.
 
         A reduction has one accumulator per lane. The accumulators are combined in a fixed tree, after a masked
         remainder but before a remainder that runs element by element.
@@ -250,7 +250,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether the body may run twice for an index. It must then read no memory that the kernel writes."""
+        """Return whether the body may run twice for an index, because it reads no memory that the kernel writes."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:
@@ -264,7 +264,7 @@ class LoopEmitter(StreamEmitter):
         return True
 
     def combine_lanes(self, combine: Block, vectors: list[str], initial: list[str], lanes: int) -> list[str]:
-        """Combine vectors of accumulators by halves, then combine the result with the initial accumulators."""
+        """Combine vectors of accumulators by halves, then combine the results with the initial accumulators."""
         half = len(vectors)
         kinds = [scalar_type(v.type) for v in combine.parameters[:half]]  # type: ignore[arg-type]
         while lanes > 1:
@@ -284,7 +284,7 @@ class LoopEmitter(StreamEmitter):
         return self.apply(combine, [*initial, *vectors], 0)
 
     def apply(self, block: Block, arguments: list[str], lanes: int) -> list[str]:
-        """Emit the operations of `block` with the arguments `arguments`, and return the results of the block."""
+        """Emit the operations of `block` with its parameters bound to `arguments`, and return the block's results."""
         before, self.lanes = self.lanes, lanes
         for parameter, text in zip(block.parameters, arguments, strict=True):
             self.environment[parameter] = Item(text, lanes)

@@ -1,4 +1,4 @@
-"""Memory operations of the emitter: loads, stores and pointers."""
+"""The emitter's memory operations: loads, stores and pointers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment of an array in generated code.
+    """Return the alignment that generated code gives to an array.
 
     Arrays that can be loaded as vectors are aligned to 16 bytes.
     """
@@ -74,7 +74,7 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(self._as_value(text, dtype, lanes), lanes))
 
     def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
-        """Emit a load of every second, third or fourth element: vector loads of the whole range, and shuffles."""
+        """Emit a load of every second, third or fourth element, as contiguous vector loads and shuffles."""
         dtype, step = self.element_type(pointer), item.step
         assert isinstance(step, int)
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
@@ -109,7 +109,7 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """Emit a masked load of a vector. The result in lanes outside the mask is 1 for floats, and 0 for other dtypes.
+        """Emit a masked load of a vector. Lanes outside the mask contain 1 for floats and 0 for other dtypes.
 
         Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each.
         """
@@ -122,7 +122,7 @@ class MemoryEmitter(StreamEmitter):
         return self.call(f"llvm.masked.{word}.{name}", vector, [(where[0], where[1]), *bits])
 
     def _masked_store(self, pointer: Value, index: Value, text: str, lanes: int) -> None:
-        """Emit a store of a vector under the mask."""
+        """Emit a store of a vector under a mask."""
         dtype = self.element_type(pointer)
         word, name, *where = self._masked_access(pointer, index, lanes, "store", "scatter")
         vector, bools = wide(memory_type(dtype), lanes), f"<{lanes} x i1>"
@@ -134,7 +134,7 @@ class MemoryEmitter(StreamEmitter):
     def _masked_access(
         self, pointer: Value, index: Value, lanes: int, row: str, apart: str
     ) -> tuple[str, str, str, str]:
-        """Return the masked intrinsic and the address for a contiguous access, a gather or a scatter.
+        """Return the masked intrinsic and the address of a contiguous access, a gather or a scatter.
 
         Return the intrinsic's name and type suffix, and the type and the text of the address.
         """
@@ -225,7 +225,7 @@ class MemoryEmitter(StreamEmitter):
     # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Allocate local memory in the frame of the function. In a loop, all iterations use the same memory."""
+        """Allocate local memory in the function's frame. All iterations of a loop use the same memory."""
         (result,) = operation.results
         dtype, count = self.element_type(result), operation.attributes["count"]
         kind = memory_type(dtype)

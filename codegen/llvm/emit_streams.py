@@ -1,4 +1,4 @@
-"""Loops over more memory than the caches hold, with prefetches and non-temporal stores.
+"""Loops that access more memory than the caches hold, with prefetches and non-temporal stores.
 
 In: a kernel with the ``streams`` attribute, as host code on x86-64. A normal store to memory outside the caches first
 reads the cache line. A non-temporal store does not, but needs whole lines. Invariant: such a kernel ends with a fence
@@ -31,7 +31,7 @@ class StreamEmitter(Writer):
         linear: bool = False,
         last: str = "",
     ) -> list[str]:
-        """Emit a loop, and return its carried values at the end. Subclasses implement it."""
+        """Emit a loop, and return the final values that it carries. Subclasses implement this method."""
         raise NotImplementedError
 
     @property
@@ -40,7 +40,7 @@ class StreamEmitter(Writer):
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Prefetch the memory `AHEAD` bytes after a vector load, for the first `STREAMS` loads of the kernel."""
+        """Prefetch the memory `AHEAD` bytes after a vector load. Only the kernel's first `STREAMS` loads do this."""
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return
@@ -73,7 +73,7 @@ class StreamEmitter(Writer):
         return ", !nontemporal !0"
 
     def stream_loop(self, body: Block, start: str, stop: str, lanes: int, last: str) -> None:
-        """Emit a loop over vectors from `start` to `stop` with non-temporal stores of whole cache lines.
+        """Emit a loop over vectors from `start` to `stop` that stores whole cache lines with non-temporal stores.
 
         The last vector begins at `last`. The iterations must be idempotent. If all pointers are equally far from their
         next cache line, one iteration with plain stores comes first. The inner loop then uses non-temporal stores, and
@@ -124,7 +124,7 @@ class StreamEmitter(Writer):
         self.start_label(after)
 
     def _distance(self, body: Block, start: str, stores: list[Operation]) -> tuple[str, str]:
-        """Emit the number of elements up to the next cache line, and whether this number is the same for all stores.
+        """Emit the number of elements up to the next cache line, and a test of whether it is the same for all stores.
 
         The stores have elements of the same size. If an address is not a multiple of this size, the second result is
         false.
@@ -154,7 +154,7 @@ class StreamEmitter(Writer):
         return (left if kind == "i64" else self.line(f"trunc i64 {left} to {kind}")), agreed
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
-        """Return the address of an element. Subclasses implement it."""
+        """Return the address of an element. Subclasses implement this method."""
         raise NotImplementedError
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The common base of the emitter's parts: values as LLVM text, and the text of the module.
+"""The common base class of the emitter's parts: values as LLVM text, and the text of the module.
 
 In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before its use.
 The block of the latest `label` is open, so that text may be appended at any time, also after a branch.
@@ -62,7 +62,7 @@ def memory_type(dtype: np.dtype) -> str:
 
 
 def wide(type_name: str, lanes: int) -> str:
-    """Return the type of vectors of `lanes` elements, or the element type itself if `lanes` is 0."""
+    """Return the type of a vector of `lanes` elements, or the element type itself if `lanes` is 0."""
     return f"<{lanes} x {type_name}>" if lanes else type_name
 
 
@@ -72,7 +72,7 @@ def suffix(type_name: str, lanes: int) -> str:
 
 
 def literal(value: Any, dtype: np.dtype) -> str:
-    """Return the text of a constant, exact to the bit."""
+    """Return the text of a constant, exact to the last bit."""
     match dtype.kind:
         case "b":
             return "true" if value else "false"
@@ -90,7 +90,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to all float instructions, except for function formulas, which must stay exact."""
+    """Add fast-math flags to all float instructions except those of function formulas, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -99,20 +99,20 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoPolls:
-    """Counter of loop iterations that emits no code, and therefore no interrupt polls."""
+    """Stand-in for `InterruptPolls` that emits no code, so that loops do not poll for interrupts."""
 
-    fault = ""  # the address of a launch's record, a number
+    fault = ""  # the address of the launch record, as a number
 
     def end_iteration(self, body: Block) -> None:
-        """Emit nothing at the end of an iteration of a `for` loop."""
+        """Emit nothing, since iterations of a `for` loop are not counted."""
 
     def count(self, iterations: int) -> None:
-        """Emit nothing after a number of iterations."""
+        """Emit nothing, since iterations are not counted."""
 
 
 @dataclass
 class Writer:
-    """Writer of a module, with the state that all parts of the emitter share."""
+    """Writer of a module's text, with the state that all parts of the emitter share."""
 
     kernel: Kernel
     dialect: Any  # emit.Dialect
@@ -121,7 +121,7 @@ class Writer:
     globals: list[str] = field(default_factory=list)
     attributes: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
-    keeps_loops: bool = False  # whether loops that must not be unrolled have metadata that says so
+    keeps_loops: bool = False  # whether metadata marks the loops that must not be unrolled
     environment: dict[Value, Item] = field(default_factory=dict)
     lanes: int = 0
     mask: str = ""  # lanes that an enclosing `if` or a masked remainder leaves active; empty: all
@@ -161,7 +161,7 @@ class Writer:
         return name
 
     def do(self, text: str) -> None:
-        """Append an instruction without a result."""
+        """Append an instruction that has no result."""
         self.lines.append(f"  {text}")
 
     def fresh_number(self) -> int:
@@ -184,7 +184,7 @@ class Writer:
         self.lines.append(f"{label}:")
 
     def reserve_allocas(self) -> None:
-        """Reserve the current position, which is in the entry block, for the allocas of the open function."""
+        """Reserve the current position, in the entry block, for the allocas of the open function."""
         self.allocas = []
         self.allocas_at = len(self.lines)
         self.lines.append("")
@@ -253,7 +253,7 @@ class Writer:
     # -- blocks ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block, and return the values of its `yield`. A block that ends in a `leave` returns none."""
+        """Emit a block, and return the values of its `yield`, or nothing if the block ends in a `leave`."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return list(operation.operands)

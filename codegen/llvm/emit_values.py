@@ -1,4 +1,4 @@
-"""Arithmetic of the emitter: ops of the op table, constants and casts."""
+"""The emitter's arithmetic: ops of the op table, constants and casts."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ValueEmitter(Writer):
         return self.line(f"{word} nsw {scalar_type(self.kernel.index_dtype)} {x}, {y}")
 
     def constant(self, operation: Operation) -> None:
-        """Bind a constant to its text, without an instruction."""
+        """Bind a constant to its text, without emitting an instruction."""
         dtype = operation.results[0].type
         assert isinstance(dtype, np.dtype)
         value = operation.attributes["value"]
@@ -131,7 +131,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))
 
     def _narrow(self, text: str, old: str, target: np.dtype, lanes: int) -> str:
-        """Convert floats to integers of 8 or 16 bits, clamped to their range.
+        """Convert floats to integers of 8 or 16 bits. Out-of-range values are clamped.
 
         Clamping the float takes two instructions, but the saturating intrinsic takes twenty.
         """
@@ -149,7 +149,7 @@ class ValueEmitter(Writer):
         return self.line(f"trunc {wide('i32', lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
     def _round_to_odd(self, text: str, lanes: int) -> str:
-        """Convert a double to a float that rounds to the same half as the double.
+        """Convert a double to a float such that both round to the same half.
 
         An inexact result is truncated, and its last bit is set (Boldo and Melquiond 2008).
         """

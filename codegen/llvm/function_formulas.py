@@ -1,4 +1,4 @@
-"""Formulas of elementary functions: straight-line code instead of calls to the C library.
+"""Formulas of elementary functions, as straight-line code that replaces calls to the C library.
 
 In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula consists of operations that IEEE 754
 defines exactly, including explicit fused multiply-adds. A value therefore does not depend on its lane, the machine,
@@ -25,9 +25,9 @@ class _Format:
 
     dtype: np.dtype
     integer: str
-    fraction: int  # bits of a number's fraction
-    bias: int  # of its exponent
-    ln2_high: float  # few bits, so that its product with an exponent is exact
+    fraction: int  # number of bits of the fraction
+    bias: int  # bias of the exponent
+    ln2_high: float  # high part of ln(2), with few bits: its product with an exponent is exact
     ln2_low: float
     exp_low: float  # for smaller x, e**x is 0
     exp_high: float  # for larger x, e**x is infinite
@@ -72,7 +72,7 @@ _FORMATS = {4: _FLOAT32, 8: _FLOAT64}
 
 
 class _Text:
-    """Builder of arithmetic as LLVM text, on vectors, or on scalars if `lanes` is 0.
+    """Builder of the LLVM text of arithmetic on vectors, or on scalars if `lanes` is 0.
 
     Instruction names begin with ``%m``, so that the user's fast-math flags are not applied to these instructions.
     """
@@ -97,7 +97,7 @@ class _Text:
         return self._splat(scalar_type(self.format.dtype), literal(self.format.dtype.type(value), self.format.dtype))
 
     def integer(self, value: int) -> str:
-        """Return the text of an integer constant as wide as the float."""
+        """Return the text of an integer constant with as many bits as the float."""
         return self._splat(self.format.integer, str(value))
 
     def op(self, word: str, x: str, y: str) -> str:
@@ -115,11 +115,11 @@ class _Text:
         return self._line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare `x` with the constant `value`. `word` names the comparison. Ordered comparisons are false for NaN."""
+        """Compare `x` with the constant `value`. `word` is the LLVM predicate. Ordered predicates are false for NaN."""
         return self._line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
-        """Emit the selection of `x` where `condition` holds, and of `y` otherwise."""
+        """Emit a selection of `x` where `condition` holds, and of `y` elsewhere."""
         kind = kind or self.kind
         return self._line(f"select {wide('i1', self.lanes)} {condition}, {kind} {x}, {kind} {y}")
 
@@ -132,7 +132,7 @@ class _Text:
         return self._line(f"bitcast {self.whole} {bits} to {self.kind}")
 
     def polynomial(self, x: str, square: str, coefficients: tuple[float, ...]) -> str:
-        """Evaluate a polynomial, with the constant term first.
+        """Evaluate a polynomial, whose coefficients start with the constant term.
 
         Even and odd powers are separate chains, which halves the latency.
         """
@@ -157,12 +157,12 @@ class _Text:
         return self.as_float(self.bits_op("and", self.as_bits(x), self.format.magnitude_mask))
 
     def with_sign(self, x: str, other: str) -> str:
-        """Return a magnitude with the sign of another value."""
+        """Return a magnitude combined with the sign of another value."""
         sign = self.bits_op("and", self.as_bits(other), ~self.format.magnitude_mask)
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def unchanged_if_tiny(self, x: str, result: str) -> str:
-        """Return x where f(x) rounds to x because |x| is tiny, otherwise `result`, the formula for f(x).
+        """Return x where f(x) rounds to x because |x| is tiny. Elsewhere, return `result`, the formula of f(x).
 
         This keeps the sign of zero and the bits of subnormal numbers.
         """
@@ -238,7 +238,7 @@ class _Text:
         return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
-        """Return `result` for positive finite x, and the special value of the logarithm for other x."""
+        """Return `result` for positive finite x, and the logarithm's special value for any other x."""
         result = self.select(self.test("olt", x, math.inf), result, x)
         outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
         return self.select(self.test("ogt", x, 0.0), result, outside)
@@ -306,7 +306,7 @@ FORMULAS: dict[str, Callable[[_Text, str], str]] = {
 
 
 def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str | None:
-    """Emit the formula of a C library function, on scalars (lanes 0) or vectors.
+    """Emit the formula of a C library function, on scalars if `lanes` is 0, otherwise on vectors.
 
     Return None if there is no formula, or if the machine has no fused multiply-add.
     """

@@ -1,4 +1,4 @@
-"""Code generation for the host: kernel IR to an object file for the CPU.
+"""Code generation for the host: kernel IR to an object file.
 
 The entry is ``void entry(i64* slots, i64 begin, i64 end)``. There is one 64-bit slot per kernel parameter. `begin`
 and `end` are the range of the outermost parallel loop, or of the grid, that this call runs.
@@ -29,8 +29,8 @@ from weft.runtime import CompileError, ObjectCode
 # Number of loops over threads in a function from which each loop becomes a function. A call takes about as long as 16
 # threads of a short loop.
 MANY_LOOPS = 150
-LOOP = "!llvm.loop "  # in the text of each loop over threads
-MOST_DEPTH = 4  # loops in each other
+LOOP = "!llvm.loop "  # occurs in the text of each loop over threads
+MOST_DEPTH = 4  # maximum nesting depth of loops
 
 
 @cache
@@ -47,7 +47,7 @@ def describe_host() -> tuple[str, str, str]:
 
 @dataclass(frozen=True, slots=True)
 class HostText:
-    """LLVM text of a kernel for the host, with the external symbols that it calls and its launch parameters."""
+    """The LLVM text of a kernel for the host, the external symbols that it calls, and the launch parameters."""
 
     text: str
     symbols: tuple[str, ...]
@@ -99,13 +99,13 @@ def _launch(ready: Kernel, cost: int) -> dict[str, Any]:
 
 
 def _depends_on_order(o: Operation) -> bool:
-    """Return whether an operation's effect depends on the order in which blocks run."""
+    """Return whether the effect of an operation depends on the order in which blocks run."""
     kind = o.operands[0].type if o.opcode in ("atomic", "atomic_cas") else None
     return o.opcode == "print" or (isinstance(kind, Pointer) and kind.space == "global")
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimization level. It is low for GPU schedules, which run on the host only for testing."""
+    """Return LLVM's optimization level, which is low for GPU schedules, since they run on the host only for testing."""
     return 2 if target.schedule is None else 0
 
 
@@ -117,7 +117,7 @@ def _machine(target: Target) -> llvm.TargetMachine:
 
 
 def _extract_loops(module: llvm.ModuleRef, builder: llvm.PassBuilder) -> None:
-    """Move outer loops into functions of their own until no function has many loops over threads.
+    """Move outer loops into separate functions until no function has many loops over threads.
 
     LLVM's loop passes and its code generator take longer than linear time for functions with many loops.
     """

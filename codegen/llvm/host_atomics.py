@@ -1,4 +1,4 @@
-"""Atomic operations of explicit kernels on the host: an instruction if there is one, otherwise a loop."""
+"""Atomic operations of explicit kernels on the host, as single instructions if possible, otherwise as loops."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def emit_atomic(emitter: Emitter, operation: Operation) -> None:
 
 
 def atomic_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Update an element of memory that several CPU threads access. Return the old value."""
+    """Update an element of memory that several CPU threads access, and return the old value."""
     if dtype.kind == "f":
         return _float_loop(emitter, kind, dtype, address, value)
     if kind not in _INTEGER:
@@ -67,7 +67,7 @@ _PLAIN = {
 
 
 def plain_update(emitter: Emitter, kind: str, dtype: np.dtype, address: str, value: str) -> str:
-    """Update an element that no other CPU thread accesses, with a plain load and store. Return the old value.
+    """Update an element by a plain load and store, since no other CPU thread accesses it. Return the old value.
 
     The element is in a private copy, or in shared memory, since a single CPU thread runs all threads of a block. The
     accesses have no metadata of independent iterations, since several threads may access the same element.
@@ -122,7 +122,7 @@ def _value(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def _swap(emitter: Emitter, dtype: np.dtype, address: str, expected: str, value: str) -> tuple[str, str]:
-    """Emit a compare-and-swap of bits. Return the old bits, and whether they were equal to the expected bits."""
+    """Emit a compare-and-swap of bits. Return the old bits, and whether they equal the expected bits."""
     kind = f"i{8 * dtype.itemsize}"
     both = emitter.line(
         f"cmpxchg ptr {address}, {kind} {expected}, {kind} {value} seq_cst seq_cst, align {dtype.itemsize}"
@@ -162,7 +162,7 @@ Compute = Callable[[Emitter, str, str, str], str]
 
 
 def _computed(emitter: Emitter, compute: Compute, dtype: np.dtype, old: str, value: str) -> str:
-    """Compute the new value of an atomic operation. float16 is computed in float32."""
+    """Compute the new value of an atomic operation. For float16, the computation is in float32."""
     if dtype.itemsize != 2:
         return compute(emitter, scalar_type(dtype), old, value)
     wide = [emitter.line(f"fpext half {text} to float") for text in (old, value)]
@@ -178,7 +178,7 @@ def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
 
 
 def _choose(word: str, nan_wins: bool) -> Compute:
-    """Return a function that selects one of two values by a comparison.
+    """Return a function that selects one of two values by comparing them.
 
     `nan_wins` determines the handling of NaN.
     """

@@ -1,4 +1,4 @@
-"""Loops over the threads of a block that skip threads without work.
+"""Loops over the threads of a block that skip the threads without work.
 
 In: bounds of the thread indices of a run. Out: the first and last thread index along each axis. A guard such as
 ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes hundreds of cycles.
@@ -19,7 +19,7 @@ from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound,
 def thread_range(
     emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
 ) -> tuple[str, str]:
-    """Emit the part of a range of thread indices along an axis that is within the bounds.
+    """Emit the part of a range of thread indices along an axis that lies within the bounds.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit the first thread index from `start` on at which the number is a multiple of the divisor, and the index step.
+    """Emit the first thread index from `start` on at which a number is a multiple of a divisor, and the index step.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
@@ -121,7 +121,7 @@ def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: 
 
 
 def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:
-    """Emit the first choice if the value that depends on the axis cannot overflow, otherwise the second."""
+    """Emit the first choice if the value that depends on the axis cannot overflow, otherwise the second choice."""
     if bound.exact:
         return choices[0]
     kind = (bound.smaller if bound.step > 0 else bound.larger).type

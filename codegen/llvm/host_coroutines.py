@@ -1,4 +1,4 @@
-"""Explicit kernels on the host as coroutines, one per thread. Threads may synchronize anywhere.
+"""Explicit kernels on the host as coroutines, one per thread. Threads may synchronize at any point.
 
 In: a threaded kernel after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread suspends
 at each synchronization point, with the reason in its record, and at the end of each block. One set of coroutines runs
@@ -44,7 +44,7 @@ class CoroutineDialect(GridDialect):
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Assign shared memory to addresses in the block's memory, which the entry function passes."""
+        """Assign shared memory to addresses within the block's memory, which the entry function passes."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -120,7 +120,7 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"load i32, ptr {self.field_address(emitter, '%record', '0', field)}, align 4")
 
     def contribution_of(self, emitter: Emitter, lane: str) -> str:
-        """Emit a load of the 64-bit value that the lane `lane` has contributed."""
+        """Emit a load of the 64-bit value that lane `lane` has contributed."""
         return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, scheduler.COPY)}, align 8")
 
     # -- results of synchronization points ------------------------------------------------------
@@ -184,7 +184,7 @@ class CoroutineDialect(GridDialect):
         emitter.environment[second] = Item(same)
 
     def reduce(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Emit a reduction of the lanes' values: by halves in a whole warp, otherwise in order of lanes."""
+        """Emit a reduction of the lanes' values: by halves if the warp is complete, otherwise in lane order."""
         self.synchronize(emitter, operation, scheduler.WARP, texts[0], to_bits(emitter, texts[1], dtype))
         members = self.field(emitter, scheduler.MEMBERS)
         name, wide = operation.attributes["kind"], accumulator_type(dtype)
@@ -221,7 +221,7 @@ def _suspend(emitter: Emitter) -> None:
 
 
 def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list[str]]:
-    """Emit a kernel with threads as coroutines.
+    """Emit a kernel whose threads are coroutines.
 
     Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """
@@ -314,7 +314,7 @@ def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Allocate the local memory of a thread, and set variables with one element to zero at the start of each block."""
+    """Allocate a thread's local memory, and set its one-element variables to zero at the start of each block."""
     for operation in program_order(kernel.body.operations):
         if operation.opcode != "local":
             continue

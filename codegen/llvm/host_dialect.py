@@ -64,7 +64,7 @@ class HostDialect:
         return emitter.line(f"trunc i64 %begin to {kind}"), emitter.line(f"trunc i64 %end to {kind}")
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a C library function, either inline with a formula or as calls to libmvec or libm.
+        """Emit a C library function, either as an inline formula or as calls to libmvec or libm.
 
         libmvec computes whole vectors, libm one lane at a time.
         """
@@ -91,7 +91,7 @@ class HostDialect:
     def _vector_call(
         self, emitter: Emitter, variant: tuple[str, int], kind: str, operands: list[str], lanes: int
     ) -> str:
-        """Emit calls to a libmvec function. A scalar or a vector shorter than the function's vectors is padded.
+        """Emit calls to a libmvec function. Scalars, and vectors shorter than the function's vectors, are padded.
 
         The scalar function of libm may round differently, and a result must not depend on the position of its element.
         """

@@ -1,4 +1,4 @@
-"""Exchange of values among the threads of a warp on the host: 64-bit encoding, and reductions."""
+"""Exchange of values among the threads of a warp on the host: encoding as 64 bits, and reductions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def accumulator_type(dtype: np.dtype) -> np.dtype:
-    """Return the dtype in which a reduction computes: float32 for float16."""
+    """Return the dtype in which a reduction computes, which is float32 for float16."""
     return np.dtype(np.float32) if dtype.char == "e" else dtype
 
 
@@ -66,7 +66,7 @@ def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[
 def combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, addresses: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Combine a thread's value with the total in memory if the thread participates in the reduction.
+    """Combine a thread's value with the total in memory, if the thread participates in the reduction.
 
     `addresses` are the addresses of the total and of a flag, which is set once the total has a value.
     """
@@ -82,7 +82,7 @@ def combine_next(
 
 
 def source_lane(emitter: Emitter, mode: str, width: int, lane: str, other: str) -> tuple[str, str]:
-    """Return the lane (i32) that a shuffle reads from, and whether it is in the same group of `width` lanes (i1)."""
+    """Return the lane (i32) that a shuffle reads, and whether this lane is in the same group of `width` lanes (i1)."""
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")
     near = emitter.line(f"and i32 {other}, 31")

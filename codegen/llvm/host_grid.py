@@ -79,7 +79,7 @@ class GridDialect(HostDialect):
 
     @staticmethod
     def read_slot(emitter: Emitter, number: int) -> str:
-        """Emit a load of the 64-bit number in the argument slot `number`."""
+        """Emit a load of the 64-bit number in argument slot `number`."""
         slot = emitter.line(f"getelementptr inbounds i64, ptr %slots, i64 {number}")
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
@@ -105,7 +105,7 @@ class GridDialect(HostDialect):
         return text if kind == "i64" else emitter.line(f"trunc nuw nsw i64 {text} to {kind}")
 
     def outer_bounds(self, emitter: Emitter, operation: Operation) -> tuple[str, str] | None:
-        """Return None, since each call to the entry function runs a range of blocks, not of loop iterations."""
+        """Return None, since each call to the entry function runs a range of blocks rather than of loop iterations."""
         return None
 
     # -- memory -------------------------------------------------------------------------------
@@ -121,14 +121,14 @@ class GridDialect(HostDialect):
                 self.dynamic = emitter.line(f"alloca i8, i64 {self.shared_bytes}, align 64")
 
     def bind_shared(self, emitter: Emitter, operation: Operation, address: str) -> None:
-        """Set the address of shared memory, which `operation` returns, for the following code."""
+        """Use `address` as the result of `operation`, which allocates shared memory, in the following code."""
         if operation.opcode == "dynamic_shared":
             self.dynamic = address
         else:
             emitter.set(operation, Item(address))
 
     def notes(self, operation: Operation) -> str:
-        """Return metadata that states that a memory access is independent of the accesses of other threads.
+        """Return metadata stating that a memory access is independent of the accesses of other threads.
 
         Accesses to memory that all threads reuse in turn have no such metadata.
         """
@@ -137,7 +137,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Add thread indices and shared memory to the arguments of all functions if any function uses them."""
+        """Add thread indices and shared memory to the parameters of all functions if any function uses them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):
@@ -216,14 +216,14 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: object, operands: list[str], lanes: int) -> str:
-        """Emit a C library function. In a vectorized loop, one call computes the values of several threads."""
+        """Emit a C library function. In a vectorized loop, one call computes the values for several threads."""
         if lanes:
             return super().math(emitter, name, dtype, operands, lanes)  # type: ignore[arg-type]
         return self.functions.call(emitter, name, dtype, operands)  # type: ignore[arg-type]
 
 
 def wraps(operation: Operation) -> bool:
-    """Return whether LLVM may analyze the result of an operation as a narrower index that wraps around."""
+    """Return whether LLVM may analyze the result of an operation as a narrower index that wraps around on overflow."""
     kind = operation.results[0].type if len(operation.results) == 1 else None
     if not isinstance(kind, np.dtype) or kind.kind not in "iu":
         return False
@@ -292,7 +292,7 @@ Range = Callable[[int], tuple[str, str, str]]  # axis -> the first thread index,
 def thread_loops(
     emitter: Emitter, dialect: GridDialect, axis: int, independent: bool, limits: Range | None = None
 ) -> Iterator[str]:
-    """Emit loops over the threads of a block, with x (axis 0) or y (axis 1) innermost.
+    """Emit loops over the threads of a block, with axis 0 (x) or axis 1 (y) innermost.
 
     The ``with`` yields the position of a thread in loop order. `independent` tells LLVM that iterations do not depend
     on each other. `limits` emits the range of a loop, by default all threads along its axis. At this point, the thread

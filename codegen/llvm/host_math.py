@@ -1,4 +1,4 @@
-"""C library functions in loops over threads that LLVM vectorizes.
+"""C library functions in loops over threads, which LLVM vectorizes.
 
 A value must not depend on whether it is computed in a vector or in a remainder. The scalar form therefore also calls
 the vector function, with one value. Each function is wrapped, and the scalar wrapper declares its vector forms to LLVM.
@@ -17,7 +17,7 @@ WIDTHS = (2, 4, 8, 16)
 
 
 class HostMath:
-    """The C library calls to a module, and wrapper functions that allow LLVM to vectorize these calls."""
+    """The calls to the C library in a module, and wrapper functions that allow LLVM to vectorize the calls."""
 
     def __init__(self, target: Target, symbols: set[str]) -> None:
         self.target = target
@@ -25,7 +25,7 @@ class HostMath:
         self.used: dict[str, tuple[str, np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """Emit a C library function of scalars, as a call or inline with a formula."""
+        """Emit a C library function of scalars, either as a call or as an inline formula."""
         written = formula(emitter, self.target, name, dtype, operands, 0)
         if written is not None:
             return written
@@ -44,7 +44,7 @@ class HostMath:
         return emitter.line(f"call {kind} @weft_{symbol}({arguments}) #{number}")
 
     def define(self, emitter: Emitter) -> None:
-        """Emit the wrapper functions, after all code that calls the wrappers."""
+        """Emit the wrapper functions after all code that calls them."""
         if not self.used:
             return
         emitter.attributes.append("attributes #1 = { nounwind willreturn memory(none) }")
@@ -76,7 +76,7 @@ class HostMath:
 
 
 def _wrapper(emitter: Emitter, own: str, target: str, kind: str, lanes: int, width: int, arity: int) -> None:
-    """Emit a function of `lanes` values that calls a function of vectors of `width` values.
+    """Emit a function on vectors of `lanes` values that calls a function on vectors of `width` values.
 
     If `lanes` is 0, the emitted function takes scalars.
     """

@@ -11,7 +11,7 @@ from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block
 from weft.codegen.llvm.emit_text import NoPolls, Writer
 from weft.runtime import read_llvm
 
-POLL = 6  # index of the function's address in the record
+POLL = 6  # index of the poll function's address in the launch record
 INTERVAL = 1 << 12  # loop iterations between polls: a poll takes about 50 ns
 BLOCK = 1 << 8  # number of iterations that are counted for a block of threads
 SHORT = 64  # loops with fewer iterations are short
@@ -21,7 +21,7 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 
 
 class InterruptPolls(NoPolls):
-    """Emitter of code that counts the loop iterations of a function and regularly polls for interrupts.
+    """Emitter of code that counts the loop iterations of a function and polls for interrupts at regular intervals.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class InterruptPolls(NoPolls):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
 
     def end_iteration(self, body: Block) -> None:
-        """Emit code that counts an iteration of a `for` loop. Loops whose iterations are short are not counted."""
+        """Emit code that counts an iteration of a `for` loop, unless the iterations of the loop are short."""
         if self._may_last(body):
             self.count(1)
 
@@ -61,7 +61,7 @@ class InterruptPolls(NoPolls):
         emitter.start_label(f"on{number}")
 
     def _may_last(self, body: Block) -> bool:
-        """Return whether an iteration may take long, because it contains long loops, exits or synchronization.
+        """Return whether an iteration may take long because it contains long loops, exits or synchronization.
 
         LLVM does not vectorize such loops.
         """

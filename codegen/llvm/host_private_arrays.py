@@ -1,4 +1,4 @@
-"""Private copies of the arrays that an explicit kernel changes only by atomics, on the host.
+"""Private copies, on the host, of arrays that an explicit kernel changes only by atomics.
 
 In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if this
 pays, plain updates of the copy in place of atomic instructions, and code at the end that combines the copy with the
@@ -24,7 +24,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """The text of a private copy: its address, its number of elements (0 if there is no copy), and whether it exists."""
+    """A private copy as LLVM text: its address, its number of elements (0 for no copy), and whether it exists."""
 
     address: str
     count: str
@@ -39,7 +39,7 @@ class PrivateArrays:
         self._copies: dict[PrivateArray, _Copy] = {}
 
     def open(self, emitter: Emitter, threads: str) -> None:
-        """Emit code that creates the private copies. `threads` is the number of threads of this call."""
+        """Emit code that creates the private copies. `threads` is the number of threads that run in this call."""
         for array in dict.fromkeys(self._arrays.values()):
             emitter.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
             emitter.declare("free", "void", ["ptr"])
@@ -64,7 +64,7 @@ class PrivateArrays:
             self._copies[array] = _Copy(address, count, exists)
 
     def close(self, emitter: Emitter) -> None:
-        """Emit code that combines the private copies with the arrays."""
+        """Emit code that combines the private copies with the original arrays."""
         for array, copy in self._copies.items():
             kind, align = f"i{8 * array.dtype.itemsize}", f"align {array.dtype.itemsize}"
             base = emitter.scalar_of(array.bounds.pointer)
@@ -84,7 +84,7 @@ class PrivateArrays:
             emitter.do(f"call void @free(ptr {copy.address})")
 
     def update(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an atomic on an array that may have a private copy. Return False for other atomics."""
+        """Emit an atomic on an array that may have a private copy. Return False for atomics on other arrays."""
         array = self._arrays.get(operation)
         if array is None:
             return False
@@ -107,7 +107,7 @@ class PrivateArrays:
 
 
 def _is_part(emitter: Emitter) -> str:
-    """Emit whether this call runs only some blocks of the grid."""
+    """Emit a test of whether this call runs only some of the grid's blocks."""
     first, total = len(emitter.kernel.parameters), ""
     for axis in range(3):
         extent = GridDialect.read_slot(emitter, first + axis)
@@ -148,7 +148,7 @@ def _range_of(emitter: Emitter, array: ArrayBounds) -> tuple[str, str]:
 
 
 def _are_apart(emitter: Emitter, array: ArrayBounds, other: ArrayBounds) -> str:
-    """Emit whether two arrays do not overlap."""
+    """Emit a test of whether two arrays do not overlap."""
     (start, end), (other_start, other_end) = (_range_of(emitter, each) for each in (array, other))
     before = emitter.line(f"icmp ule i64 {end}, {other_start}")
     return emitter.line(f"or i1 {before}, {emitter.line(f'icmp ule i64 {other_end}, {start}')}")

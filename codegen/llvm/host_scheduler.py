@@ -1,4 +1,4 @@
-"""LLVM text of the scheduler of coroutine threads: a function that runs a block, and the entry function.
+"""LLVM text of the scheduler for coroutine threads: a function that runs a block, and the entry function.
 
 A thread's record contains its state. In: runnable threads (`READY`). Out: 0 if all have ended, 1 if the others wait
 for the grid, 2 if no thread can continue. Invariant: threads are released in whole groups. The values contributed by a
@@ -23,7 +23,7 @@ POISON = -1
 
 
 def scheduler_text(backward: bool) -> str:
-    """Return the functions that run blocks. If `backward`, the last runnable warp and lane runs first."""
+    """Return the functions that run blocks. If `backward`, they start with the last runnable lane of the last warp."""
     return read_llvm(
         __file__,
         "host_scheduler",

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host. Between two synchronization points, a loop runs over the threads of a block.
+"""Explicit kernels on the host, as loops over the threads of a block between synchronization points.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -31,7 +31,7 @@ MOST_MERGED = 1 << 16  # number of threads of merged blocks between two interrup
 
 
 class SplitEmitter(BarrierEmitter):
-    """Emitter of a split kernel: loops over threads, and the synchronization points between these loops."""
+    """Emitter of a split kernel: loops over threads, with synchronization points between them."""
 
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect, split)
@@ -50,7 +50,7 @@ class SplitEmitter(BarrierEmitter):
     # -- the module -----------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """Emit the entry function and everything that it calls or uses."""
+        """Emit the entry function, and everything that it calls or uses."""
         dialect = self.dialect
         dialect.begin(self)
         if not self.grid_in_step:
@@ -92,7 +92,7 @@ class SplitEmitter(BarrierEmitter):
         return self.text()
 
     def emit_threads(self) -> None:
-        """Emit the kernel's body for the threads that run in lockstep: the threads of a block, or of a group of blocks."""
+        """Emit the kernel's body for the threads that run in step: those of one block or of a group of blocks."""
         if self.gone:
             self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
             self.do(f"call void @llvm.memset.p0.i64(ptr {self.gone}, i8 0, i64 {self.threads}, i1 false)")
@@ -101,7 +101,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_group(self) -> Iterator[str]:
-        """Context manager that emits a loop over groups of blocks, and yields the number of the first block."""
+        """Context manager that emits a loop over groups of blocks, and yields the number of a group's first block."""
         with range_loop(self, "i64", "%begin", "%end", step=lambda: "%group") as first:
             behind = self.line(f"add nuw nsw i64 {first}, %group")
             end = self.call("llvm.umin.i64", "i64", [("i64", behind), ("i64", "%end")])
@@ -145,7 +145,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that a run executes again, because the run uses the results."""
+        """Return the operations of other runs that a run repeats, because it uses their results."""
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
         while stack:
@@ -157,7 +157,7 @@ class SplitEmitter(BarrierEmitter):
         return list(found)
 
     def merge_blocks(self, block: str) -> str:
-        """Emit the number of blocks from `block` on, along the axis of the innermost loop, that run as one block.
+        """Emit how many blocks, from `block` on along the axis of the innermost loop, run as one block.
 
         The block index along this axis becomes 0, and the thread index becomes the position in the grid. Of blocks in
         step, only those with one axis are merged, so that the threads keep their numbers.
@@ -183,7 +183,7 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def each_thread(self, independent: bool, guards: RunGuards, taken: tuple[str, str] | None = None) -> Iterator[None]:
-        """Emit loops over the threads of a block, or of all blocks, and set `linear` to the thread's position.
+        """Emit loops over the threads of a block or of all blocks. Set `linear` to the position of the current thread.
 
         Threads outside the bounds of `guards`, or outside the range `taken` of the threads in step, are skipped.
         """
@@ -199,7 +199,7 @@ class SplitEmitter(BarrierEmitter):
                 yield
 
     def threads_before(self, block: str) -> str:
-        """Emit a thread's number among the threads in lockstep, minus the thread's position in the loops."""
+        """Emit the difference between a thread's number among the threads in step and its position in the loops."""
         number = self.line(f"sub nuw nsw i64 {block}, {self.blocks[0]}")
         for operation, array, size in self.shared:
             offset = self.line(f"mul nuw nsw i64 {number}, {size}")
@@ -214,7 +214,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {start}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits the range of the thread indices along an axis.
+        """Return a function that emits the range of thread indices along an axis.
 
         The number of a thread among the threads in step, which `taken` limits, is greater by `before` than its number
         in the block.
@@ -247,7 +247,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit the part of a range of thread indices along x within the range `taken` of the threads in step."""
+        """Emit the part of a range of thread indices along x that is in the range `taken` of the threads in step."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -264,7 +264,7 @@ class SplitEmitter(BarrierEmitter):
         return ends[0], self.call(f"llvm.smax.{kind}", kind, [(kind, ends[1]), (kind, ends[0])])
 
     def poison_shared(self) -> None:
-        """Fill shared memory with a fixed byte, so that a block does not read the values of the previous block."""
+        """Fill shared memory with a fixed byte, so that a block cannot read values of the previous block."""
         self.declare("llvm.memset.p0.i64", "void", ["ptr", "i8", "i64", "i1"])
         for operation in self.dialect.shared:
             address, size = self.environment[operation.results[0]].text, operation.attributes["count"]
@@ -274,7 +274,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block. A block inside a run has no steps, so its operations are emitted in order."""
+        """Emit the steps of an IR block, or its operations in order if the block is inside a run and has no steps."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -313,7 +313,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def allocate_common(self, root: Value) -> None:
-        """Allocate a `local` that all threads of the block share. The runs allocate the other `local` variables."""
+        """Allocate a `local` variable that all threads of the block share. Runs allocate the other variables."""
         if root in self.split.common and root not in self.environment:
             self.local(self.split.local_operations[root])
 
@@ -345,7 +345,7 @@ class SplitEmitter(BarrierEmitter):
         self.start_label(f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that contains synchronization points. Each region runs if any thread takes it."""
+        """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -382,7 +382,7 @@ class SplitEmitter(BarrierEmitter):
         self.settled = {}
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the work of a thread in a run. `done` is the label at the end of the work."""
+        """Emit the work of one thread in a run. `done` is the label at the end of this work."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
@@ -446,7 +446,7 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Store the `root` variable at the end of a run if the run changes the variable and later runs load it."""
+        """Store the variable `root` at the end of a run, if the run changes the variable and later runs load it."""
         split = self.split
         if root not in split.kept or root not in split.single:
             return
@@ -462,7 +462,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Load or recompute all values that `operations` use and other runs have computed."""
+        """Load or recompute all values that `operations` use and that other runs have computed."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -494,7 +494,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """In arrays with one element per thread, store those of `values` that later runs use."""
+        """Store those of `values` that later runs use in arrays with one element per thread."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:
@@ -509,7 +509,7 @@ class SplitEmitter(BarrierEmitter):
 
 
 def emit_split(kernel: Kernel, target: Target, split: BarrierSplit) -> tuple[str, set[str], list[str]]:
-    """Emit a kernel with threads as loops.
+    """Emit a kernel whose threads run as loops.
 
     Return the LLVM text, the external symbols that it calls, and the names of its synchronization points.
     """

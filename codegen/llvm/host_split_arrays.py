@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, for kernels whose threads run as loops. One allocation contains all arrays.
+"""Arrays with one element per thread, in one allocation, for kernels whose threads run as loops.
 
 In: requests for arrays during emission. Out: their addresses, known at the start of the entry. Invariant: an array
 begins at a multiple of 64 bytes. `linear` is the number of the current thread.
@@ -16,19 +16,19 @@ from weft.codegen.passes.split_at_barriers import WARP, BarrierSplit, Branch
 from weft.codegen.passes.thread_steps import ThreadSteps
 
 IN_CACHE = 1 << 17  # bytes of the arrays and the shared memory of a group of blocks
-PADDING = 1 << 8  # bytes before the first array and after the last one, of the values of 32 lanes
+PADDING = 1 << 8  # bytes before the first array and after the last one, for values of 32 lanes
 NOTE = f", !llvm.access.group {GROUP}"
 
 
 def memory_of(value: Value) -> tuple[str, int]:
-    """Return the LLVM type with which a value is stored in an array, and the size of this type in bytes."""
+    """Return the LLVM type with which an array stores a value, and the size of this type in bytes."""
     if isinstance(value.type, Pointer):
         return "ptr", 8
     return memory_type(value.type), value.type.itemsize
 
 
 class ArrayEmitter(Emitter):
-    """Emitter of a kernel's arrays with one element per thread."""
+    """Emitter of the arrays with one element per thread that a kernel needs."""
 
     dialect: GridDialect
 
@@ -47,7 +47,7 @@ class ArrayEmitter(Emitter):
         self.stored_results: dict[
             Operation, list[str]
         ] = {}  # synchronization point -> arrays of the results for the warps
-        self.own: dict[Value, str] = {}  # `local` -> memory that the threads reuse in turn
+        self.own: dict[Value, str] = {}  # `local` -> memory that the threads use one after another
         self.masks: dict[Branch, str] = {}  # branch -> one byte per thread: whether the thread takes the branch
         # branch -> the first thread that takes it, and the number after the last one, i64
         self.ranges: dict[Branch, tuple[str, str]] = {}
@@ -58,13 +58,13 @@ class ArrayEmitter(Emitter):
         self.here: set[Value] = set()  # values that are available in the open run
 
     def array(self, bytes_each: int) -> str:
-        """Reserve an array with `bytes_each` bytes per thread. Return the name of its pointer."""
+        """Reserve an array with `bytes_each` bytes per thread, and return the name of its pointer."""
         name = f"%array{len(self.arrays)}"
         self.arrays.append((name, bytes_each))
         return name
 
     def _arena(self) -> str:
-        """Return the code that allocates the arrays. This code computes the size of a group if blocks run in step."""
+        """Return the code that allocates the arrays and, if blocks run in step, computes the size of a group."""
         before, self.lines = self.lines, []
         threads = self._group() if self.grid_in_step else self.threads
         if self.arrays or self.shared:
@@ -85,7 +85,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit the number of blocks in a group, and return the number of their threads.
+        """Emit the number of blocks in a group, and return the number of threads in these blocks.
 
         A group is a single block if a warp could contain threads of two blocks.
         """
@@ -117,7 +117,7 @@ class ArrayEmitter(Emitter):
             self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Return the address of the element of thread `number` in an array, by default of the current thread."""
+        """Return the address of a thread's element in an array. The default is the current thread."""
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")

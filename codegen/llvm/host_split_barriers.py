@@ -32,7 +32,7 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Clear the masks of a branch: arrays with one byte per thread, which is 1 if the thread takes the region.
+        """Clear the masks of a branch. A mask has one byte per thread, which is 1 if the thread takes the region.
 
         The masks are cleared before the run in which the threads evaluate the condition.
         """
@@ -45,7 +45,7 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit code that finds the warps with threads that take a branch. Both ends of the range are 0 if there are none.
+        """Emit the range of warps that contain threads which take a branch, or the range from 0 to 0 if there are none.
 
         The ends are numbers of threads, but multiples of 32.
         """
@@ -65,7 +65,7 @@ class BarrierEmitter(ArrayEmitter):
         self.ranges[branch] = self.line(f"load i64, ptr {first}, align 8"), self.line(f"load i64, ptr {end}, align 8")
 
     def load_mask(self, branch: Branch, warp: str) -> str:
-        """Load the bytes of the threads of a warp from the mask of a branch."""
+        """Load the bytes of a warp's threads from the mask of a branch."""
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
@@ -87,7 +87,7 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
     def participates(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
-        """Return whether a thread participates in an operation, as an i1.
+        """Emit a test (i1) of whether a thread participates in an operation.
 
         A participating thread has not exited, and it takes the branch. `note` is the metadata of the loads.
         """
@@ -100,7 +100,7 @@ class BarrierEmitter(ArrayEmitter):
         return taken if stays == "true" else self.line(f"and i1 {stays}, {taken}")
 
     def is_running(self, operation: Operation, thread: str, gone: str = "", note: str = "") -> str:
-        """Return whether a thread is still in the kernel at a synchronization point."""
+        """Emit a test of whether a thread is still in the kernel at a synchronization point."""
         if operation not in self.split.uniform.late:
             return "true"
         byte = self.line(f"load i8, ptr {self.slot(gone or self.gone, 'i8', thread)}, align 1{note}")
@@ -126,7 +126,7 @@ class BarrierEmitter(ArrayEmitter):
                 pass  # the end of the loop over threads is the barrier
 
     def report_divergence(self, operation: Operation) -> None:
-        """Emit a check that fails if some lanes of a warp reach a synchronization point and others do not.
+        """Emit a check that fails if only some lanes of a warp reach a synchronization point.
 
         On a GPU, the lanes that reach it could wait forever. The failure record names one lane of each kind.
         """
@@ -258,14 +258,14 @@ class BarrierEmitter(ArrayEmitter):
             self.do(f"store {scalar_type(dtype)} {text}, ptr {address}, align {dtype.itemsize}")
 
     def warps_at(self, operation: Operation) -> tuple[str, str]:
-        """Emit the first warp with threads at a synchronization point, and the number after the last one."""
+        """Emit the number of the first warp with threads at a synchronization point, and 1 + the number of the last."""
         branch = self.split.branches[operation]
         first, end = self.ranges[branch] if branch is not None else ("0", self.threads)
         start = first if first == "0" else self.line(f"lshr i64 {first}, 5")
         return start, self.line(f"lshr i64 {self.line(f'add nuw nsw i64 {end}, 31')}, 5")
 
     def lanes_of(self, warp: str) -> _Lanes:
-        """Return a context manager that emits a loop over the threads of a warp."""
+        """Return a context manager that emits a loop over a warp's threads."""
         return _Lanes(self, warp)
 
     def load_result(self, operation: Operation) -> None:
@@ -329,7 +329,7 @@ class BarrierEmitter(ArrayEmitter):
         return text
 
     def is_shift(self, operation: Operation, mode: str) -> bool:
-        """Return whether all lanes of a shuffle read a lane at the same distance, above or below."""
+        """Return whether every lane of a shuffle reads the lane at the same distance above or below it."""
         if operation.opcode == "shuffle_xor" or mode == "xor":
             mask = operation.attributes.get("mask")
             mask = self.constants.get(operation.operands[-1]) if mask is None else mask
@@ -345,7 +345,7 @@ class BarrierEmitter(ArrayEmitter):
         distance: str,
         partial: bool,
     ) -> str:
-        """Load the value of the lane `distance` (i32) lanes above or below. The distance is the same for all lanes.
+        """Load the value of the lane at `distance` (i32) above or below. The distance is the same for all lanes.
 
         `source_lane` tells whether there is such a lane in the group, its number, and the number of the current lane.
         `partial`: whether this lane may not participate. The addresses of adjacent threads are adjacent, so that LLVM
@@ -385,7 +385,7 @@ class BarrierEmitter(ArrayEmitter):
 
 
 class _Lanes:
-    """Context manager that emits a loop over a warp's threads and yields the number and the lane (i32) of a thread."""
+    """Context manager that emits a loop over a warp's threads and yields a thread's number and lane (i32)."""
 
     def __init__(self, emitter: BarrierEmitter, warp: str) -> None:
         first = emitter.line(f"shl nuw nsw i64 {warp}, 5")

@@ -1,4 +1,4 @@
-"""Transposed copies of tiles on the host. A copy reads whole cache lines and transposes vectors in registers.
+"""Transposed copies of tiles on the host, which read whole cache lines and transpose vectors in registers.
 
 In: a `transposed` operation. Out: its tile, filled by a function of the module. There is one function per element
 size and tile size.
@@ -15,7 +15,7 @@ MOST_LANES = 16  # lanes of a transposed vector: the same number of vectors is i
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
-    """Emit the copy that fills a tile, and bind the tile's pointer."""
+    """Emit the transposed copy that fills a tile, and bind the tile's pointer."""
     kind = operation.operands[0].type
     assert isinstance(kind, Pointer)
     element, size = f"i{8 * kind.dtype.itemsize}", operation.attributes["size"]
@@ -35,7 +35,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Return shuffles that transpose the square matrix of vectors %in0, %in1 ..., and the names of the results."""
+    """Return shuffles that transpose the square matrix of the vectors %in0, %in1, ..., and the names of the results."""
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
     while half:

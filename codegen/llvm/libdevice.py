@@ -1,4 +1,4 @@
-"""libdevice, NVIDIA's math functions for GPUs, as bitcode that is linked into kernels.
+"""libdevice, NVIDIA's math library for GPUs, as bitcode that is linked into kernels.
 
 In: a module that calls functions of libdevice. Out: the same module with these functions and their dependencies.
 Invariant: each function is extracted from the library once, and cached in memory and on disk. No kernel reads the
@@ -72,7 +72,7 @@ def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
 
 @lru_cache(maxsize=1)
 def _whole(path: str) -> llvm.ModuleRef:
-    """Return the whole library as a module, from which functions are extracted."""
+    """Return the whole library as a module from which functions are extracted."""
     with open(path, "rb") as file:
         return llvm.parse_bitcode(file.read())
 

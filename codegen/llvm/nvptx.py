@@ -67,7 +67,7 @@ class NvptxDialect:
             emitter.attributes.append(f"attributes #{number} = {{ {' '.join(['nounwind', *fast, *more])} }}")
 
     def begin(self, emitter: Emitter) -> None:
-        """Emit the head of the entry function, with alias and alignment attributes of its pointers."""
+        """Emit the head of the entry function, with alias and alignment attributes for its pointers."""
         kernel = emitter.kernel
         self.head(emitter)
         parts = []
@@ -113,7 +113,7 @@ class NvptxDialect:
         return result
 
     def operation(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit an operation if it needs GPU-specific code. Otherwise, return False."""
+        """Emit an operation that needs GPU-specific code. Return False for other operations."""
         if "line" in operation.attributes:
             self.marks.append((len(emitter.lines), operation.attributes["line"]))
         own = _OPERATIONS.get(operation.opcode)
@@ -179,7 +179,7 @@ def _bounds(kernel: Kernel) -> list[str]:
 
 
 def _annotations(kernel: Kernel) -> list[str]:
-    """Return the launch bounds as metadata for LLVM 20, which lacks the attributes."""
+    """Return the launch bounds as metadata for LLVM 20, which lacks attributes for them."""
     said = (re.fullmatch(r'"nvvm\.(\w+)"="(\d+)"', bound) for bound in _bounds(kernel))
     names = {"maxntid": "maxntidx"}
     nodes = [
@@ -202,7 +202,7 @@ def _initialize() -> None:
 
 
 def emit_nvptx(kernel: Kernel, target: Target) -> tuple[str, Kernel, bool]:
-    """Return the LLVM text of a kernel, the kernel after all passes, and whether it needs libdevice."""
+    """Return the LLVM text of a kernel, the kernel as it is after all passes, and whether the text needs libdevice."""
     ready = run_passes(kernel, target)
     dialect = NvptxDialect(target, ready)
     emitter = Emitter(ready, dialect)
@@ -257,7 +257,7 @@ def compile_nvptx(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def _assembly(machine: llvm.TargetMachine, module: llvm.ModuleRef, ready: Kernel) -> str:
-    """Return the PTX, followed by the register limits that the PTX assembler should try."""
+    """Return the PTX, followed by the limits on registers that the PTX assembler should try."""
     ptx: str = machine.emit_assembly(module)
     aims = ready.attributes.get("register_aims", ())
     return ptx + f"{REGISTER_AIMS}{' '.join(map(str, aims))}\n" if aims else ptx

@@ -51,7 +51,7 @@ def _argument(emitter: Emitter, value: Value, form: str) -> tuple[str, str, str]
 
 
 def external(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call to a function of libdevice or of linked code. Pointer arguments become generic pointers."""
+    """Emit a call to a function of libdevice or of linked code. Pointer arguments are passed as generic pointers."""
     symbol, foreign = operation.attributes["symbol"], "links" in operation.attributes
     arguments = []
     for value in operation.operands:

@@ -1,4 +1,4 @@
-"""PTX of a device function for callers outside weft. This PTX contains no kernel.
+"""PTX of a device function for callers outside weft, without any kernel.
 
 The function has the kernel's name. With the C ABI it returns its value: several values as a struct, a bool as a byte.
 With Numba's ABI (``abi`` attribute: numba) it writes its value through the first parameter, and returns the status 0.
@@ -13,7 +13,7 @@ from weft.codegen.llvm.emit import Emitter, memory_type
 
 
 def emit_device(emitter: Emitter) -> None:
-    """Emit the function that the ``device`` attribute names, and the functions that it calls."""
+    """Emit the function that the ``device`` attribute names and the functions that it calls."""
     kernel = emitter.kernel
     emitter.functions()
     function = next(f for f in kernel.functions if f.name == kernel.attributes["device"])
@@ -59,7 +59,7 @@ def _call_internal(emitter: Emitter, function: Function) -> str:
 
 
 def _external_result(emitter: Emitter, function: Function, result: str, text: str) -> str:
-    """Emit the conversion of an external function's result to its IR type: a bool becomes an 8-bit integer."""
+    """Emit the conversion of a function's result to its external type, in which a bool is an 8-bit integer."""
     if len(function.results) == 1:
         return emitter.line(f"zext i1 {text} to i8") if function.results[0] == np.bool_ else text
     packed = "poison" if function.results else ""

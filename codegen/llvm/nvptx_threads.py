@@ -67,7 +67,7 @@ def warp_barrier(emitter: Emitter, operation: Operation) -> None:
 
 
 def grid_barrier(emitter: Emitter, operation: Operation) -> None:
-    """Emit a barrier of the whole grid, which uses a counter in global memory.
+    """Emit a barrier of the whole grid, which needs a counter in global memory.
 
     One thread per block adds to the counter: 1, or in the first block the number that makes the total 2**31. The top
     bit of the counter therefore flips each time all blocks have arrived, and the counter is never reset. Concurrent
@@ -112,7 +112,7 @@ def _all_zero(emitter: Emitter, numbers: list[str]) -> str:
 
 
 def shuffle_xor(emitter: Emitter, operation: Operation) -> None:
-    """Emit a butterfly shuffle of the whole warp, in which lanes exchange values at a constant XOR distance."""
+    """Emit a butterfly shuffle of the whole warp: lanes exchange values at a constant XOR distance."""
     distance = str(operation.attributes["mask"])
     emitter.set(operation, Item(_moved(emitter, operation.operands[0], "bfly", _FULL, distance, 31)))
 
@@ -141,7 +141,7 @@ def _moved(emitter: Emitter, value: Value, mode: str, mask: str, lane: str, clam
 
 
 def to_words(emitter: Emitter, value: Value) -> list[str]:
-    """Return the bits of a value as 32-bit integers, the lowest first."""
+    """Return the bits of a value as 32-bit integers, least significant first."""
     text, size = as_integer(emitter, value)
     if size == 64:
         high = emitter.line(f"trunc i64 {emitter.line(f'lshr i64 {text}, 32')} to i32")
@@ -150,7 +150,7 @@ def to_words(emitter: Emitter, value: Value) -> list[str]:
 
 
 def from_words(emitter: Emitter, parts: list[str], value: Value) -> str:
-    """Return the value with the dtype of `value` whose bits are the 32-bit words `parts`: the inverse of `to_words`."""
+    """Return a value of the dtype of `value`, given its bits as 32-bit words: the inverse of `to_words`."""
     kind = value.type
     assert isinstance(kind, np.dtype)
     size = 1 if kind.kind == "b" else kind.itemsize * 8

@@ -1,4 +1,4 @@
-"""Ops of arithmetic, with exact integer and float semantics where hardware differs from NumPy."""
+"""Arithmetic ops, with exact integer and float semantics where hardware differs from NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _is_float(value: Value) -> bool:
 
 
 def _join_parts(real: Any, imag: Any) -> Any:
-    """Return the complex number with the parts `real` and `imag`.
+    """Return the complex number with real part `real` and imaginary part `imag`.
 
     Infinite parts stay exact, unlike in ``real + 1j * imag``.
     """
@@ -50,22 +50,22 @@ def select(b: KernelBuilder, condition: Value, yes: Value, no: Value) -> Value:
 
 
 def test(b: KernelBuilder, name: str, x: Value, y: Value) -> Value:
-    """Compare two values with the comparison op `name`."""
+    """Return the result of the comparison op `name` on two values."""
     return b.op(name, x, y, dtype=np.bool_)
 
 
 def both(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the logical and of two bools."""
+    """Return the logical AND of two bools."""
     return b.op("bitwise_and", x, y)
 
 
 def either(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the logical or of two bools."""
+    """Return the logical OR of two bools."""
     return b.op("bitwise_or", x, y)
 
 
 def _safe_divisor(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return a divisor that does not trap (`y` or 1), and whether `y` would trap.
+    """Return a divisor that does not trap (`y`, or 1 if `y` would trap), and whether `y` would trap.
 
     The divisor `y` traps if it is 0, or if the division overflows.
     """
@@ -99,7 +99,7 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``x % y``, which has the sign of the divisor. The result is 0 if an integer divisor is 0."""
+    """Return NumPy's ``x % y``, which has the sign of the divisor. Remainders of a division by integer 0 are 0."""
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -115,7 +115,7 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return C's remainder of integers, which has the sign of the dividend, or None for floats."""
+    """Return C's remainder of integers, which has the sign of the dividend. Return None for floats."""
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)
@@ -136,7 +136,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     floor = b.op("floor", quotient)
     far = test(b, "greater", b.op("subtract", quotient, floor), b.constant(0.5, x.type))
     whole = select(b, far, b.op("add", floor, unit), floor)
-    # x / y, if only its sign matters or y is 0, is computed by products: a division takes many instructions on a GPU
+    # if only the sign of x / y matters or y is 0, use products: a division takes many instructions on a GPU
     signed_zero = b.op("multiply", b.op("copysign", nought, x), b.op("copysign", unit, y))
     whole = select(b, test(b, "not_equal", quotient, nought), whole, signed_zero)
     infinite = b.op("multiply", x, b.op("copysign", b.constant(np.inf, x.type), y))
@@ -163,7 +163,7 @@ def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def sign(b: KernelBuilder, x: Value) -> Value:
-    """Return -1, 0 or 1 according to the sign of `x`. NaN stays NaN."""
+    """Return -1, 0 or 1 according to the sign of `x`, or NaN for NaN."""
     nought, unit = zero(b, x), one(b, x)
     positive = select(b, test(b, "greater", x, nought), unit, nought)
     if x.type.kind == "u":  # type: ignore[union-attr]
@@ -175,7 +175,7 @@ def sign(b: KernelBuilder, x: Value) -> Value:
 
 
 def reciprocal(b: KernelBuilder, x: Value) -> Value:
-    """Return 1 / x. For integers the result is rounded towards zero, and 1 / 0 is 0."""
+    """Return 1 / x. For integers, the result is rounded towards zero, and 1 / 0 is 0."""
     if _is_float(x):
         return b.op("divide", one(b, x), x)
     divisor, _ = _safe_divisor(b, one(b, x), x)

@@ -1,4 +1,4 @@
-"""Ops of rounding, exponential, trigonometric, hyperbolic and special functions."""
+"""Rounding, exponential, trigonometric, hyperbolic and special functions as ops."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, computed in three steps. No factor overflows, and a subnormal result is rounded once."""
+    """Return x * 2**exponent in three steps, so that no factor overflows and a subnormal result is rounded once."""
     n = b.cast(exponent, np.int64)
     kind = x.type
     assert isinstance(kind, np.dtype)
@@ -236,7 +236,7 @@ ROWS = (
 def _fma_reference(x: np.ndarray, y: np.ndarray, z: Any) -> Any:
     """Return the fused multiply-add.
 
-    It is exact for float32. For float64, it is computed in longdouble and within one ulp.
+    The result is exact for float32. For float64, it is computed in longdouble, and is within one ulp.
     """
     if x.dtype.itemsize == 8:
         wide = np.longdouble

@@ -1,4 +1,4 @@
-"""Ops of comparison, logic, bits and selection."""
+"""Comparison, logical, bitwise and selection ops."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
 
 
 def _shift(name: str) -> Any:
-    """Return the expansion of a shift by any count. A count of at least the width shifts out all bits."""
+    """Return the expansion of a shift by any count. Counts of at least the bit width shift out all bits."""
 
     def expand(b: KernelBuilder, x: Value, count: Value) -> Value:
         assert isinstance(x.type, np.dtype)
@@ -109,7 +109,7 @@ def _compare(signed: str, floats: str) -> dict[str, str]:
 
 
 def _mixed(name: str) -> Any:
-    """Return the expansion of an exact comparison of a signed with an unsigned 64-bit integer, as in NumPy."""
+    """Return the expansion of an exact comparison between a signed and an unsigned 64-bit integer, as in NumPy."""
 
     def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
         if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
@@ -135,7 +135,7 @@ def _bits(name: str) -> dict[str, str]:
 
 
 def _as_if(kind: str, function: Any) -> Any:
-    """Return a reference that applies `function` to its operands as signed ("i") or unsigned ("u") integers."""
+    """Return a reference that applies `function` to operands converted to signed ("i") or unsigned ("u") integers."""
 
     def reference(*operands: Any) -> Any:
         dtype = operands[0].dtype

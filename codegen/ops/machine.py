@@ -1,4 +1,4 @@
-"""Ops of CUDA kernels that NumPy lacks: bit operations and some math functions."""
+"""Ops for CUDA kernels that NumPy lacks: bit operations and some math functions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _exp10(b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
-    """Return the expansion of ``sin(pi * (x + quarter / 2))``. The argument reduction is exact."""
+    """Return the expansion of ``sin(pi * (x + quarter / 2))``, with exact argument reduction."""
 
     def expand(b: KernelBuilder, x: Value) -> Value:
         half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
@@ -90,7 +90,7 @@ _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
 
 
 def _bfloat16_bits(b: KernelBuilder, x: Value) -> Value:
-    """Return the bits of the nearest bfloat16. An integer addition does the rounding, with ties to even."""
+    """Return the bits of the nearest bfloat16. An integer addition rounds, with ties to even."""
     bits, low = b.op("_reinterpret", x, dtype=np.uint32), b.constant(16, np.uint32)
     even = b.op("bitwise_and", b.op("_shift_right_logical", bits, low), b.constant(1, np.uint32))
     rounded = b.op("add", bits, b.op("add", even, b.constant(0x7FFF, np.uint32)))

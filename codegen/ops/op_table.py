@@ -1,4 +1,4 @@
-"""The op table, which contains all scalar operations, and functions that look up their properties."""
+"""The op table, which contains all scalar operations, and functions to look up the properties of ops."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SUM_LANES = 32
 
 
 class NoLoopError(TypeError):
-    """Raised if an op does not support the dtypes of its operands."""
+    """Raised if an op has no loop for the dtypes of its operands."""
 
 
 def add_op(definition: OpDef) -> OpDef:
-    """Add an op to the table. Raises ValueError for a name that is taken, or for inconsistent fields."""
+    """Add an op to the table. Raises ValueError if the name is taken or the fields are inconsistent."""
     for name in (definition.name, *definition.aliases):
         if name in _ALIASES:
             raise ValueError(f"op {name!r} stands in the table already")
@@ -54,7 +54,7 @@ for _family in (arithmetic, logic, elementary, machine, random_bits):
 
 
 def find_op(name: str) -> OpDef:
-    """Return the op with the name or alias `name`. Raises KeyError for an unknown name."""
+    """Return the op with the name or alias `name`. Raises KeyError if the name is unknown."""
     return _ALIASES[name]
 
 
@@ -62,7 +62,7 @@ def find_op(name: str) -> OpDef:
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
-    """Return the dtypes to which `op` converts its operands, and its result dtype, by NumPy 2's promotion rules.
+    """Return the dtypes to which `op` converts operands, and the dtype of the result, by NumPy 2's promotion rules.
 
     `dtype` forces the result dtype, and thereby the ufunc loop. Raises TypeError (NumPy's own subclass) if there is no
     such loop.
@@ -169,7 +169,7 @@ def combine_accumulators(
 def combine_ascending(
     b: KernelBuilder, name: str, first: tuple[Value, ...], second: tuple[Value, ...]
 ) -> tuple[Value, ...]:
-    """Combine two sets of accumulators like `combine_accumulators`, if all indices in `second` are greater than those in `first`.
+    """Combine accumulators as `combine_accumulators` does, if all indices in `second` exceed those in `first`.
 
     The initial index must be 0, because an element that equals the identity never replaces the initial value.
     """
@@ -180,7 +180,7 @@ def combine_ascending(
     if dtype_kind(value.type) not in "fc":  # type: ignore[arg-type]
         take = b.op("less" if name == "argmin" else "greater", other, value, dtype=np.bool_)
     else:
-        # (also true for NaN, which replaces a value unless that is NaN too)
+        # (also true for NaN, which replaces any value except another NaN)
         worse = b.op("greater_equal" if name == "argmin" else "less_equal", other, value, dtype=np.bool_)
         number = b.op("equal", value, value, dtype=np.bool_)
         take = b.op("bitwise_and", number, b.op("bitwise_xor", worse, b.constant(True, np.bool_)))

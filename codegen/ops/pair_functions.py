@@ -1,4 +1,4 @@
-"""Elementary functions of complex numbers on (real, imaginary) pairs, without branches.
+"""Elementary functions of complex numbers, as (real, imaginary) pairs, without branches.
 
 The formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow
 or underflow. Infinities, NaNs and signed zeros follow Annex G of the C standard, as in NumPy.
@@ -22,7 +22,7 @@ LN2 = math.log(2.0)
 
 
 class Real:
-    """A value with Python's arithmetic operators, so that formulas can be written as in the literature."""
+    """A value with Python's arithmetic operators, for formulas written as in the literature."""
 
     __slots__ = ("b", "value")
 
@@ -31,12 +31,12 @@ class Real:
         self.value = value
 
     def of(self, name: str, *others: Real | float) -> Real:
-        """Apply the op `name` to this number and the numbers `others`."""
+        """Apply the op `name` to this number and to the numbers `others`."""
         operands = [self.value, *(self.like(o).value for o in others)]
         return Real(self.b, self.b.op(name, *operands))
 
     def like(self, number: Real | float) -> Real:
-        """Convert the constant `number` to a `Real` with the dtype of `self`. Return a `Real` unchanged."""
+        """Return the constant `number` as a `Real` with the dtype of `self`. A `Real` is returned unchanged."""
         return number if isinstance(number, Real) else Real(self.b, self.b.constant(number, self.value.type))
 
     def test(self, name: str, other: Real | float) -> Real:
@@ -135,12 +135,12 @@ def _pair(parts: Parts) -> Pair:
 
 
 def _times_i(z: Parts) -> Parts:
-    """Return i z."""
+    """Return i * z."""
     return -z[1], z[0]
 
 
 def _times_minus_i(z: Parts) -> Parts:
-    """Return -i z."""
+    """Return -i * z."""
     return z[1], -z[0]
 
 
@@ -148,7 +148,7 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a number c just below the overflow threshold of exp. For larger x, exp(x) is exp(x - c) * exp(c)."""
+    """Return a number c just below the overflow threshold of exp. Above c, use exp(x) = exp(x - c) * exp(c)."""
     return float(math.floor(math.log(x.limits.max))) - 8
 
 
@@ -189,7 +189,7 @@ def expm1(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def _log_size(z: Parts) -> Real:
-    """Return log |z|. The formula avoids overflow, underflow, and cancellation where |z| is near 1."""
+    """Return log |z|, without overflow, underflow, or cancellation where |z| is near 1."""
     x, y = z
     big, small = abs(x).of("maximum", abs(y)), abs(x).of("minimum", abs(y))
     high, low = big > float(x.limits.max) / 4, big < float(x.limits.tiny) * 2.0**60
@@ -295,7 +295,7 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """Return sinh and cosh, both divided by a common factor, and the factor. The factor is 1 except near overflow."""
+    """Return sinh and cosh, both divided by a scale factor, and this factor, which is 1 except near overflow."""
     far = abs(x) > _overflow_bound(x)
     large = 0.5 * (abs(x) - _overflow_bound(x)).of("exp")
     scale = far.choose(x.like(math.exp(_overflow_bound(x))), 1.0)
@@ -370,13 +370,13 @@ def tan(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def _is_big(z: Parts) -> Real:
-    """Return whether a number is so big that adding 1 to its square has no effect. Infinities are big."""
+    """Return whether a number is so large that adding 1 to its square has no effect. Infinities are large."""
     limit = float(z[0].limits.max) ** 0.5 / 4
     return (abs(z[0]) > limit) | (abs(z[1]) > limit)
 
 
 def _log_big(z: Parts) -> Real:
-    """Return log |2 z| for a big number z."""
+    """Return log |2 z| for a large number z."""
     return (z[0] * 0.5).of("hypot", z[1] * 0.5).of("log") + 2 * LN2
 
 

@@ -70,7 +70,7 @@ def same(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def conjugate(b: KernelBuilder, x: Pair) -> Pair:
-    """Return x with the opposite sign of its imaginary part."""
+    """Return x with the sign of its imaginary part reversed."""
     return x[0], b.op("negative", x[1])
 
 
@@ -158,12 +158,12 @@ def greater_equal(b: KernelBuilder, x: Pair, y: Pair) -> Value:
 
 
 def isnan(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether a part of x is NaN."""
+    """Return whether either part of x is NaN."""
     return b.op("bitwise_or", _test(b, "not_equal", x[0], x[0]), _test(b, "not_equal", x[1], x[1]))
 
 
 def isinf(b: KernelBuilder, x: Pair) -> Value:
-    """Return whether a part of x is infinite."""
+    """Return whether either part of x is infinite."""
     return b.op("bitwise_or", b.op("isinf", x[0], dtype=np.bool_), b.op("isinf", x[1], dtype=np.bool_))
 
 
@@ -178,22 +178,22 @@ def _choose(b: KernelBuilder, x: Pair, y: Pair, first: Value) -> Pair:
 
 
 def minimum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum. If a number is NaN, the result is NaN."""
+    """Return the lexicographic minimum. If either number is NaN, the result is NaN."""
     return _choose(b, x, y, less_equal(b, x, y))
 
 
 def maximum(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic maximum. If a number is NaN, the result is NaN."""
+    """Return the lexicographic maximum. If either number is NaN, the result is NaN."""
     return _choose(b, x, y, greater_equal(b, x, y))
 
 
 def fmin(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the lexicographic minimum. NaN is ignored."""
+    """Return the lexicographic minimum. If one number is NaN, return the other."""
     return where(b, b.op("bitwise_or", less_equal(b, x, y), isnan(b, y)), x, y)
 
 
 def fmax(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Return the maximum of two complex numbers in lexicographic order. If one of them is NaN, return the other."""
+    """Return the lexicographic maximum. If one number is NaN, return the other."""
     return where(b, b.op("bitwise_or", greater_equal(b, x, y), isnan(b, y)), x, y)
 
 

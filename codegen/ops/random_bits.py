@@ -1,4 +1,4 @@
-"""Ops that compute the random number at a position: 128-bit arithmetic on pairs of words, and output functions.
+"""Ops that compute the random number at a given position: 128-bit arithmetic on pairs of words, and output functions.
 
 `weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" return the numbers. An array of
 them is cheap to compute again, so it is not stored for a variable that still refers to it.
@@ -73,7 +73,7 @@ class _Words:
 
 
 def _high(x: _Words, y: Any) -> _Words:
-    """Return the high word of the product of two words, from products of their halves."""
+    """Return the high word of the product of two words, computed from products of their halves."""
     y_low, y_high = (y & 0xFFFFFFFF, y >> 32)
     x_low, x_high = x & 0xFFFFFFFF, x >> 32
     middle = x_high * y_low + (x_low * y_low >> 32)
@@ -174,7 +174,7 @@ def _triangular_reference(bits: np.ndarray, left: np.ndarray, mode: Any, right: 
 
 
 def _piece(bits: _Words, position: _Words, width: int) -> _Words:
-    """Return the `width` bits of the word `bits` that belong to the draw at `position`. The lowest bits come first."""
+    """Return the `width` bits of the word `bits` for the draw at `position`. The first draw gets the lowest bits."""
     if width == 64:
         return bits
     return bits >> (position & 64 // width - 1) * width & (1 << width) - 1

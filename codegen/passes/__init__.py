@@ -1,1 +1,1 @@
-"""Passes over kernel IR, one per file. `codegen/pipeline.py` lists the passes in order."""
+"""Passes over kernel IR, one per file. `codegen/pipeline.py` lists them in order."""

@@ -1,4 +1,4 @@
-"""Choose the loops that run in vectors on the host, and set their `lanes` attribute.
+"""Choose the loops that are vectorized on the host, and set their `lanes` attribute.
 
 In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
 for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
@@ -22,7 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark one loop of each loop nest to run in vectors: the loop along which most accesses are contiguous.
+    """Mark one loop of each loop nest for vectorization: the loop along which most accesses are contiguous.
 
     The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still
@@ -119,7 +119,7 @@ def _steps(operation: Operation) -> dict[Value, int | None]:
 
 
 def _can_have_lanes(operation: Operation) -> bool:
-    """Return whether a loop can run in vector lanes.
+    """Return whether a loop can be vectorized.
 
     The bounds of inner loops must be uniform, and each `if` may only select a value. If rounding reductions are nested,
     only the innermost can run in lanes.
@@ -138,7 +138,7 @@ def _can_have_lanes(operation: Operation) -> bool:
 
 
 def chooses(operation: Operation) -> bool:
-    """Return whether an `if` only selects between two values. Lanes may then compute both values."""
+    """Return whether an `if` only selects between two values, in which case lanes may compute both values."""
     if operation.opcode != "if" or not operation.results:
         return False
     inside = [o for region in operation.regions for o in region.operations]
@@ -150,14 +150,14 @@ def chooses(operation: Operation) -> bool:
     )
 
 
-# Strides up to this are read as whole vectors, from which elements are extracted.
+# Up to this stride, whole vectors are loaded, and elements are extracted from them.
 MOST_STEP = 4
 # Assumed number of iterations of a loop, which weighs accesses inside a loop against accesses outside.
 _TURNS = 8
 
 
 def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Operation]:
-    """Return the loops that must not be vectorized because that would change the order of a rounding reduction.
+    """Return the loops that must not be vectorized, because this would change the order of a rounding reduction.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the ``across`` attribute.
     """
@@ -171,7 +171,7 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score of how well a loop's memory accesses suit vectorization.
+    """Return a score for how well a loop's memory accesses suit vectorization.
 
     The score is 0 if the loop should not be vectorized.
 

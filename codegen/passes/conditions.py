@@ -1,4 +1,4 @@
-"""Inequalities of integers that follow from the conditions of branches.
+"""Integer inequalities that follow from the conditions of branches.
 
 In: a threaded kernel. Out: the facts that hold where a condition is true or false, and a traversal that knows the facts
 at each operation. Invariant: two values with the same number are equal wherever both are defined, in one iteration of
@@ -29,7 +29,7 @@ INEQUALITIES = frozenset({*_NEGATED, "equal", "not_equal"})
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """The contents of a variable after a branch, or unknown contents if `condition` is None.
+    """The contents of a variable after a branch. The contents are unknown if `condition` is None.
 
     At the start of an iteration, `before` are the contents before the loop, and the loop stores the values in `stored`.
     """
@@ -40,7 +40,7 @@ class Merge:
     stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
-        """Yield the contents at the end of each region, and whether the condition holds there."""
+        """Yield the contents at the end of each region, and whether the condition is true in this region."""
         yield from zip(self.contents, (True, False), strict=False)
 
 
@@ -49,12 +49,12 @@ Held = ChainMap[Value, Content]  # variable -> its contents; the first map is th
 
 
 class Implications:
-    """The conditions of a kernel, and the numbers of its values."""
+    """Analysis of the inequalities that a kernel's conditions imply."""
 
     def __init__(self, kernel: Kernel) -> None:
         operations = list(program_order(kernel.body.operations))
         self.makers = {v: o for o in operations for v in o.results}
-        self.values: list[Value] = []  # a value with each number
+        self.values: list[Value] = []  # one value for each number
         self._numbers: dict[object, int] = {}
         self._known: dict[Value, int] = {}
         self._loaded: dict[Value, Content] = {}  # result of a load of a variable -> the contents of the variable
@@ -67,7 +67,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Find the contents of variables at their loads. Return whether the end of the operations is reached."""
+        """Find the contents of variables at each load. Return whether execution reaches the end of the operations."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -112,14 +112,14 @@ class Implications:
     # -- values ---------------------------------------------------------------------------------
 
     def content(self, value: Value) -> Content:
-        """Return the stored value that a load of a variable returns, or the contents of this variable."""
+        """Return the stored value that a load returns, or a `Merge` if this value is unknown or depends on a branch."""
         found: Content = value
         while isinstance(found, Value) and found in self._loaded:
             found = self._loaded[found]
         return found
 
     def number(self, value: Value) -> int:
-        """Return the number of a value."""
+        """Return the value number of a value."""
         found = self._known.get(value)
         if found is None:
             content = self.content(value)
@@ -135,7 +135,7 @@ class Implications:
         return found
 
     def start_of(self, value: Value) -> tuple[Value, list[Value]] | None:
-        """Return the initial value of a variable to which a loop only adds, and the added values.
+        """Return the initial value of a variable that a loop changes only by additions, and the values that it adds.
 
         `value` is the value of the variable at the start of an iteration. Return None for other values.
         """
@@ -153,7 +153,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether a value is a variable's value at the start of an iteration of a loop or an inner loop."""
+        """Return whether a value is a variable's value at the start of an iteration of a loop or of an inner loop."""
         content = self.content(value)
         while isinstance(content, Merge) and content is not start and content.before is not None:
             content = content.before
@@ -162,7 +162,7 @@ class Implications:
     # -- conditions -----------------------------------------------------------------------------
 
     def implied(self, condition: Content, truth: bool, depth: int = DEEPEST) -> Facts:
-        """Return inequalities that hold if a condition has this truth value."""
+        """Return the inequalities that hold if a condition has the given truth value."""
         content = self.content(condition) if isinstance(condition, Value) else condition
         if (content, truth) not in self._facts:
             found = NOTHING
@@ -174,7 +174,7 @@ class Implications:
         return self._facts[content, truth]
 
     def _made(self, maker: Operation, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that the result of an operation implies."""
+        """Return the inequalities that hold if the result of an operation has the given truth value."""
         match maker.opcode:
             case name if name in INEQUALITIES:
                 return self.compared(maker, truth)
@@ -188,7 +188,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that the contents of a variable imply.
+        """Return the inequalities that hold if the contents of a variable have the given truth value.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """
@@ -200,7 +200,7 @@ class Implications:
         return frozenset.intersection(*ends) if ends else NOTHING
 
     def is_certain(self, condition: Content, truth: bool, facts: Facts, depth: int = DEEPEST) -> bool:
-        """Return whether a condition has this truth value wherever these inequalities hold."""
+        """Return whether a condition has the given truth value wherever these inequalities hold."""
         content = self.content(condition) if isinstance(condition, Value) else condition
         if not depth:
             return False
@@ -227,7 +227,7 @@ class Implications:
                 return False
 
     def _excludes(self, content: Content, truth: bool, condition: Value, taken: bool) -> bool:
-        """Return whether the contents cannot have the value `truth` if the condition has the value `taken`."""
+        """Return whether contents differ from `truth` whenever the condition has the value `taken`."""
         constant = self.truth(content) if isinstance(content, Value) else None
         if constant is not None:
             return constant != truth
@@ -235,7 +235,7 @@ class Implications:
         return one == other and (truth == positive) != (taken == alike)
 
     def _literal(self, content: Content) -> tuple[int | Merge, bool]:
-        """Return a condition with its negations removed, and whether the number of negations is even."""
+        """Return a condition without its negations, and whether the number of negations is even."""
         positive = True
         while True:
             content = self.content(content) if isinstance(content, Value) else content
@@ -247,13 +247,13 @@ class Implications:
             content, positive = maker.operands[0], not positive
 
     def truth(self, value: Value) -> bool | None:
-        """Return the value of a constant condition, otherwise None."""
+        """Return the value of a constant condition, or None for other conditions."""
         maker = self.makers.get(value)
         is_constant = maker is not None and maker.opcode == "constant" and _is_bool(value)
         return bool(maker.attributes["value"]) if is_constant else None  # type: ignore[union-attr]
 
     def compared(self, o: Operation, truth: bool) -> Facts:
-        """Return the inequalities that hold if a comparison of integers has this truth value."""
+        """Return the inequalities that hold if an integer comparison has the given truth value."""
         x, y = o.operands
         if not is_signed(x) or not is_signed(y):
             return NOTHING
@@ -269,18 +269,18 @@ class Implications:
 
 
 class FactWalk:
-    """A traversal of operations that knows which inequalities hold at each of them."""
+    """A traversal of operations that tracks the inequalities that hold at each operation."""
 
     def __init__(self, conditions: Implications) -> None:
         self.conditions = conditions
         self._left: dict[str, Facts | None] = {}  # label of an open scope -> the facts where it is left
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Handle an operation, before those in its regions."""
+        """Handle an operation, before the operations in its regions."""
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Return the facts that hold after these operations, or None if threads do not reach their end."""
+        """Return the facts that hold after these operations, or None if no thread reaches their end."""
         for o in operations:
             if facts is None:
                 return None
@@ -314,7 +314,7 @@ class FactWalk:
 
 
 def _joined(ends: Iterable[Facts | None]) -> Facts | None:
-    """Return the facts that hold at the end of every path. None in `ends` is a path whose end is not reached."""
+    """Return the facts that hold at the end of every path. None in `ends` marks a path whose end is not reached."""
     reached = [end for end in ends if end is not None]
     return frozenset.intersection(*reached) if reached else None
 

@@ -1,4 +1,4 @@
-"""Vectorization of scatters on the host. The values of a block are computed in vectors, then written one by one.
+"""Vectorization of scatters on the host: a block's values are computed in vectors, then written one by one.
 
 In: a logical kernel, before `choose_lanes` and again for `settle_scatters`. Out: the kernel with certain serial loops
 split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
@@ -37,7 +37,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def settle_scatters(kernel: Kernel) -> Kernel:
-    """Make parallel loops inside serial loops serial, after lanes have been chosen. Threads divide only outer loops."""
+    """Make parallel loops inside serial loops serial, after lanes are chosen. Only outer loops use several threads."""
     for outer in kernel.walk():
         if outer.opcode == "for" and outer.attributes["role"] == "serial":
             for inner in outer.regions[0].operations:
@@ -47,7 +47,7 @@ def settle_scatters(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop whose last operation stores a computed value in an element, or combines it with the element."""
+    """A serial loop whose last operation either stores a computed value in an element or combines the two."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop
@@ -57,7 +57,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a scatter loop.
+        """Return the description of a loop, if it is a scatter loop.
 
         Return None for other loops, and if the values are cheap to compute.
         """
@@ -95,7 +95,7 @@ class _Cutter(Rewriter):
         self.scatter = scatter
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation. The scatter's loop is split into blocks."""
+        """Copy an operation. If it is the scatter loop, split the copy into blocks."""
         if operation is not self.scatter.loop:
             super().structured(operation, operands)
             return
@@ -125,7 +125,7 @@ def _users(body: list[Operation], value: Value) -> list[Operation]:
 
 
 def _copy(b: KernelBuilder, operations: list[Operation], known: dict[Value, Value]) -> None:
-    """Copy operations, with their operands replaced by the mapping `known`."""
+    """Copy operations, with operands replaced according to the mapping `known`."""
     for o in operations:
         operands = tuple(known.get(v, v) for v in o.operands)
         results = b.emit(o.opcode, operands, tuple(v.type for v in o.results), **o.attributes)

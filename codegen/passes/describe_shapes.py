@@ -1,4 +1,4 @@
-"""Set the attributes of a logical kernel that depend on the sizes of a launch.
+"""Set the attributes of a logical kernel that depend on the sizes in a launch.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with attributes that later passes use. The
 attributes have few distinct values, so that many sizes share a kernel:
@@ -32,7 +32,7 @@ from weft.codegen.target import Target
 def describe_shapes(
     kernel: Kernel, sizes: Mapping[str, int], target: Target, *, exact: bool = False, parts: bool = False
 ) -> Kernel:
-    """Return the kernel with the attributes that depend on the sizes of a launch. Only kernels for GPUs get a schedule.
+    """Return the kernel with the attributes that depend on the sizes in a launch and, for GPUs, with a schedule.
 
     With `exact`, the kernel is specialized for these sizes if that makes it faster. With `parts`, it combines the
     partial results of a split reduction.

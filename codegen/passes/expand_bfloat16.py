@@ -40,7 +40,7 @@ def _retype(type: Type) -> tuple[Type, ...]:
 
 
 def expand_bfloat16(kernel: Kernel) -> Kernel:
-    """Return the kernel with bfloat16 replaced by bits and float32. A kernel without bfloat16 is returned unchanged."""
+    """Return the kernel with bfloat16 replaced by bits and float32, or the kernel itself if it has no bfloat16."""
     values = [p.value for p in kernel.parameters] + [v for o in kernel.walk() for v in (*o.results, *o.operands)]
     values += [v for f in kernel.functions for v in f.parameters]
     if not any(_retype(v.type) != (v.type,) for v in values):
@@ -63,7 +63,7 @@ def expand_bfloat16(kernel: Kernel) -> Kernel:
 
 
 def _round(b: KernelBuilder, value: Value) -> Value:
-    """Round a float32 to the nearest bfloat16, and return it as float32."""
+    """Round a float32 to the nearest bfloat16, returned as a float32."""
     return b.op("_bfloat16_value", b.op("_bfloat16_bits", value, dtype=_BITS), dtype=_VALUE)
 
 

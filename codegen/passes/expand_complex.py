@@ -23,7 +23,7 @@ def is_complex(value: Value) -> bool:
 
 
 def retype(type: Type) -> tuple[Type, ...]:
-    """Return the types that replace a type: two real types for a complex type, otherwise the type itself."""
+    """Return the types that replace a type: two real types for a complex type, and the type itself otherwise."""
     if isinstance(type, Pointer):
         return (Pointer(part_of(type.dtype), type.space) if type.dtype.kind == "c" else type,)
     return (part_of(type),) * 2 if type.kind == "c" else (type,)
@@ -119,7 +119,7 @@ def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """Emit a `print` that shows a complex number as ``(1+2j)``. The format applies to both parts."""
+    """Emit a `print` that shows a complex number as ``(1+2j)``, with the format applied to both parts."""
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

@@ -1,4 +1,4 @@
-"""Expand exact division and square root of float32 on a GPU to inline instructions.
+"""Expand exact float32 division and square roots on a GPU to inline instructions.
 
 GPUs have only approximate instructions. NVIDIA's compiler refines their results by a short path, and calls a function
 for extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its
@@ -42,8 +42,8 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.passes.rewrite import Replaced, Rewriter
 
-# Number of quotients or roots that share a branch. Their operands are kept until the branch is decided; more would cost
-# registers.
+# Number of quotients or roots that share a branch. Their operands stay in registers until the branch is
+# taken, so larger groups would need more registers.
 _TOGETHER = 4
 _LEAST = 2.0**-100  # from this size on, the remainder of a dividend or of a radicand is exact
 _NORMAL = 2.0**-126
@@ -93,7 +93,7 @@ def _blocks(kernel: Kernel) -> Iterator[Block]:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that are cast from a dtype of at most 16 bits whose kind is in `kinds`."""
+    """Return the float32 values that are casts from a dtype of at most 16 bits with a kind in `kinds`."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
@@ -109,7 +109,7 @@ def _is_narrow(o: Operation, narrow: set[Value]) -> bool:
 
 
 def _groups(block: Block, constants: dict[Value, float], narrow: set[Value]) -> Iterator[list[Operation]]:
-    """Yield groups of independent consecutive quotients or roots. A float16 quotient or root forms its own group."""
+    """Yield groups of independent, consecutive quotients or roots. Each float16 quotient or root is its own group."""
     group: list[Operation] = []
     for o in block.operations:
         if _is_expanded(o, constants) and _is_narrow(o, narrow):
@@ -150,7 +150,7 @@ def _has_common_divisor(group: Sequence[Operation]) -> bool:
 
 
 class _Writer:
-    """Builder of the code for one group of quotients or roots."""
+    """Builder of the code for a group of quotients or roots."""
 
     def __init__(self, builder: KernelBuilder, constants: dict[Value, float]) -> None:
         self.b = builder
@@ -176,7 +176,7 @@ class _Writer:
         return self.choose(good, lambda: found, pairs)
 
     def narrow_quotient(self, a: Value, b: Value) -> Value:
-        """Return a/b in float32 for float16 values, 16-bit integers or constants of moderate size.
+        """Return a/b in float32, where a and b are float16 values, 16-bit integers or constants of moderate size.
 
         The quotient can neither overflow nor underflow.
 
@@ -189,7 +189,7 @@ class _Writer:
     def choose(
         self, good: Value, short: Callable[[], Sequence[Value]], pairs: Sequence[tuple[Value, ...]]
     ) -> Sequence[Value]:
-        """Return the results of `short` if `good` holds at run time, otherwise quotients computed in float64."""
+        """Return the results of `short` if `good` holds at run time, otherwise the quotients computed in float64."""
         with self.b.if_(good, [_FLOAT32] * len(pairs)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -197,7 +197,7 @@ class _Writer:
         return branch.results
 
     def safe_for(self, divisor: Value, dividends: Sequence[Value]) -> Iterator[Value]:
-        """Yield run-time conditions that together ensure that the short path is exact.
+        """Yield run-time conditions that, taken together, guarantee that the short path is exact.
 
         Conditions on the divisor precede those on the dividends, so that quotients may reuse registers.
         """
@@ -229,7 +229,7 @@ class _Writer:
             return self.float32(1 / np.float64(known))
 
     def quotient(self, a: Value, b: Value, r: Value) -> Value:
-        """Return a/b for numbers whose intermediate results neither overflow nor underflow.
+        """Return a/b for operands whose intermediate results neither overflow nor underflow.
 
         The remainder is subtracted from 0, so that zeros keep their sign for positive b.
         """
@@ -237,7 +237,7 @@ class _Writer:
         return self.fma(self.fma(b, q, self.b.op("negative", a)), self.b.op("negative", r), q)
 
     def wide_quotients(self, pairs: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Return quotients of any numbers, computed in float64."""
+        """Return quotients of arbitrary numbers, computed in float64."""
         divisors = {b for _, b in pairs}
         if len(divisors) > 1:
             return self.in_loop(pairs, lambda a, b: self.wide_quotient(a, self.wide_reciprocal(b)))
@@ -245,7 +245,7 @@ class _Writer:
         return [self.wide_quotient(a, parts) for a, _ in pairs]
 
     def wide_quotient(self, a: Value, parts: tuple[Value, Value]) -> Value:
-        """Return a/b, given 1/b in two parts."""
+        """Return a/b, given 1/b as a sum of two parts."""
         high, low = parts
         wide = self.b.cast(a, _FLOAT64)
         return self.b.cast(self.fma(wide, high, self.b.op("multiply", wide, low)), _FLOAT32)
@@ -304,7 +304,7 @@ class _Writer:
         return self.b.op("where", own, x, self.root(x))
 
     def scaled_root(self, x: Value) -> Value:
-        """Return the square root of any number."""
+        """Return the square root of an arbitrary number."""
         one, small = self.float32(1), self.test("less", x, self.float32(_LEAST))
         up = self.b.op("where", small, self.float32(2.0**100), one)
         down = self.b.op("where", small, self.float32(2.0**-50), one)
@@ -335,7 +335,7 @@ class _Writer:
         return self.b.emit("approximate", (x,), (x.type,), function=function)[0]
 
     def residual(self, b: Value, r: Value) -> Value:
-        """Return 1 - b r."""
+        """Return 1 - b * r."""
         return self.fma(self.b.op("negative", b), r, self.b.constant(1, b.type))
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:

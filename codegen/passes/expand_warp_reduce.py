@@ -1,4 +1,4 @@
-"""Expand warp reductions to shuffles if the GPU has no instruction for them.
+"""Expand warp reductions to shuffles on GPUs that have no instruction for them.
 
 Afterwards `warp_reduce` remains only for 32-bit integers on architectures with an instruction for it (sm_80 and later).
 The order of float reductions is that of the operation: pairwise if all 32 lanes take part, and otherwise in lane order.
@@ -19,7 +19,7 @@ _ALL = 0xFFFFFFFF
 
 
 def expand_warp_reduce(kernel: Kernel, target: Target) -> Kernel:
-    """Return the kernel with its warp reductions expanded. A kernel without warp reductions is returned unchanged."""
+    """Return the kernel with warp reductions expanded, or the kernel itself if it has none."""
     if not any(o.opcode == "warp_reduce" for o in kernel.walk()):
         return kernel
     native = int(target.name.removeprefix("sm_")) >= 80
@@ -62,7 +62,7 @@ def _by_halves(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
 
 
 def _upwards(b: KernelBuilder, mask: Value, value: Value, kind: str) -> Value:
-    """Emit a reduction over the lanes of a mask, in lane order. Every lane gets the result."""
+    """Emit a reduction over the lanes of a mask in lane order. Every lane gets the result."""
     nothing = b.constant(0, np.uint32)
     with b.loop(b.constant(32), "serial", initial=(value, b.constant(True, np.bool_))) as loop:
         reduced, first = loop.carried

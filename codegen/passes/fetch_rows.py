@@ -1,4 +1,4 @@
-"""Prefetch the next row while the current row is read for the second time.
+"""Prefetch the next row during the second pass over the current row.
 
 In: a logical kernel with lanes, for a CPU. Out: the kernel with prefetches of the next row in a later loop over a
 row, if the first loop waits for memory and a later one computes. Invariant: the kernel does not write the prefetched
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import copy_of
 
 
 def fetch_rows(kernel: Kernel) -> Kernel:
-    """Return the kernel with prefetches of rows if it accesses more memory than the caches hold."""
+    """Return the kernel with prefetches of rows, if the kernel accesses more memory than the caches hold."""
     if not kernel.attributes.get("streams"):
         return kernel
     builder = KernelBuilder(kernel.name, kernel.index_dtype)

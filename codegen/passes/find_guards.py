@@ -1,4 +1,4 @@
-"""Find the threads of a block that have work in a run, from guards such as ``if i < n`` and ``if i % n == 0``.
+"""Find the threads of a block that have work in a run, given guards such as ``if i < n`` and ``if i % n == 0``.
 
 In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
 indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
@@ -24,7 +24,7 @@ _DIVIDED = 200  # operations of a run that is emitted twice
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound of the thread index along an axis of the block: ``smaller < larger``, or ``<=`` if not `strict`.
+    """A bound on the thread index along an axis of the block: ``smaller < larger``, or ``<=`` if not `strict`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class ThreadMultiples:
-    """The threads of the innermost loop for which `number` is a multiple of `divisor`.
+    """The threads of the innermost loop whose `number` is a multiple of `divisor`.
 
     The number of a thread is greater by 1 than that of the thread before. If `divisor` is 0, all numbers are multiples.
     """
@@ -64,7 +64,7 @@ class ThreadMultiples:
 
 @dataclass
 class RunGuards:
-    """The bounds of a run, and the comparisons whose results are known within these bounds.
+    """The bounds on the threads of a run, and the comparisons whose results are known within these bounds.
 
     `multiples`: if set, only these threads within the bounds have work. `entered`: whether all these threads take the
     branch that contains the run.
@@ -77,7 +77,7 @@ class RunGuards:
 
 
 class GuardFinder:
-    """Finder of the guards of a kernel's runs.
+    """Finder of guards for the runs of a kernel.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class GuardFinder:
         self.kernel, self.split = kernel, split
         self.merged: int | None = None
         self.conditions = Implications(kernel)
-        self.makers: dict[Value, Operation] = {}  # of the values of runs
+        self.makers: dict[Value, Operation] = {}  # operations that compute the values of runs
         for run in split.runs():
             for o in run.everything():
                 self.makers.update(dict.fromkeys(o.results, o))
@@ -126,7 +126,7 @@ class GuardFinder:
         return self._indices[self.merged]
 
     def find(self, run: Run, exits: bool) -> RunGuards:
-        """Return the guards of a run. `exits`: whether later runs must know which threads have left the kernel."""
+        """Return the guards of a run. `exits` says whether later runs must know which threads have left the kernel."""
         found = RunGuards()
         order = (2, 1 - self.split.axis, self.split.axis)
         exact: set[Fact] = set()
@@ -152,7 +152,7 @@ class GuardFinder:
         return found
 
     def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
-        """If an equality states that a remainder is 0, return the threads for which the remainder is 0.
+        """Return the threads for which a remainder is 0 if `fact` is half of an equality that compares it with 0.
 
         `fact` is one of the two inequalities. A remainder is 0 if the divisor is 0.
         """
@@ -190,7 +190,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in a run whose results follow from inequalities."""
+        """Return the comparisons in a run whose results follow from given inequalities."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -200,7 +200,7 @@ class GuardFinder:
         }
 
     def divide(self, run: Run) -> list[RunGuards]:
-        """Return the guards of two parts of a run: the threads for which a condition holds, and the other threads.
+        """Return the guards of the two parts of a run: the threads for which a condition holds, and all others.
 
         In each part, an access in a branch needs no mask, as in ``part[t] = x[i] if i < n else 0``. Return an empty list
         if there is no such condition.
@@ -216,7 +216,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads for which a comparison has this result, or None for other conditions."""
+        """Return the guards of the threads for which a comparison has a given result, or None for other conditions."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -238,7 +238,7 @@ class GuardFinder:
             branch = self.split.branches[operation]
 
     def is_available(self, value: Value, run: Run) -> bool:
-        """Return whether all values from which a value is computed are known before a run."""
+        """Return whether all values that are needed to compute a value are known before a run."""
         maker = self.makers.get(value)
         if maker is not None:
             return all(self.is_available(v, run) for v in maker.operands)
@@ -248,7 +248,7 @@ class GuardFinder:
         return block in around and position < start
 
     def bound(self, fact: Fact, order: tuple[int, ...]) -> Bound | None:
-        """Return a bound of the innermost thread index on which an inequality depends, or None."""
+        """Return the bound that an inequality implies for the innermost thread index in the inequality, or None."""
         strict, smaller, larger = fact[0], *(self.conditions.values[k] for k in fact[1:])
         first, second = self.index.axes(smaller), self.index.axes(larger)
         if first is None or second is None:
@@ -267,13 +267,13 @@ class GuardFinder:
 
 
 def _is_global(o: Operation) -> bool:
-    """Return whether an operation is a load or store of global memory."""
+    """Return whether an operation is a load from or a store to global memory."""
     kind = o.operands[0].type if o.opcode in ("load", "store") else None
     return isinstance(kind, Pointer) and kind.space == "global"
 
 
 class _Effects(FactWalk):
-    """Traversal of a run that finds the inequalities that hold at each of its effects."""
+    """Traversal of a run that finds the inequalities that hold at each effect."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)
@@ -281,7 +281,7 @@ class _Effects(FactWalk):
         self.common: Facts | None = None
 
     def facts_of(self, run: Run, entry: Facts) -> Facts:
-        """Return the inequalities that hold at all effects of a run. Those in `entry` hold at its start."""
+        """Return the inequalities that hold at all effects of a run, if those in `entry` hold at its start."""
         facts: Facts | None = entry
         for o in run.operations:
             facts = self.block([o], facts)
@@ -293,7 +293,7 @@ class _Effects(FactWalk):
         self.common = facts if self.common is None else self.common & facts
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Count the operations that other threads or runs can observe."""
+        """Record the facts at operations whose effects other threads or runs can observe."""
         match o.opcode:
             case "if" | "for" | "repeat" | "scope" | "local" | "yield":
                 pass

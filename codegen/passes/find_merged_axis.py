@@ -1,4 +1,4 @@
-"""Find kernels whose blocks along an axis can run as one long block.
+"""Find kernels whose blocks along an axis can run as a single long block.
 
 In: a threaded kernel without synchronization. Out: whether it uses the indices of blocks and threads along an axis only
 as a thread's position in the grid, ``block_index * block_size + thread_index``. A loop over adjacent threads then need
@@ -11,13 +11,13 @@ from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Kernel, Operation,
 from weft.codegen.passes.index_steps import program_order
 
 _OF_BLOCK = SYNCHRONIZATION | {"shared", "dynamic_shared", "lane_index", "trace"}
-# With these operations, a thread may wait for one in another block.
+# Operations with which a thread may wait for a thread of another block.
 _WAITS = frozenset({"atomic_cas", "fence", "clock", "sleep"})
 _NUMBERS = frozenset({"thread_index", "block_index", "block_size", "grid_size", "lane_index"})
 
 
 def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> bool:
-    """Return whether adjacent blocks along an axis can execute these operations of a kernel as one block."""
+    """Return whether adjacent blocks along an axis can run these operations of a kernel as a single block."""
     if any(o.opcode in _OF_BLOCK | _WAITS or o.attributes.get("volatile") for o in operations):
         return False
     loops = [o for o in operations if o.opcode == "repeat"]
@@ -30,7 +30,7 @@ def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> 
 
 
 class _Positions:
-    """The uses of the indices along an axis by some operations of a kernel."""
+    """The uses of the thread and block indices along an axis by some operations of a kernel."""
 
     def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
@@ -42,7 +42,7 @@ class _Positions:
                 self.users.setdefault(value, []).append(o)
 
     def are_complete(self) -> bool:
-        """Return whether each use of an index is a part of a position."""
+        """Return whether each use of an index is part of a position in the grid."""
         for o in self.operations:
             if o.opcode in ("thread_index", "block_index") and o.attributes.get("axis", 0) == self.axis:
                 for use, value in self.uses(o.results[0]):
@@ -53,7 +53,7 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value or a wider copy of it, with the operand."""
+        """Return the operations that use a value or a widened copy of it, each with the operand that it uses."""
         found = []
         for use in self.users.get(value, ()):
             if use.opcode == "cast" and _is_wider(use):
@@ -63,7 +63,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation is the block index times the block size. All uses must add a thread index."""
+        """Return whether an operation is the block index times the block size, and only added to thread indices."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(
@@ -72,7 +72,7 @@ class _Positions:
         )
 
     def is_position(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation adds the start of the block to the thread's index."""
+        """Return whether an operation adds the start of the block to the thread index."""
         start = self.source(_other(o, value)) if o.opcode == "add" else None
         if start is None or start.opcode != "multiply":
             return False
@@ -80,7 +80,7 @@ class _Positions:
         return any(self.is_number(a, "block_index") and self.is_number(b, "block_size") for a, b in ((x, y), (y, x)))
 
     def source(self, value: Value) -> Operation | None:
-        """Return the operation that computes a value, apart from casts to wider types."""
+        """Return the operation that computes a value, ignoring casts to wider types."""
         maker = self.makers.get(value)
         while maker is not None and maker.opcode == "cast" and _is_wider(maker):
             maker = self.makers.get(maker.operands[0])

@@ -1,4 +1,4 @@
-"""Find the arrays that a kernel changes only by atomics, so that each CPU thread may use a private copy of the array.
+"""Find the arrays that a kernel changes only by atomics, of which each CPU thread may use a private copy.
 
 In: an explicit kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no atomic
 instructions, and is combined with the array at the end (privatization). Invariant: the result depends on the order of
@@ -26,13 +26,13 @@ _COMBINED = {
     "fmin": "fmin",
     "fmax": "fmax",
 }
-# With these, a kernel may access an array by other means than its pointer.
+# Operations with which a kernel may access an array other than through the array's pointer.
 _OPAQUE = frozenset({"pointer", "call", "external", "assembly", "trace"})
 
 
 @dataclass(frozen=True)
 class ArrayBounds:
-    """An array: its pointer, the bytes of an element, and the lengths of its axes.
+    """An array: its pointer, the size of an element in bytes, and the lengths of its axes.
 
     If the array is not C-contiguous, also its strides, and their unit in bytes.
     """
@@ -68,7 +68,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Return the array of each atomic that may use a private copy of the array."""
+    """Map each atomic that may use a private copy of an array to the description of the array."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}
@@ -91,7 +91,7 @@ def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
 
 
 def _known_arrays(kernel: Kernel) -> dict[Value, ArrayBounds]:
-    """Return the bounds of the arrays whose lengths are parameters of the kernel."""
+    """Return the bounds of the arrays whose lengths are kernel parameters."""
     parameters = {p.value.name: p.value for p in kernel.parameters}
     found = {}
     for text in kernel.attributes.get("arrays", ()):

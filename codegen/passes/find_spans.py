@@ -1,4 +1,4 @@
-"""Analysis of the part of each operand that one iteration of a kernel's outermost loop reads.
+"""Analysis of the part of each operand that an iteration of a kernel's outermost loop reads.
 
 In: a logical kernel. Out: the operands of which iteration i reads only elements i * n to (i + 1) * n, and n for each of
 them. Invariant: an operand is listed only if this holds for all of its accesses, and if all of them are loads.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, program_order
 
-# A number, or the position of the parameter that holds it, after a "p".
+# A number, or "p" and the position of the parameter that holds the number.
 Length = int | str
 # A kind of index, n, and a length. The kinds are the first element of an iteration, the end of its elements, any of its
 # elements, and an index that starts at 0 and is less than n. For any element, the length is the number of elements that
@@ -18,7 +18,7 @@ _NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
-    """Return the range of each operand that one iteration of a kernel's outermost loop reads.
+    """Return the range of each operand that an iteration of a kernel's outermost loop reads.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
 
 
 class _Facts:
-    """Facts about the indices of a kernel: how far each index advances per iteration of the outermost loop."""
+    """Facts about a kernel's indices, such as how far each index advances per iteration of the outermost loop."""
 
     def __init__(self, kernel: Kernel, names: dict[Value, str], loop: Operation) -> None:
         self._names = names
@@ -54,7 +54,7 @@ class _Facts:
             self._note(operation)
 
     def span(self, operation: Operation, pointer: Value) -> tuple[Length, Length] | None:
-        """Return the span of an operation's accesses through a pointer, or None if it is unknown."""
+        """Return the span of an operation's accesses through a pointer, or None if the span is unknown."""
         if operation.opcode not in ("load", "fetch") or operation.operands.count(pointer) != 1:
             return None
         kind, *span = self._known.get(operation.operands[1], _NONE)

@@ -59,7 +59,7 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Find the values that may differ between threads, and the divergent operations, by iteration to a fixed point."""
+    """Find, by iteration to a fixed point, the values that may differ between threads and the divergent operations."""
     found = Uniformity(exit=_exit(kernel))
     own = _OWN | _OF_BLOCK if kernel.attributes.get("in_step") == "grid" else _OWN
     for operation in program_order(kernel.body.operations):
@@ -118,7 +118,7 @@ def _find_common_branches(body: Block) -> dict[Value, frozenset[Operation]]:
 
 
 def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Value]:
-    """Return the pointers from which a block loads before it stores to them.
+    """Return the pointers from which a block loads before it stores through them.
 
     The pointers of all regions are added to `found`.
     """
@@ -135,7 +135,7 @@ def variables_read_first(block: Block, found: dict[Block, set[Value]]) -> set[Va
 
 
 class _Walk:
-    """One traversal of the kernel by the analysis.
+    """One traversal of the kernel during the analysis.
 
     Methods return the labels of scopes that some threads leave while others continue, with the `leave` operations.
     """
@@ -201,7 +201,7 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyze a region that repeats. Threads that leave in an iteration are missing in the next iteration."""
+        """Analyze a region that repeats. Threads that leave during an iteration are missing in the next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

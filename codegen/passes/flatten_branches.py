@@ -1,4 +1,4 @@
-"""Replace branches with selections, so that a scalar function without loops becomes straight-line code.
+"""Replace branches with selections, so that scalar functions without loops become straight-line code.
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or
@@ -20,7 +20,7 @@ Mask = bool | Value
 
 
 class _Unsuitable(Exception):
-    """Raised for a function with operations that straight-line code cannot contain."""
+    """Raised if a function contains operations that straight-line code cannot express."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class _Flattener:
     result: tuple[Value, ...] = ()
 
     def block(self, block: Block, active: Mask) -> tuple[Mask, tuple[Value, ...]]:
-        """Flatten a block. Return the mask under which the block's end is reached, and the block's yielded values."""
+        """Flatten a block. Return the mask under which its end is reached, and the values that it yields."""
         for operation in block.operations:
             if active is False:
                 return False, ()
@@ -89,7 +89,7 @@ class _Flattener:
         return found
 
     def assign(self, operation: Operation, active: Mask) -> None:
-        """Assign a value to a variable in the lanes where the mask holds. The first assignment sets all lanes."""
+        """Assign a value to a variable in the lanes of the mask. The first assignment sets all lanes."""
         pointer = self.slot(operation)
         value, old = self.map[operation.operands[2]], self.slots[pointer]
         if isinstance(active, Value) and old is not None:
@@ -110,7 +110,7 @@ class _Flattener:
         return self.either(first, second)
 
     def scope(self, operation: Operation, active: Mask) -> Mask:
-        """Flatten a scope. Execution continues after it, unless a `leave` inside it ends an outer scope."""
+        """Flatten a scope. Return the mask under which execution continues after the scope."""
         label = operation.attributes["label"]
         self.left[label] = False
         end, _ = self.block(operation.regions[0], active)
@@ -149,7 +149,7 @@ def _leaves(operation: Operation) -> bool:
 
 
 def flatten_branches(function: Function, index_dtype: np.dtype) -> Function | None:
-    """Return the function as straight-line code, or None if the function cannot be flattened."""
+    """Return a function as straight-line code, or None if the function cannot be flattened."""
     builder = KernelBuilder(function.name, index_dtype)
     flattener = _Flattener(builder)
     try:

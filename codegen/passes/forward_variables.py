@@ -1,4 +1,4 @@
-"""Replace each variable that has a single store with the stored value.
+"""Replace each variable that is stored only once with the stored value.
 
 In: a threaded kernel, with a user's variables as `local` memory of one element. Out: the kernel with fewer variables.
 If a variable has one store and all loads follow it, loads become the stored value. Later passes then see values that
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Return the kernel with loads of a variable replaced by the stored value if its only store precedes them."""
+    """Return the kernel with loads replaced by the stored value, for variables with one store before all loads."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel
@@ -30,7 +30,7 @@ def forward_variables(kernel: Kernel) -> Kernel:
 
 
 def _stored_once(kernel: Kernel) -> dict[Value, Value]:
-    """Return the variables with one store before all loads and no other use, and the values stored in them."""
+    """Return the variables that are stored once, before all loads, and not used otherwise, with the stored values."""
     variables: dict[Value, list[Value]] = {}
     for o in kernel.walk():
         if o.opcode == "local" and o.attributes["count"] == 1:
@@ -48,7 +48,7 @@ def _stored_once(kernel: Kernel) -> dict[Value, Value]:
 
 
 def _drop_early(block: Block, written: set[Value], candidates: dict[Value, Value]) -> None:
-    """Remove variables from `candidates` that may be loaded before their store."""
+    """Remove variables from `candidates` that may be loaded before they are stored."""
     written = set(written)
     for o in block.operations:
         if o.opcode == "load" and o.operands[0] in candidates and o.operands[0] not in written:

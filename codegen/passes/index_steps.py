@@ -1,4 +1,4 @@
-"""Strides of values with respect to a loop index, which determine vectorization and coalescing."""
+"""Strides of values with respect to a loop index, on which vectorization and coalescing depend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def index_steps(operations: Iterable[Operation], index: Value) -> dict[Value, in
         if operation.opcode == "constant" and operation.results[0].type.kind in "iu":  # type: ignore[union-attr]
             constants[operation.results[0]] = int(operation.attributes["value"])
         if operation.opcode in ("if", "for"):
-            # the results of its regions may depend on the index too
+            # the results of the regions may also depend on the index
             steps |= dict.fromkeys(operation.results)
         known = [steps.get(v, 0) for v in operation.operands]
         if operation.opcode == "for" and operation.results:

@@ -1,4 +1,4 @@
-"""Inline the ops of user functions.
+"""Inline user functions, which are ops until this pass.
 
 Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
 with loops are inlined after threads or vectors have been chosen. The loops that contain them run one element at a time.
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def has_control_flow(operation: Operation) -> bool:
-    """Return whether an operation is an `if`, a scope, a `repeat`, or an op of a user function with control flow.
+    """Return whether an operation is an `if`, a scope, a `repeat`, or the op of a user function with control flow.
 
     Such an operation must run element by element. `for` loops are not included.
     """
@@ -26,7 +26,7 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """Return the kernel with each op of a user function replaced by the body of the function.
+    """Return the kernel with each op of a user function replaced by the function's body.
 
     With `straight`, only ops without control flow are inlined, otherwise only ops with control flow.
     """
@@ -60,7 +60,7 @@ class _Copier:
         self.suffix = suffix  # makes the labels of the copy unique
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy the operations of a block into the builder's current block, and return the values it yields."""
+        """Copy a block's operations into the builder's current block, and return the values that the block yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(self.map[v] for v in operation.operands)

@@ -1,4 +1,4 @@
-"""Store values that several loops over a row use, so that they are computed only once.
+"""Store values that several loops over a row use, so that each value is computed only once.
 
 In: a logical kernel. `describe_rows` gives it the ``kept`` attribute if its rows are short enough, and `keep_rows`
 receives it after lanes are chosen. Out: the first loop also writes values that later loops would recompute to
@@ -24,7 +24,7 @@ WORTH = 16  # number of instructions above which a store and loads cost less tha
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Loops over a row, the block that contains them, and the values to keep.
+    """Loops over the same row, the block that contains these loops, and the values to keep.
 
     `kept` maps each value to the values that recompute it in later loops.
     """
@@ -69,7 +69,7 @@ def keep_rows(kernel: Kernel) -> Kernel:
 
 
 def _rows(kernel: Kernel) -> list[_Row]:
-    """Return the rows with values that are worth storing."""
+    """Return the rows that have values worth storing."""
     found = [
         (block, loops) for block, _ in blocks_with_loops(kernel.body) for loops in loops_over_same_row(kernel, block)
     ]
@@ -128,7 +128,7 @@ def _is_plain(kind: Type) -> bool:
 
 
 def _number(kernel: Kernel) -> dict[Value, object]:
-    """Number all values. Values with equal numbers are the same computation on the same element of a row."""
+    """Assign numbers to all values. Equal numbers denote the same computation on the same element of a row."""
     # (A result may be written to the memory of an operand, but only after the kernel's last read of each element.)
     unwritten = {p.value for p in kernel.parameters if not p.writable}
     numbers: dict[Value, object] = {p.value: p.value for p in kernel.parameters}
@@ -150,7 +150,7 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Return the values in `known` that are operands of operations whose own results are not in `known`."""
+    """Return the values in `known` that are used by operations whose results are not in `known`."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )
@@ -162,7 +162,7 @@ def cost_of(operation: Operation) -> int:
 
 
 def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
-    """Return the number of instructions that compute a value in a loop's body."""
+    """Return the number of instructions needed to compute a value in a loop's body."""
     total, seen, stack = 0, {value}, [value]
     while stack:
         o = made.get(stack.pop())
@@ -175,7 +175,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
 
 
 def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
-    """Store a value where it is first computed, and load it where it would be recomputed."""
+    """Store a value after its first computation, and load it where it would otherwise be recomputed."""
     assert not isinstance(value.type, Pointer)
     memory = builder.fresh(Pointer(value.type, "local"))
     row.block.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))

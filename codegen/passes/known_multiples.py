@@ -1,4 +1,4 @@
-"""Find indices that are multiples of the vector length, which determine the alignment of accesses.
+"""Find indices that are multiples of the vector length, because the alignment of accesses depends on them.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
 parameters that have to be multiples of a power of two for this. For exact sizes, there are no such parameters.
@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of the parameters that must be multiples of a power of two so that a value is a multiple of that power.
+    """Analysis of which parameters must be multiples of a power of two so that a value is a multiple of that power.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of `divisor` so that `value` is a multiple of `divisor` as well.
+        """Return the parameters that must be multiples of `divisor` for `value` to be a multiple of `divisor`.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
@@ -108,7 +108,7 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers that are only accessed by whole, aligned vectors.
+    """Return the pointers that are accessed only by whole, aligned vectors.
 
     Also return the parameters that must be multiples of `lanes` for this.
 

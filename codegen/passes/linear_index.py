@@ -1,4 +1,4 @@
-"""Integers that grow by a constant from thread to thread along an axis of the block.
+"""Integers that increase by a constant from each thread to the next along an axis of the block.
 
 In: a threaded kernel, and the operations that compute the values of its runs. Out: the axes on which a value depends,
 and its difference between adjacent threads. Invariant: the difference is exact in the machine's integer arithmetic.
@@ -24,7 +24,7 @@ _MOST = 48  # operations that compute a value
 
 
 class LinearIndex:
-    """Analysis of how the integer values of a kernel depend linearly on the thread indices.
+    """Analysis of the linear dependence of a kernel's integer values on the thread indices.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ class LinearIndex:
 
     @property
     def longest(self) -> int:
-        """Return a limit on the number of threads of a loop over threads."""
+        """Return an upper bound on the number of threads in a loop over threads."""
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
-        """Return the difference of an integer between adjacent threads along an axis, modulo the size of its type.
+        """Return the difference of an integer between adjacent threads along an axis, modulo the range of its type.
 
         The second result is whether the integer cannot overflow. Return None if the difference is not known.
         """
@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the value that is the difference of an integer between adjacent threads, or None.
+        """Return the value by which an integer differs between adjacent threads, or None if there is no such value.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """
@@ -128,7 +128,7 @@ class LinearIndex:
         return self.is_position(o.results[0]) or self._unbounded(o) <= limit(o.results[0])
 
     def largest(self, value: Value) -> int:
-        """Return a bound on the absolute value of a signed integer."""
+        """Return an upper bound on the absolute value of a signed integer."""
         if value not in self._largest:
             maker, found = self._all.get(value), limit(value) + 1
             if maker is not None and maker.opcode == "constant":
@@ -151,7 +151,7 @@ class LinearIndex:
         return x * y if o.opcode == "multiply" else x + y
 
     def is_position(self, value: Value) -> bool:
-        """Return whether a value is a sum or product of indices in the index dtype, which never overflows."""
+        """Return whether a value is a sum or product of indices in the index dtype, and so cannot overflow."""
         return value in self._positions
 
     def _is_position(self, value: Value, maker: Operation) -> bool:
@@ -162,7 +162,7 @@ class LinearIndex:
 
 
 def _is_computable(o: Operation, value: Value) -> bool:
-    """Return whether an integer can be computed anew from its operands by a few instructions."""
+    """Return whether an integer can be recomputed from its operands by a few instructions."""
     if o.regions or isinstance(value.type, Pointer) or value.type.kind not in "iub":
         return False
     return is_pure(o) and (o.opcode not in STRUCTURAL or o.opcode in _LARGEST or o.opcode in ("constant", "cast"))
@@ -178,6 +178,6 @@ def is_integer(value: Value) -> bool:
 
 
 def limit(value: Value) -> int:
-    """Return the largest integer of a value's type."""
+    """Return the largest integer that a value's type can represent."""
     assert isinstance(value.type, np.dtype)
     return int(np.iinfo(value.type).max)

@@ -1,4 +1,4 @@
-"""Merge two kernels into one launch: the reduction of blocks, and the combination of their partial results.
+"""Merge two kernels into one launch: one that reduces blocks, and one that combines their partial results.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
 both and the ``merged`` attribute. The GPU block that finishes the first part last runs the second part
@@ -29,7 +29,7 @@ class _Renaming(Rewriter):
 
 
 def merge_kernels(first: Kernel, second: Kernel, same: Mapping[str, str]) -> Kernel:
-    """Return a kernel that runs the first kernel and then the second.
+    """Return a kernel that runs the first kernel and then the second kernel.
 
     `same` maps pointers of the second kernel to pointers of the first kernel.
 

@@ -1,4 +1,4 @@
-"""Properties of reductions for reordering: whether the order affects the bits, and identities of the accumulators."""
+"""Properties needed to reorder reductions: whether the order affects the bits, and identities for the accumulators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXACT = frozenset({"minimum", "maximum", "argmin", "argmax"})
 
 
 def rounds(loop: Operation) -> bool:
-    """Return whether a loop's reduction rounds its results, so that the order of the reduction affects the bits."""
+    """Return whether the reduction of a loop rounds, so that its order affects the bits."""
     kinds = [v.type for v in loop.results]
     return any(isinstance(kind, np.dtype) and kind.kind in "fc" for kind in kinds) and any(
         name not in EXACT for name in loop.attributes.get("combine", ())

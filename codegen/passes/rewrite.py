@@ -1,4 +1,4 @@
-"""The driver of passes that replace operations, which rebuilds a kernel block by block.
+"""The driver for passes that replace operations. It rebuilds a kernel block by block.
 
 In: a kernel, and a function that gets each operation with its operands already replaced. Out: a new kernel. The old
 kernel is unchanged. Operations for which the function returns None are copied.
@@ -35,7 +35,7 @@ class Rewriter:
         self.map: dict[Value, Replaced] = {}
 
     def run(self) -> Kernel:
-        """Rebuild the kernel and return it. Parameters are kept unless a rule has replaced them."""
+        """Rebuild the kernel and return it. The parameters are kept unless a rule has replaced them."""
         for parameter in self.old.parameters:
             if parameter.value not in self.map:
                 self.builder.kernel.parameters.append(parameter)
@@ -73,14 +73,14 @@ class Rewriter:
                     self.map[value] = new
 
     def copy(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation, with its new operands."""
+        """Copy an operation, with new operands."""
         results = self.renew(operation.results)
         self.builder.block.operations.append(
             Operation(operation.opcode, tuple(_flatten(operands)), results, operation.attributes)
         )
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Rewrite an operation with regions. A result may become several values."""
+        """Rewrite an operation that has regions. One result may become several values."""
         regions = []
         for region in operation.regions:
             block = Block(self.renew(region.parameters))
@@ -99,7 +99,7 @@ class Rewriter:
         )
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Replace values with new values of the types that `retype` returns. Return the new values."""
+        """Map values to new values of the types that `retype` returns, and return the new values."""
         if self.retype is _as_it_is:
             self.map.update(zip(values, values, strict=True))
             return values
@@ -118,7 +118,7 @@ def _flatten(values: list[Replaced]) -> list[Value]:
 
 
 def copy_of(builder: KernelBuilder, value: Value, made: dict[Value, Operation], known: dict[Value, Value]) -> Value:
-    """Return a copy of a value, recomputed from the values in `known` by copies of the operations in `made`."""
+    """Return a copy of a value, recomputed from values in `known` by copying the operations in `made`."""
     if value in known or value not in made:
         return known.get(value, value)
     maker = made[value]

@@ -1,4 +1,4 @@
-"""Let the threads of a block run the iterations of a strided loop together.
+"""Let the threads of a block run each iteration of a strided loop together.
 
 In: a threaded kernel for the host. Out: forms of the kernel in which a loop such as
 ``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first
@@ -55,9 +55,9 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield forms of the kernel with one counter for all threads in each strided loop. The fastest form comes first.
+    """Yield versions of the kernel in which all threads share a counter in each strided loop, fastest version first.
 
-    In the first form, all blocks share the counters too, so that the elements of an iteration are adjacent. This
+    In the first version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
     requires a loop whose start depends on both the block index and the thread index. No block may wait for another.
     """
     if not any(o.opcode == "repeat" for o in kernel.walk()):
@@ -69,12 +69,12 @@ def share_strides(kernel: Kernel) -> Iterator[Kernel]:
 
 
 class _Finder:
-    """Finder of the strided loops of a kernel."""
+    """Finder of a kernel's strided loops."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.loops: dict[Operation, StridedLoop] = {}  # keyed by the scope around the `repeat`
         self.makers: dict[Value, Operation] = {}
-        self.uses: dict[Value, list[Operation]] = {}  # of each `local`
+        self.uses: dict[Value, list[Operation]] = {}  # operations that use each `local`
         self.positions: dict[Operation, int] = {}
         self.counted: set[Operation] = set()  # `repeat` loops that end after a number of iterations known at the start
         self.uniform: Uniformity | None = None
@@ -102,7 +102,7 @@ class _Finder:
                 self.search(region)
 
     def loop(self, scope: Operation, repeat: Operation, starts: dict[Value, Operation]) -> StridedLoop | None:
-        """Return the description of a strided loop that threads may run together, or None for other loops."""
+        """Return the description of a strided loop that the threads may run together, or None for other loops."""
         label = scope.attributes["label"]
         operations = repeat.regions[0].operations
         at = next((k for k, o in enumerate(operations) if o.opcode == "if"), len(operations))
@@ -133,14 +133,14 @@ class _Finder:
         return StridedLoop(variable, label, start, stop, step, test)
 
     def is_constant(self, value: Value, inside: set[Operation]) -> bool:
-        """Return whether a value does not change during a loop with the operations `inside`."""
+        """Return whether a value stays constant during a loop with the operations `inside`."""
         maker = self.makers.get(value)
         if maker is None or maker not in inside:
             return True
         return maker.opcode != "load" and all(self.is_constant(v, inside) for v in maker.operands)
 
     def is_pure(self, o: Operation) -> bool:
-        """Return whether an operation is a computation or a load of a variable, which may run once for all threads."""
+        """Return whether an operation is a computation or a load of a variable, and so may run once for all threads."""
         return (
             o.opcode in ("constant", "cast")
             or o.opcode not in STRUCTURAL
@@ -166,9 +166,9 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the only store to the variable in a loop.
+        """Return the only store to a loop's variable within the loop.
 
-        It must be the last access of every iteration that stays in the loop. Otherwise return None.
+        Every iteration that stays in the loop must end its accesses with this store. Otherwise, return None.
         """
         accesses = [o for o in inside if o.operands and o.operands[0] is variable]
         stores = [o for o in accesses if o.opcode == "store"]
@@ -186,7 +186,7 @@ class _Finder:
         return None
 
     def step(self, advance: Operation) -> Value | None:
-        """Return the value that a store adds to the variable, or None if the store is not an increment."""
+        """Return the value that a store adds to the loop's variable, or None if the store is not an increment."""
         maker = self.makers.get(advance.operands[2])
         if maker is None or maker.opcode != "add":
             return None
@@ -214,7 +214,7 @@ class _Finder:
         return True
 
     def blocks_are_independent(self) -> bool:
-        """Return whether no thread waits for another block, and all synchronization points can serve several blocks."""
+        """Return whether no thread waits for other blocks and each synchronization point can serve several blocks."""
         for o in self.kernel.walk():
             if o.opcode in SYNCHRONIZATION and o.opcode not in _OF_BLOCKS:
                 return False
@@ -252,7 +252,7 @@ class _Finder:
 
 
 def _only_leaves(test: Operation, label: str) -> bool:
-    """Return whether the only effect of an `if` is to leave the `label` scope when the condition of the `if` holds."""
+    """Return whether an `if` has no effect except to leave the `label` scope if its condition holds."""
     leaves, stays = (region.operations for region in test.regions)
     return (
         not test.results
@@ -264,21 +264,21 @@ def _only_leaves(test: Operation, label: str) -> bool:
 
 
 def _may_wait(inside: list[Operation]) -> bool:
-    """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for another."""
+    """Return whether a loop contains synchronization points, or inner loops in which a thread may wait for others."""
     loops = [o for o in inside if o.opcode == "repeat"]
     waiting = (o for each in loops for o in program_order(each.regions[0].operations))
     return any(o.opcode in SYNCHRONIZATION for o in inside) or any(map(_can_wait, waiting))
 
 
 def _can_wait(o: Operation) -> bool:
-    """Return whether a loop with this operation may wait for another thread."""
+    """Return whether a loop that contains this operation may wait for another thread."""
     return o.opcode in _WAITS or bool(o.attributes.get("volatile"))
 
 
 def _is_short(repeat: Operation) -> bool:
-    """Return whether a thread should execute several iterations at once.
+    """Return whether the iterations are so short that a thread should execute several at once.
 
-    It should if the loop is short and stores only the thread's own variables, such as a sum.
+    This holds if the loop is short and stores only the thread's own variables, such as a sum.
 
     Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """
@@ -290,7 +290,7 @@ def _is_short(repeat: Operation) -> bool:
 
 
 class _Sharer(Rewriter):
-    """Rewriter of the strided loops of a kernel."""
+    """Rewriter of a kernel's strided loops."""
 
     def __init__(self, finder: _Finder) -> None:
         super().__init__(finder.kernel, self.replace)
@@ -307,7 +307,7 @@ class _Sharer(Rewriter):
         return [index] if o.opcode == "load" else []
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """Rewrite a strided loop with a counter that all threads share."""
+        """Rewrite a strided loop so that all threads share its counter."""
         loop = self.loops.get(operation)
         if loop is None:
             super().structured(operation, operands)
@@ -328,7 +328,7 @@ class _Sharer(Rewriter):
         self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
 
     def emit_loop(self, label: str, emit: Callable[[str], None]) -> None:
-        """Emit a loop that the threads run together, with the iteration that `emit` emits."""
+        """Emit a loop that the threads run together. `emit` emits one iteration."""
         b, outer = self.builder, dict(self.map)
         body, around = Block(), Block()
         b.blocks.append(body)
@@ -342,7 +342,7 @@ class _Sharer(Rewriter):
         self.map = outer
 
     def emit_iteration(self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value) -> None:
-        """Emit an iteration: the exit test, the work of threads with an index below the stop, and the next count."""
+        """Emit an iteration: the exit test, the work of threads whose index is below the stop, and the next count."""
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
         self.leave_if(b.op("greater_equal", count, stop, dtype=bool), label)
@@ -358,7 +358,7 @@ class _Sharer(Rewriter):
     def emit_whole(
         self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value, longest: Value
     ) -> None:
-        """Emit several iterations of each thread at once, if all threads execute them."""
+        """Emit several iterations at once, which run only if all threads execute all of them."""
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
         left = b.op("subtract", b.op("subtract", b.op("subtract", stop, count), longest), b.constant(1, count.type))
@@ -372,7 +372,7 @@ class _Sharer(Rewriter):
         b.store(counter, b.constant(0), count)
 
     def state(self, loop: StridedLoop, repeat: Operation, counter: Value) -> tuple[Value, Value, Value]:
-        """Emit the current count, and the stop and the step of a loop."""
+        """Emit the current count, the stop and the step of a loop."""
         b = self.builder
         made = {v: o for o in program_order(repeat.regions[0].operations) for v in o.results}
         known = dict(self.map)
@@ -387,7 +387,7 @@ class _Sharer(Rewriter):
         self.builder.emit("if", (condition,), (), (ends, stays))
 
     def emit_work(self, loop: StridedLoop, repeat: Operation, index: Value, straight: bool = False) -> None:
-        """Emit the work of a thread in an iteration. If `straight`, other operations follow in the block."""
+        """Emit the work of a thread in an iteration. With `straight`, further operations follow in the same block."""
         self.indices[loop.variable] = index
         rest = Block()
         end = ("yield",) if straight else ()
@@ -396,7 +396,7 @@ class _Sharer(Rewriter):
         del self.indices[loop.variable]
 
     def renew(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Replace values with new values if the operations of a loop are copied."""
+        """Replace values with new values if the operations of a loop are being copied."""
         if not self.copies:
             return super().renew(values)
         new = tuple(self.builder.fresh(value.type) for value in values)
@@ -404,11 +404,11 @@ class _Sharer(Rewriter):
         return new
 
     def value_of_first_thread(self, value: Value) -> Value:
-        """Emit code by which each thread recomputes the first thread's value of `value`."""
+        """Emit code with which each thread recomputes the first thread's value of `value`."""
         return self.value_of_thread(value, lambda number: self.builder.constant(0, number.results[0].type))
 
     def value_of_last_thread(self, value: Value) -> Value:
-        """Emit code by which each thread recomputes the last thread's value of `value`."""
+        """Emit code with which each thread recomputes the last thread's value of `value`."""
 
         def last(number: Operation) -> Value:
             kind, name = number.results[0].type, _EXTENTS[number.opcode]
@@ -418,7 +418,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit the value of another thread. `number` emits the indices of this thread and its block."""
+        """Emit code that recomputes another thread's value. `number` emits that thread's thread and block indices."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

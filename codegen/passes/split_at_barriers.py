@@ -1,4 +1,4 @@
-"""Split the work of a thread block at synchronization points into runs, which each thread executes alone.
+"""Split a thread block's work at synchronization points into runs, which each thread executes on its own.
 
 In: a threaded kernel with synchronization points that all threads of a block reach together. Out: a list of steps for
 each block of operations that contains them: runs, synchronization points, and operations executed once for all
@@ -33,7 +33,7 @@ FULL = 0xFFFFFFFF
 
 @dataclass(eq=False)
 class Run:
-    """Operations between synchronization points, which each thread executes alone.
+    """The operations between two synchronization points, which each thread executes on its own.
 
     A run begins with the results of the synchronization points in `receives`, and ends with the contributions to the
     synchronization points in `sends`.
@@ -42,7 +42,7 @@ class Run:
     operations: list[Operation] = field(default_factory=list)
     receives: list[Operation] = field(default_factory=list)
     sends: list[Operation] = field(default_factory=list)
-    again: bool = False  # whether it may run more than once in a block
+    again: bool = False  # whether the run may execute more than once per block
     branch: Branch | None = None  # the innermost branch, run in step, that only some threads take
     late: bool = False  # whether threads may have left the kernel before
 
@@ -72,7 +72,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """The steps of a kernel that is split at its synchronization points, and the values that pass between steps.
+    """The steps of a kernel that is split at its synchronization points, and the values that pass between the steps.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run starts its accesses to a variable with an unconditional store, or has no accesses."""
+        """Return whether a run's first access to a variable is an unconditional store, or there is no access."""
         if run not in self._first:
             first = self._first[run] = {}
             for o in run.operations:
@@ -140,7 +140,7 @@ class BarrierSplit:
 
 
 def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
-    """Split a kernel into steps. Return None if threads may diverge at a synchronization point."""
+    """Split a kernel into steps. Return None if threads may diverge at some synchronization point."""
     uniform = of_block = find_uniform(kernel)
     if kernel.attributes.get("in_step") == "grid":
         of_block = find_uniform(replace(kernel, attributes={**kernel.attributes, "in_step": "block"}))
@@ -156,7 +156,7 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again so that all threads share the variables that outlive a run and are the same in all threads.
+    """Split a kernel again, with threads sharing the variables that outlive a run and are the same in all threads.
 
     Such a variable, for example the distance in a scan, then needs no array with one element per thread. If this needs
     more runs, return `made`, the split with separate variables.
@@ -170,7 +170,7 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation depends only on its operands and has no side effect."""
+    """Return whether an operation depends only on its operands and has no side effects."""
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 
@@ -194,7 +194,7 @@ def _is_full(mask: Value, kernel: Kernel) -> bool:
 
 
 class _Splitter:
-    """Splitter of a kernel.
+    """The algorithm that splits a kernel into steps.
 
     It marks the operations that execute once for all threads, and divides the others into runs.
     """
@@ -204,8 +204,8 @@ class _Splitter:
         self.uniform = uniform
         self.made = BarrierSplit(uniform, axis)
         self.around: dict[Operation, tuple[Operation, ...]] = {}  # operation -> the operations that enclose it
-        self.maker: dict[Value, Operation] = {}  # of results and region parameters
-        self.stores: dict[Value, list[Operation]] = {}  # of each `local`
+        self.maker: dict[Value, Operation] = {}  # the operation of each result and region parameter
+        self.stores: dict[Value, list[Operation]] = {}  # stores to each `local`
         self.once: set[Operation] = set()  # operations with regions that are executed once for all threads
         self.loads: set[Operation] = set()  # loads from shared and global memory that are executed once for all threads
         self.needed: set[Value] = set()
@@ -228,9 +228,9 @@ class _Splitter:
     # -- operations that are executed once ------------------------------------------------------
 
     def mark(self, loops: list[Operation], variables: Iterable[Value] = ()) -> bool:
-        """Mark the operations that must execute once for all threads. Return whether all marked operations are uniform.
+        """Mark operations that must execute once for all threads. Return whether all marked operations are uniform.
 
-        These are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
+        They are the operations around synchronization points, the loops in `loops`, the stores to `variables`, and
         everything on which these depend.
         """
         for variable in variables:
@@ -262,12 +262,12 @@ class _Splitter:
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 
     def leaves_together(self, leave: Operation, scope: Operation) -> bool:
-        """Return whether all threads in a scope leave the scope together at this `leave`."""
+        """Return whether all threads that are in a scope leave it together at this `leave`."""
         apart = self.uniform.apart
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 
     def in_step(self, o: Operation) -> bool:
-        """Return whether all threads that reach an operation do so together.
+        """Return whether all threads that reach an operation reach it together.
 
         Only enclosing branches in `BarrierSplit.in_step` may separate the threads.
         """
@@ -275,7 +275,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the operations that enclose an operation which is executed once, since they are also executed once."""
+        """Mark the operations around an operation that is executed once, since they must also be executed once."""
         for o in around:
             if o in self.once:
                 continue
@@ -295,7 +295,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value that is used outside of all runs, and the operations that compute it."""
+        """Mark a value that is used outside all runs, and the operations that compute the value."""
         if value in self.needed:
             return
         self.needed.add(value)
@@ -333,7 +333,7 @@ class _Splitter:
     # -- runs -----------------------------------------------------------------------------------
 
     def split(self) -> BarrierSplit:
-        """Divide the kernel into steps, and find the values that pass between runs."""
+        """Divide the kernel into steps, and find the values that pass between the runs."""
         self.cut(self.kernel.body, False)
         self.find_strict()
         _Flow(self.made).find()
@@ -399,7 +399,7 @@ class _Splitter:
         self.made.steps[block] = steps
 
     def find_strict(self) -> None:
-        """Find the synchronization points in branches at which all lanes of a warp must arrive if any lane does."""
+        """Find the synchronization points in branches where all lanes of a warp must arrive if any lane does."""
         order = list(program_order(self.kernel.body.operations))
         last = max((k for k, o in enumerate(order) if o.opcode in SYNCHRONIZATION), default=-1)
         for o, branch in self.made.branches.items():
@@ -442,7 +442,7 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self) -> None:
-        """Find the values and the memory that pass from run to run."""
+        """Find the values and the memory that one run passes to another."""
         for run in self.made.runs():
             for value in run.needed():
                 maker_run = self.run_of.get(value)
@@ -451,7 +451,7 @@ class _Flow:
         self.memory()
 
     def cost(self, value: Value) -> int | None:
-        """Return the cost of recomputing a value, or None if it is too high."""
+        """Return the cost of recomputing a value, or None if the cost is too high."""
         if value not in self.run_of or value in self.made.local_operations:
             return 0
         if value not in self.costs:
@@ -466,7 +466,7 @@ class _Flow:
         return self.costs[value]
 
     def memory(self) -> None:
-        """Find the local memory that must be kept from run to run."""
+        """Find the local memory that must be kept from one run to the next."""
         direct: dict[Value, bool] = {}
         touched: dict[Value, list[Run]] = {}
         for run in self.made.runs():

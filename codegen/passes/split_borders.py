@@ -1,4 +1,4 @@
-"""Split loops over concatenated arrays at the borders, so that the middle range needs no test of the index.
+"""Split loops over concatenated arrays at the borders, so that the middle range needs no tests of the index.
 
 In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
 the ``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely
@@ -26,14 +26,14 @@ _COMPARISONS = ("greater_equal", "less_equal")
 
 
 def split_borders(kernel: Kernel) -> Kernel:
-    """Return the kernel with separate code for the middle ranges of its loops."""
+    """Return the kernel with separate code for the middle range of each loop that can be split."""
     if not any("likely" in o.attributes for o in kernel.walk()):
         return kernel
     return _Splitter(kernel).run()
 
 
 class _Splitter:
-    """Rewriter that splits loops whose body tests the loop index into loops over parts of the range."""
+    """Rewriter that splits loops with tests of the loop index into loops over parts of the range."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -53,7 +53,7 @@ class _Splitter:
     # -- copies -----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy the operations of a block into the builder's current block, and return the values it yields."""
+        """Copy a block's operations into the builder's current block, and return the values that the block yields."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return tuple(map(self.new, operation.operands))
@@ -70,7 +70,7 @@ class _Splitter:
         return self.map.get(value, value)
 
     def holds(self, value: Value) -> bool | None:
-        """Return whether a condition holds, or None if it is unknown."""
+        """Return whether a condition holds, or None if this is unknown."""
         found = self.known.get(value)
         made = self.made.get(value)
         if found is None and made is not None and made.opcode in ("logical_and", "bitwise_and"):
@@ -104,7 +104,7 @@ class _Splitter:
     # -- loops ------------------------------------------------------------------------------------
 
     def likely(self, loop: Operation) -> dict[Value, bool]:
-        """Return the comparisons by which a parallel loop's index selects branches, with their likely results.
+        """Return the comparisons of a parallel loop's index that select branches, each with its likely result.
 
         Return an empty dict for loops that cannot be split.
         """
@@ -127,7 +127,7 @@ class _Splitter:
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the comparisons that a condition joins with logical or bitwise AND. Other operands are omitted."""
+        """Return the comparisons that a condition combines with logical or bitwise AND, without any other operands."""
         made = self.made.get(condition)
         if made is None:
             return []
@@ -136,7 +136,7 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop by the results of its likely comparisons. Innermost loops of the kernel's body are only copied."""
+        """Split a loop according to its likely comparisons. Innermost loops of the kernel's body are only copied."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation in self.kernel.body.operations:
@@ -145,7 +145,7 @@ class _Splitter:
             self.split_in_three(operation, likely)
 
     def split_by_branch(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite a loop that contains loops. A branch on the index selects one of two copies of the body."""
+        """Rewrite a loop that contains loops, as a loop in which a branch on the index selects one of two bodies."""
         (region,) = operation.regions
         parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)
         self.map.update(zip(region.parameters, parameters, strict=True))
@@ -173,7 +173,7 @@ class _Splitter:
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
     def split_in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite an innermost loop as three loops: before, within and after the likely range.
+        """Rewrite an innermost loop as three loops, which run before, within and after the likely range.
 
         The outer two have no vectors. They run only if they are short. Otherwise the loop runs as a whole.
         """
@@ -192,9 +192,9 @@ class _Splitter:
         b.emit("if", (short,), (), (split, whole))
 
     def copies_over_ranges(self, operation: Operation, pieces: Sequence[Any]) -> Block:
-        """Return a block with a copy of a loop for each range in `pieces`.
+        """Return a block with one copy of a loop for each range in `pieces`.
 
-        Each has a start, a stop, the known results of comparisons, and attributes.
+        Each range has a start, a stop, the known results of comparisons, and attributes.
         """
         block = Block(())
         self.builder.blocks.append(block)
@@ -207,7 +207,7 @@ class _Splitter:
         return block
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the bounds of the range in which the comparisons have their likely results. None means no bound."""
+        """Return the bounds of the range in which all comparisons have their likely results. None means unbounded."""
         b, low, high = self.builder, None, None
         for test, holds in likely.items():
             from_there = self.made[test].opcode == "greater_equal"
@@ -220,7 +220,7 @@ class _Splitter:
         return low, high
 
     def bound(self, value: Value) -> Value:
-        """Return the bound in a comparison as a value that is defined before the loop."""
+        """Return the bound in a comparison, as a value defined before the loop."""
         made = self.made.get(value)
         if made is not None and made.opcode == "constant":
             return self.builder.constant(made.attributes["value"], value.type)

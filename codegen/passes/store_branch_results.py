@@ -1,4 +1,4 @@
-"""Pass the results of branches that contain synchronization points through memory.
+"""Pass the results of branches through memory if the branches contain synchronization points.
 
 In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results. The regions of such
 an `if` store their results to `local` variables, which are loaded after the `if`. Such an `if` can be executed once for
@@ -15,7 +15,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def store_branch_results(kernel: Kernel) -> Kernel:
-    """Return the kernel with the results of branches around synchronization points replaced by `local` variables."""
+    """Return the kernel with `local` variables for the results of branches that contain synchronization points."""
     return _Storer(kernel).run() if any(_has_results_to_store(o) for o in kernel.walk()) else kernel
 
 
@@ -32,7 +32,7 @@ class _Storer(Rewriter):
         super().__init__(kernel, lambda builder, operation, operands: None)
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
-        """Rewrite a branch so that its regions store the results in variables, which are loaded after the branch."""
+        """Rewrite a branch so that its regions store the results in variables that are loaded after the branch."""
         if not _has_results_to_store(operation):
             super().structured(operation, operands)
             return

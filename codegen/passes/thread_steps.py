@@ -1,4 +1,4 @@
-"""Strides of addresses between adjacent threads along one axis of the block.
+"""Strides of addresses between adjacent threads along an axis of the block.
 
 The strides decide whether loops over threads are independent.
 
@@ -28,7 +28,7 @@ _ACCESSES = frozenset({"load", "store"})
 
 
 class ThreadSteps:
-    """The strides of all values of a kernel's body between adjacent threads along an axis, x by default."""
+    """The strides between adjacent threads, along an axis (x by default), of all values in a kernel's body."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int = 0) -> None:
         self.uniform = uniform
@@ -52,7 +52,7 @@ class ThreadSteps:
                 self.steps[value] = self._result(o, value)
 
     def of(self, value: Value) -> Step:
-        """Return the stride of a value. It is 0 if the value is the same in all threads."""
+        """Return the stride of a value, which is 0 if the value is the same in all threads."""
         return self.steps.get(value, 0)
 
     def _result(self, o: Operation, value: Value) -> Step:
@@ -106,7 +106,7 @@ class ThreadSteps:
                 return None
 
     def _moved(self, pointer: Value, index: Value) -> Step:
-        """Return the stride of an element's address in bytes."""
+        """Return the stride, in bytes, of an element's address."""
         first, second = self.of(pointer), self.of(index)
         if isinstance(second, int):
             second *= _element(pointer).itemsize
@@ -115,7 +115,7 @@ class ThreadSteps:
         return _joined(first, second)
 
     def strides(self, operations: Iterable[Operation]) -> list[Step]:
-        """Return the strides of accesses to memory that threads share, or "contiguous" for a stride of one element."""
+        """Return the strides of accesses to memory that threads share. A stride of one element is "contiguous"."""
         accesses = [o for o in operations if o.opcode in _ACCESSES and o.operands[0] not in self.uniform.roots]
         found = [(self._moved(*o.operands[:2]), _element(o.operands[0]).itemsize) for o in accesses]
         return ["contiguous" if step == size else step for step, size in found]
@@ -144,8 +144,8 @@ class ThreadSteps:
 def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
     """Return the axis of the block along which the innermost loop should run: 1 (y) or 0 (x).
 
-    It is y if more accesses are contiguous along y, as in ``x, y = cuda.grid(2); out[x, y] = ...``. Warps are numbered
-    along x.
+    The axis is y if more accesses are contiguous along y, as in ``x, y = cuda.grid(2); out[x, y] = ...``. Warps are
+    numbered along x.
     """
     operations = list(program_order(kernel.body.operations))
     if any(o.opcode in SYNCHRONIZATION and o.opcode != "barrier" for o in operations):

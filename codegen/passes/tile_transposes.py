@@ -22,7 +22,7 @@ _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the number of rows and columns of a tile, given the item sizes of its arrays.
+    """Return the number of rows, and of columns, in a tile, given the item sizes of its arrays.
 
     A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
     """
@@ -33,7 +33,7 @@ def tile_size(itemsizes: Sequence[int]) -> int:
 
 
 def tile_transposes(kernel: Kernel) -> Kernel:
-    """Tile each pair of nested loops that gains from tiling.
+    """Tile each pair of nested loops that benefits from tiling.
 
     The kernel's ``grain`` attribute is the granularity of the outermost loop's chunks.
     """
@@ -52,7 +52,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Return the parallel loops, each as a pair with the block that contains the loop."""
+    """Return the parallel loops, each in a pair with the block that contains it."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))
@@ -116,7 +116,7 @@ def _depends(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
 
 
 class _Tiling:
-    """Tiling of a pair of loops."""
+    """The tiling of a pair of loops."""
 
     def __init__(self, kernel: Kernel, outer: Operation, inner: Operation, loads: list[Operation], size: int) -> None:
         self.builder = KernelBuilder(kernel.name, kernel.index_dtype)
@@ -158,7 +158,7 @@ class _Tiling:
         return tiles
 
     def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
-        """Return a copy of a value, recomputed with the values in `known` in place of the loop indices."""
+        """Return a copy of a value, recomputed from the values in `known`, which replace the loop indices."""
         return copy_of(self.builder, value, self.made, known)
 
     def _along(self) -> list[Operation]:
@@ -168,7 +168,7 @@ class _Tiling:
         return [o for o in found if _is_linear(o.operands[1], self.outer.regions[0].parameters[0], self.made)]
 
     def _rows(self, top: Value, below: Value, left: Value, beyond: Value, tiles: list[Value]) -> None:
-        """Write the loops over a tile's rows. Transposed operands are loaded from tiles."""
+        """Write the loops over the rows of a tile, with transposed operands loaded from tiles."""
         b = self.builder
         row, column = self.outer.regions[0].parameters[0], self.inner.regions[0].parameters[0]
         block = Block((row,))

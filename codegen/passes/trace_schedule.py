@@ -1,4 +1,4 @@
-"""Instrument the threads of a fused kernel: a `trace` precedes every access and synchronization.
+"""Instrument the threads of a fused kernel by inserting a `trace` before every access and synchronization.
 
 In: a kernel after `map_axes`, with nothing left to expand. Out: the kernel with the attributes ``trace`` (words of an
 event) and ``traced`` (a `TraceSite` for each site, as a plain tuple). Invariant: the first of several accesses
@@ -59,7 +59,7 @@ class _Tracer(Rewriter):
         self.arrays = {o.results[0]: o.operands[0] for o in kernel.walk() if o.opcode == "offset"}
 
     def trace(self, builder: KernelBuilder, operation: Operation, operands: list[Replaced]) -> None:
-        """Instrument an operation that is about to be copied."""
+        """Emit the `trace` operations for an operation that is about to be copied."""
         if operation.opcode in _ACCESSES:
             if operation.attributes.get("order", "monotonic") != "monotonic":  # which includes a fence
                 self.event(builder, TraceSite("fence", self.texts[operation]))
@@ -73,7 +73,7 @@ class _Tracer(Rewriter):
             self.event(builder, TraceSite("warp", self.texts[operation], numbers=1), mask)
 
     def event(self, builder: KernelBuilder, site: TraceSite, *operands: Value) -> None:
-        """Emit a `trace` for a new site."""
+        """Emit a `trace` operation for a new site."""
         self.sites.append(site)
         builder.emit("trace", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 

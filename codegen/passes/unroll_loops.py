@@ -16,13 +16,13 @@ from dataclasses import replace
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value, program_order
 
-# Maximum lengths of short loops. A kernel is compiled for each length up to this. On a GPU, several threads read longer
+# Maximum lengths of short loops. A kernel is compiled for each short length. On a GPU, several threads read longer
 # rows.
 SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """Return the kernel with the ``short`` attribute if an inner loop runs over few elements."""
+    """Return the kernel with the ``short`` attribute if it has inner loops over few elements."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (examine only sizes that matter, so that plans for many sizes share a kernel)
@@ -38,12 +38,12 @@ def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool)
 
 
 def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
-    """Return the maximum number of elements of a short loop, and the roles of loops to unroll."""
+    """Return the maximum number of elements in a short loop, and the roles of the loops to unroll."""
     return (SHORT_ON_GPU, ("reduce", "parallel")) if on_gpu else (SHORT, ("reduce",))
 
 
 def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Operation, Operation]]:
-    """Yield each nested loop as a pair (outer, loop), where `outer` is the innermost loop that contains it."""
+    """Yield each nested loop in a pair (outer, loop), where `outer` is the innermost loop around it."""
     for o in block.operations:
         if o.opcode == "for" and outer is not None:
             yield outer, o
@@ -77,7 +77,7 @@ def unroll_loops(kernel: Kernel, on_gpu: bool = False) -> Kernel:
 
 
 class _Unroller:
-    """Unroller of a kernel's loops, for known values of some parameters."""
+    """Unroller of a kernel's loops, given the values of some parameters."""
 
     def __init__(self, kernel: Kernel, values: Mapping[str, int], roles: Container[str]) -> None:
         self.kernel = kernel
@@ -91,12 +91,12 @@ class _Unroller:
                 self.known[p.value] = values[p.value.name]
 
     def run(self) -> Kernel:
-        """Unroll the loops and return the new kernel."""
+        """Unroll the loops, and return the new kernel."""
         self.block(self.kernel.body)
         return replace(self.kernel, body=self.builder.kernel.body)
 
     def block(self, block: Block) -> tuple[Value, ...]:
-        """Copy the operations of a block into the builder's current block, and return the values it yields."""
+        """Copy a block's operations into the builder's current block, and return the values that the block yields."""
         for operation in block.operations:
             operands = tuple(self.new(v) for v in operation.operands)
             if operation.opcode == "yield":
@@ -108,11 +108,11 @@ class _Unroller:
         return ()
 
     def new(self, value: Value) -> Value:
-        """Return the copy of a value, or a constant for a known parameter. Constants are emitted at each use."""
+        """Return the copy of a value, or a new constant if the value is a known parameter."""
         return self.builder.constant(self.known[value]) if value in self.known else self.map.get(value, value)
 
     def unrolled(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Write the iterations of a loop one after another.
+        """Emit the iterations of a loop one after another.
 
         The stores of a parallel loop come last, since no iteration reads what another iteration writes.
         """
@@ -132,7 +132,7 @@ class _Unroller:
                 made[before:] = sorted(made[before:], key=lambda o: o.opcode == "store")
 
     def copied(self, operation: Operation, operands: tuple[Value, ...]) -> None:
-        """Copy an operation with new results, since its block may be copied several times."""
+        """Copy an operation with new results, because its block may be copied several times."""
         regions = []
         for region in operation.regions:
             parameters = tuple(self.builder.fresh(v.type) for v in region.parameters)

@@ -1,4 +1,4 @@
-"""Remove the wrap-around of negative indices where a guard rules them out.
+"""Remove the wrap-around of indices that a guard proves to be non-negative.
 
 In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the `index` attribute:
 the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in its place if a branch or a
@@ -28,7 +28,7 @@ _SAFE = 2**63 + 2**62
 
 
 def unwrap_indices(kernel: Kernel) -> Kernel:
-    """Return the kernel without the wrap-around of indices that cannot be negative."""
+    """Return the kernel without wrap-around of indices that cannot be negative."""
     if not any(o.attributes.get("index") for o in kernel.walk()):
         return kernel
     found = _Signs(kernel)
@@ -43,7 +43,7 @@ def unwrap_indices(kernel: Kernel) -> Kernel:
 
 
 class _Signs(FactWalk):
-    """Traversal of a kernel that finds the indices which cannot be negative."""
+    """Traversal of a kernel that finds the indices that cannot be negative."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(Implications(kernel))
@@ -53,7 +53,7 @@ class _Signs(FactWalk):
         self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Collect the operation if it selects an index that is not negative."""
+        """Collect an operation if it wraps an index that cannot be negative."""
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)
@@ -63,7 +63,7 @@ class _Signs(FactWalk):
                 self.natural.add(o)
 
     def is_natural(self, value: Value, facts: Facts, wide: bool) -> bool:
-        """Return whether a valid index is not negative. `wide`: whether it is an int64."""
+        """Return whether an index that is in bounds cannot be negative. `wide` is true for int64 indices."""
         sums = [self.terms(value, exact=True)]
         values = self.conditions.values
         if wide:
@@ -74,7 +74,7 @@ class _Signs(FactWalk):
         return any(self.is_at_least(form, least) for found in sums for form in self.forms(found) for least in bounds)
 
     def forms(self, found: Sum) -> Iterator[Sum]:
-        """Yield a sum, and smaller sums in which the start of a loop replaces each loop variable."""
+        """Yield a sum, then smaller sums in which each loop variable is replaced by its initial value."""
         for _ in range(_NESTED):
             yield found
             lower: Sum = {}, found[1]
@@ -86,7 +86,7 @@ class _Signs(FactWalk):
             found = lower
 
     def start(self, value: Value) -> Sum | None:
-        """Return the initial value of a loop variable that only grows. Return None for other values."""
+        """Return the initial value of a loop variable that only increases. Return None for other values."""
         found = self.conditions.start_of(value)
         if found is None or not is_signed(value):
             return None
@@ -96,14 +96,14 @@ class _Signs(FactWalk):
         return self.terms(start, exact=True) if grows else None
 
     def is_positive(self, step: Value, wide: bool) -> bool:
-        """Return whether a step is 1, or for an int64 any number that is known to be positive and small."""
+        """Return whether a step is 1 or, for an int64, any number that is known to be positive and small."""
         maker = self.conditions.makers.get(step)
         if maker is not None and maker.opcode == "constant":
             return 0 < int(maker.attributes["value"]) <= (_LARGEST_STEP if wide else 1)
         return wide and self.index.is_position(step)
 
     def difference(self, fact: Fact) -> Sum:
-        """Return a sum that is not negative if an inequality holds."""
+        """Return a sum that is non-negative if an inequality holds."""
         if fact not in self._differences:
             smaller, larger = (self.terms(self.conditions.values[k], exact=True) for k in fact[1:])
             terms, constant = _combined(larger, smaller, -1)
@@ -111,13 +111,13 @@ class _Signs(FactWalk):
         return self._differences[fact]
 
     def is_at_least(self, found: Sum, least: Sum) -> bool:
-        """Return whether one sum is at least as large as another sum."""
+        """Return whether one sum is always at least as large as another."""
         terms, constant = _combined(found, least, -1)
         values = self.conditions.values
         return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())
 
     def terms(self, value: Value, exact: bool, depth: int = DEEPEST) -> Sum:
-        """Return a value as a sum.
+        """Return a value as a linear sum.
 
         If `exact`, no operation of the sum overflows. Otherwise sums of int64 may.
         """
@@ -154,7 +154,7 @@ class _Signs(FactWalk):
 
 
 def _combined(x: Sum, y: Sum, factor: int) -> Sum:
-    """Return the sum of `x` and a multiple of `y`."""
+    """Return the sum of `x` and a multiple of the sum `y`."""
     terms = dict(x[0])
     for number, k in y[0].items():
         terms[number] = terms.get(number, 0) + factor * k

@@ -1,4 +1,4 @@
-"""Row reductions by one kernel for rows of any length.
+"""Row reductions in which one kernel handles rows of any length.
 
 Each launch makes the decisions that `rows.py` makes at compile time for one length.
 
@@ -45,19 +45,19 @@ SHORT_THREADS = LEAST_LENGTH // ROW_ELEMENTS
 # Number of vectors of a long row that a thread keeps in registers if the row is read twice. The others stay in the L1
 # cache.
 MANY = 4
-# Number of the other vectors that a thread reads at once, in kernels that have code for both.
+# Number of other vectors that a thread reads at once, in kernels with several loops over the row.
 LOADS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """The decision for rows of any length: how many vectors each thread keeps in registers, for each code variant."""
+    """The decision for rows of any length: for each code variant, how many vectors a thread keeps in registers."""
 
     kept: tuple[int, ...]
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the decision for a row reduction, or None for other kernels and if `exact` is true."""
+    """Return the decision for a row reduction, or None if the kernel is not a row reduction or `exact` is true."""
     if exact:
         return None
     row = find_row(nest)
@@ -75,7 +75,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
 
 
 def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kernel:
-    """Lower a row reduction to a threaded kernel for rows of any length."""
+    """Lower a row reduction to a threaded kernel that handles rows of any length."""
     row = find_row(nest)
     assert row is not None
     kept, multiples = decision.kept, decision.multiples
@@ -122,7 +122,7 @@ def write(kernel: Kernel, nest: Nest, decision: AnyRows, target: Target) -> Kern
 
 
 def _threads_shift(w: ThreadWriter, length: Value) -> Value:
-    """Return the binary logarithm of the number of threads that share a row."""
+    """Return the base-2 logarithm of the number of threads that share a row."""
     found: Value | int = 0
     steps = [(ROW_ELEMENTS, 1), (2 * ROW_ELEMENTS, 2), (4 * ROW_ELEMENTS, 3), (LEAST_LENGTH - 1, 5)]
     steps += [(WARP_LENGTH, GPU.block.bit_length() - 1), (BLOCK_LENGTH, GPU.wide_block.bit_length() - 1)]
@@ -145,7 +145,7 @@ class RowTeam:
 
 
 class AnyRowWriter(RowWriter):
-    """Writer of the code for a row. The number of threads of the row is known only at run time.
+    """Writer of the code for a row. The number of threads per row is known only at run time.
 
     Threads beyond the last row process the last row with a length of 0.
     """

@@ -1,4 +1,4 @@
-"""Column reductions, such as sums over the first axis. Adjacent threads reduce adjacent columns.
+"""Column reductions, such as sums over the first axis, in which adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
 kernel. A block has 256 threads. 32 of them (or the number of column vectors) are adjacent along the columns. The other
@@ -116,7 +116,7 @@ def _columns_of(row: RowNest, index: Value) -> int:
 
 
 def _power_of_two(number: int, most: int) -> int:
-    """Return the smallest power of two that is at least `number`, limited to `most`."""
+    """Return the smallest power of two that is at least `number`, but at most `most`."""
     found = 1
     while found < most and found < number:
         found *= 2
@@ -162,7 +162,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
 
 def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
-    """Emit code that computes the binary logarithm of `_side` at run time."""
+    """Emit code that computes the base-2 logarithm of `_side` at run time."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
     for k in range(GPU.warp.bit_length() - 1):
@@ -174,7 +174,7 @@ def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Valu
 
 
 class ColumnWriter(RowWriter):
-    """Writer of the code for one thread's columns.
+    """Writer of the code for the columns of one thread.
 
     `part` is the index of the thread among the threads that share the columns.
     """
@@ -190,7 +190,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Set the columns of this thread: `lanes` columns, starting at `first`. Columns below `count` are valid."""
+        """Set this thread's columns: `lanes` columns, starting at `first`. Only columns below `count` are valid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -205,7 +205,7 @@ class ColumnWriter(RowWriter):
             self._points(part)
 
     def _points(self, operations: Sequence[Operation]) -> None:
-        """Emit each operation once per column, or only once if the result is the same for all columns."""
+        """Emit each operation once per column, or once in total if the result is the same for all columns."""
         for o in operations:
             if o.opcode == "store" or any(v in self.columns.values[0] for v in o.operands):
                 self.writer.copy([o], [self.columns], self.index, self.steps)
@@ -221,7 +221,7 @@ class ColumnWriter(RowWriter):
             self.columns.values[lane].update(zip(loop.results, found, strict=True))
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit a loop over the rows that processes several rows per iteration, followed by the remaining rows."""
+        """Emit a loop over the rows with several rows per iteration, followed by the remaining rows."""
         w = self.w
         loads = len({o.operands[0] for o in program_order([loop]) if o.opcode == "load"})
         unroll = max(1, ROWS // max(1, loads))

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A schedule's mapping of a kernel's work to threads. It is stored in the ``schedule`` attribute.
+    """A schedule's mapping of a kernel's work to threads, stored in the ``schedule`` attribute.
 
     The file of each schedule defines a subclass. The fields take few values, so that many sizes share a kernel.
 

@@ -1,4 +1,4 @@
-"""Pointwise kernels whose items contain no reductions and no loops."""
+"""Pointwise kernels whose items contain neither reductions nor loops."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _write_loop(
 
 
 def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
-    """Return the number of vectors per thread.
+    """Return the number of vectors that each thread processes.
 
     It is 2 if one would be too little work and both fit into registers, otherwise 1.
     """
@@ -119,7 +119,7 @@ def _branch_on_whole(w: ThreadWriter, condition: Value, whole: Callable[[], None
 
 
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
-    """Write a kernel over any number of loops as tiles of rows and columns. The columns follow the innermost loop.
+    """Write a kernel over any number of loops as tiles of rows and columns, with columns along the innermost loop.
 
     The number of threads along a row depends on the length of the row. A thread computes the indices of its row once
     per tile, by division, and its columns by addition.
@@ -166,7 +166,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit the item for `columns` columns, which start at `column` and are `along` apart."""
+    """Emit the item for `columns` columns at a distance of `along`, starting at `column`."""
 
     def point(position: Value) -> None:
         w.map[index] = position
@@ -207,7 +207,7 @@ def vector_lanes(kernel: Kernel, nest: Nest) -> tuple[int, tuple[str, ...]]:
 
 
 def pays(operations: Iterable[Operation], index: Value, vectors: Sequence[str]) -> bool:
-    """Return whether vector accesses move at least half of the bytes.
+    """Return whether at least half of the bytes are moved by vector accesses.
 
     Return False if a store with a constant nonzero stride is not a vector access.
     """

@@ -1,4 +1,4 @@
-"""The fallback schedule. Each thread computes one point of the domain, in order."""
+"""The fallback schedule: one thread per point of the domain, which executes the point's operations in order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The decision of the fallback schedule, which has no parameters."""
+    """The decision of the fallback schedule. It has no parameters."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:
-    """Return the decision, which fits every kernel."""
+    """Return the decision. This schedule fits every kernel."""
     return Items()
 
 

@@ -39,7 +39,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Writer that copies each operation of the logical kernel once per lane of each slot.
+    """Writer that copies each operation of the logical kernel for every lane of every slot.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class LaneWriter:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Context manager that restores the memo at its end, except for loads from memory that the kernel may write."""
+        """Context manager that restores the memo on exit, except for loads from memory that the kernel may write."""
         memo, self.memo = self.memo, dict(self.memo)
         yield
         self.memo = {key: found for key, found in memo.items() if self._kept(key)}
@@ -103,7 +103,7 @@ class LaneWriter:
         return Slot(indices, [w.test("less", index, length) for index in offsets])
 
     def once(self, name: str, x: Value, y: Value) -> Value:
-        """Return the result of an op on two indices. Equal calls emit the op only once."""
+        """Return the result of an op on two indices. Repeated calls with equal arguments emit the op only once."""
         return self._once(Operation(name, (x, y), (Value("", x.type),)), (x, y))[0]
 
     def _once(self, operation: Operation, operands: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -120,7 +120,7 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record that a result is the sum of a base index and a constant, so that related accesses are recognized."""
+        """Record that a result is a base index plus a constant, so that accesses with the same base are recognized."""
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -133,7 +133,7 @@ class LaneWriter:
             sums[result] = self.once("multiply", first, y), before * constants[y]
 
     def _base_and_offset(self, index: Value) -> tuple[Value, int]:
-        """Return the base index of an access and the constant distance of `index` from it."""
+        """Return the base index of `index`, and the constant distance of `index` from it."""
         return self.w.sums.get(index, (index, 0)) if self.strided else (index, 0)
 
     def _address(self, pointer: Value, index: Value) -> Value:
@@ -178,7 +178,7 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations for all slots: loads and their indices first, stores last.
+        """Copy operations for all slots, with loads and their indices first, and stores last.
 
         Within a slot, operations keep their order. A load stays after a store that may alias it. `steps`
         gives the growth of values with `index`, if some of them are computed by other operations.
@@ -257,7 +257,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit an `if` that only selects values, for one lane. An invalid lane gets zeros."""
+        """Emit, for one lane, an `if` that only selects values. Invalid lanes get zeros."""
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}
 
@@ -271,13 +271,13 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether an invalid lane may load from `pointer`, because the memory exists and does not change."""
+        """Return whether invalid lanes may load from `pointer`, because the memory exists and does not change."""
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for one lane, under a condition if it is an unsafe load.
+        """Emit an operation for one lane, under a condition if the operation is an unsafe load.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """
@@ -340,7 +340,7 @@ class LaneWriter:
     # -- stores -------------------------------------------------------------------------------
 
     def _stores(self, operations: Sequence[Operation], slot: Slot) -> None:
-        """Emit the stores of all valid lanes of a slot."""
+        """Emit the stores for all valid lanes of a slot."""
         if all(valid is slot.valid[0] for valid in slot.valid):
             with self._where(slot.valid[0]):
                 for operation in operations:
@@ -389,7 +389,7 @@ class LaneWriter:
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
-    """Return the number of elements of the widest dtype along `index` that fit into one vector access."""
+    """Return how many elements of the widest dtype that is accessed along `index` fit into one vector access."""
     operations = list(operations)
     steps = index_steps(operations, index)
     widest = max(

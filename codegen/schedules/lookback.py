@@ -57,7 +57,7 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A kernel in which several blocks share a row, with the number of blocks and the size of the descriptors."""
+    """A kernel in which several blocks share a row, the number of these blocks, and the size of the descriptors."""
 
     kernel: Kernel
     blocks: int
@@ -65,7 +65,7 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """Return the kernel with look-back descriptors, or None if the kernel scans no rows longer than one tile.
+    """Return the kernel with look-back descriptors, or None if the kernel has no scans along rows longer than a tile.
 
     Parameters
     ----------
@@ -91,19 +91,19 @@ def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
 
 
 def _words_of_value(op: ScanOp) -> int:
-    """Return the number of descriptor words for each value of a scan."""
+    """Return the number of descriptor words that each value of a scan needs."""
     return -(-op.type.itemsize // _HALF.itemsize)
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of descriptor values of a row: one per tile, per group of tiles, and per group of groups."""
+    """Return the number of descriptor values for a row: one per tile, per group of tiles, and per group of groups."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The decision for scans in which several blocks share a row. It contains only the parameters of the alignment."""
+    """The decision for scans in which several blocks share a row. Alignment is its only parameter."""
 
     keeps_alignment: ClassVar[bool] = True
 
@@ -156,7 +156,7 @@ def write(kernel: Kernel, nest: Nest, decision: LookbackScan, target: Target) ->
 
 
 def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Value]:
-    """Return the number of this block in the order in which blocks start, and the tag of the launch."""
+    """Return the position of this block in the order in which blocks start, and the tag of the launch."""
     b = w.builder
     held = w.shared_array(_WORD, 1)
     low = w.number(2**32 - 1, _WORD)
@@ -176,7 +176,7 @@ def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Valu
 
 
 class _TileWriter:
-    """Reader and writer of a tile: in whole vectors, or element by element at the end of the row."""
+    """Reader and writer of a tile, in whole vectors or, at the end of a row, element by element."""
 
     def __init__(
         self, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value], multiples: Sequence[str]
@@ -204,7 +204,7 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Context manager that selects accesses by whole vectors if `whole` is true, otherwise by elements."""
+        """Context manager that selects accesses by whole vectors if `whole` is true, and by elements otherwise."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.inside():
@@ -241,7 +241,7 @@ class _TileWriter:
         return reduced
 
     def finish(self, scanner: TileScanner, before: Value) -> None:
-        """Compute the scan at each element. `before` is the prefix of all elements before this warp."""
+        """Compute the scan at each element, given `before`, the prefix of all elements before this warp."""
         scanner.finish([Slot([], [], lanes) for lanes in self.values], before)
 
     def write(self) -> None:
@@ -261,7 +261,7 @@ class _TileWriter:
 
 
 class _Descriptors:
-    """The look-back descriptors of a scan, as words of 64 bits: a tag, and 32 bits of a value."""
+    """The look-back descriptors of a scan: 64-bit words that consist of a tag and 32 bits of a value."""
 
     def __init__(self, w: ThreadWriter, descriptors: Value, tag: Value, scan: Scan, op: ScanOp) -> None:
         self.w = w
@@ -284,7 +284,7 @@ class _Descriptors:
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
 
     def publish(self, index: Value, value: Value) -> None:
-        """Publish a value in the descriptors for other blocks."""
+        """Publish a value for other blocks in the descriptors."""
         w, b = self.w, self.w.builder
         if self.small:
             b.store(self.bits, w.number(0), w.number(0, _HALF))
@@ -306,7 +306,7 @@ class _Descriptors:
         return b.load(self.value, w.number(0))
 
     def wait(self, word_index: Value, part: int) -> None:
-        """Wait until a word has the tag of this launch, and store the part of the value that the word contains."""
+        """Wait until a word has this launch's tag, and store the part of the value that the word contains."""
         w, b = self.w, self.w.builder
         label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():
@@ -324,7 +324,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile in its group of tiles, and the position of the group in its group of groups."""
+    """The position of a tile within its group of tiles, and of this group within its group of groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w
@@ -345,7 +345,7 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish the total of this tile and, if the tile ends a group, the group's total. Return the prefix of the tile.
+    """Publish the total of this tile and, if the tile ends a group, the total of the group. Return the tile's prefix.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

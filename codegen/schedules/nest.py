@@ -18,7 +18,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the launch domain, and the operations before it in the enclosing loop."""
+    """A loop of the launch domain, and the operations that precede it in the enclosing loop."""
 
     before: tuple[Operation, ...]
     loop: Operation
@@ -36,14 +36,14 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """The loops of the launch domain (`levels`, outermost first) and the body at each point (`item`)."""
+    """The loops of the launch domain (`levels`, outermost first) and the body that runs at each point (`item`)."""
 
     levels: tuple[Level, ...]
     item: tuple[Operation, ...]
 
     @property
     def inward(self) -> list[Operation]:
-        """The operations between the loops, whose results all points of an inner loop share."""
+        """The operations between the loops, whose results are shared by all points of an inner loop."""
         return [o for level in self.levels[1:] for o in level.before]
 
     @property
@@ -94,7 +94,7 @@ def _zeros(kernel: Kernel) -> set[Value]:
 
 
 def has_stores(operations: Iterable[Operation]) -> bool:
-    """Return whether any of `operations`, or of the operations nested in them, writes memory."""
+    """Return whether any operation in `operations`, or nested in one of them, writes memory."""
     return any(o.opcode in ("store", "atomic") for o in program_order(operations))
 
 
@@ -104,7 +104,7 @@ def has_regions(operations: Iterable[Operation]) -> bool:
 
 
 def is_spread(operation: Operation) -> bool:
-    """Return whether an operation is a reduction or a parallel loop. Such loops may be distributed over threads."""
+    """Return whether an operation is a reduction or a parallel loop, so that it may be distributed over threads."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
@@ -137,7 +137,7 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether more bytes are contiguous along the innermost domain loop than along the loops `loops`.
+    """Return whether more bytes are contiguous along the innermost domain loop than along `loops`.
 
     Accesses that are contiguous along both are counted only for `loops`.
     """
@@ -163,7 +163,7 @@ def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
 
 
 def pressure(operations: Iterable[Operation]) -> int:
-    """Return the maximum number of 32-bit registers that the results of `operations` occupy at the same time."""
+    """Return the maximum number of 32-bit registers that the results of `operations` occupy at once."""
     ordered = [o for o in program_order(operations) if o.opcode != "constant"]
     made = {v for o in ordered for v in o.results if not isinstance(v.type, Pointer)}
     last: dict[Value, int] = {}

@@ -1,4 +1,4 @@
-"""Pointwise kernels over several loops: broadcasts, slices and stencils.
+"""Pointwise kernels over several loops, such as broadcasts, slices and stencils.
 
 In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads follow
 the innermost loop, with whole vectors if these are aligned. Each thread computes several rows, so that data shared by
@@ -121,7 +121,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowPlanes, target: Target) -> Ke
 
 
 class _Plane:
-    """Writer of a kernel's tiles.
+    """Writer of the tiles of a kernel.
 
     A thread computes vectors of `lanes` elements in `deep` rows. The pointers in `vectors` allow vector accesses.
     `along` threads lie along a row (0: as many as fit). `rows` and `length` are the number and the length of the rows,
@@ -171,12 +171,12 @@ class _Plane:
             self.tile(opened.index, across)
 
     def _parts(self, extent: Value, shift: Value) -> Value:
-        """Return the number of parts of size 2**shift in `extent`, rounded up."""
+        """Return the number of parts of size 2**shift that cover `extent`."""
         w = self.w
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code for this thread's vectors of tile `number`. There are `across` tiles in a row of tiles."""
+        """Emit the code for this thread's vectors in tile `number`. Each row of tiles has `across` tiles."""
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))
@@ -209,7 +209,7 @@ class _Plane:
     def _positions(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
     ) -> list[tuple[Value, Value | None]]:
-        """Return the positions along an axis of the elements that a thread computes.
+        """Return the positions, along an axis, of the elements that a thread computes.
 
         Also return whether this tile stores them.
 

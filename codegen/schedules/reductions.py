@@ -1,4 +1,4 @@
-"""Reductions in which the threads of a block share an item.
+"""Reductions in which several threads of a block share an item.
 
 A block of T threads processes X items at a time with Y = T / X threads each. X and Y are powers of two that depend on
 the extents, so the tree of a reduction depends only on the shape, never on the size of the grid.
@@ -39,7 +39,7 @@ from weft.codegen.target import Target
 WARP_LENGTH = 1024
 SHORT_LENGTH = 128
 MANY_ROWS = 2048
-# Shorter rows have one thread for this number of elements: a warp per row would mostly wait.
+# Shorter rows have one thread per ROW_ELEMENTS elements, because a warp per row would mostly wait.
 SHARED_LENGTH = 64
 ROW_ELEMENTS = 8
 # A block processes up to 256 short rows at a time. With more blocks than this, starting the blocks would take longer
@@ -66,13 +66,13 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this thread is the first thread of an item. It is false for threads beyond the last item."""
+        """Return whether this thread is the first thread of an item. Threads beyond the last item are never first."""
         assert self.active is not None
         return w.builder.op("bitwise_and", self.active, w.test("equal", self.part, 0))
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Return the operations of an item in two parts. The first part ends with the last loop that threads can share.
+    """Return the operations of an item in two parts. The last loop that threads can share ends the first part.
 
     One thread executes the second part. Return None if threads cannot share the first part, because it has serial loops
     or conditional stores.
@@ -88,16 +88,16 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """The decision that the threads of a block share an item."""
+    """The decision for items that the threads of a block share."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
-    """Return the decision for any sizes, or None if the item cannot be split."""
+    """Return the decision, which is valid for any sizes, or None if the item cannot be split."""
     return SharedItems() if split_item(nest) is not None else None
 
 
 def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> Kernel:
-    """Lower a kernel to a threaded kernel in which the threads of a block share each reduction."""
+    """Lower a kernel to a threaded kernel in which several threads of a block share each reduction."""
     parts = split_item(nest)
     assert parts is not None
     head, tail = parts
@@ -143,7 +143,7 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
-    """Return the number of threads per row: a few for short rows, otherwise a warp or the block."""
+    """Return the number of threads per row: a few for short rows, otherwise a warp or a block."""
     chain = reduction_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs between items: these are the blocks of a long reduction
@@ -197,7 +197,7 @@ def _item(w: ThreadWriter, team: Team, head: Sequence[Operation], tail: Sequence
 
 
 def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
-    """Emit a loop that is distributed over threads, and the combination of the threads' results."""
+    """Emit a loop that is distributed over threads, and the code that combines the threads' results."""
     chain = reduction_chain(loop)
     combine = loop.attributes.get("combine", ())
     initial = identities(w, combine, loop.results)
@@ -270,14 +270,14 @@ def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Seque
 
 
 def _unrolls(operations: Sequence[Operation]) -> bool:
-    """Return whether several iterations of a loop can be interleaved and fit into the registers."""
+    """Return whether several iterations of a loop can be interleaved without running out of registers."""
     return not has_regions(operations) and not has_stores(operations) and UNROLL * pressure(operations) <= REGISTERS
 
 
 def _unrolled(
     w: ThreadWriter, region: Block, first: Value, stop: Value, apart: Value, carried: Sequence[Value]
 ) -> tuple[Value, Sequence[Value]]:
-    """Emit a loop over groups of iterations, so that several loads are in flight.
+    """Emit a loop over groups of iterations, so that several loads are in flight at once.
 
     Return the next index and the accumulators. Elements are accumulated in the same order as without groups.
     """
@@ -308,7 +308,7 @@ def combine_all(
 
 
 def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine the first half of the parts with the second half, until one part is left."""
+    """Combine the first half of the parts with the second half, repeatedly, until one part is left."""
     while len(parts) > 1:
         half = len(parts) // 2
         parts = [combine(*pair) for pair in zip(parts[:half], parts[half:], strict=True)]
@@ -316,13 +316,13 @@ def by_halves(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value]) -> list[Value]:
-    """Return the identities of the reductions, as constants of the dtypes of `values`."""
+    """Return the identities of the reductions as constants with the dtypes of `values`."""
     types = [v.type for v in values]
     return [w.number(v, t) for v, t in zip(reduction_identities(combine, types), types, strict=True)]
 
 
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the values of the adjacent threads that share an item, mostly by shuffles.
+    """Combine the values of the adjacent threads that share an item, mainly by shuffles.
 
     All these threads get the result.
     """
@@ -367,7 +367,7 @@ def shuffled(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Combine the upper half of the threads with the lower half, until one thread per column is left."""
+    """Combine the upper half of the threads with the lower half, repeatedly, until one thread per column is left."""
     shared = [team.shared[k, v.type] for k, v in enumerate(found)]  # type: ignore[index]
 
     def step(distance: int) -> None:

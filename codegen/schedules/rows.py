@@ -34,8 +34,8 @@ from weft.codegen.target import Target
 LEAST_LENGTH = 64
 WARP_LENGTH = 1024
 BLOCK_LENGTH = 4096
-# Number of elements per vector if the reduction rounds. It is constant, so that other accesses of the kernel change no
-# bit.
+# Number of elements per vector if the reduction rounds. It is constant, so that other accesses in the kernel do not
+# affect the bits.
 PARTIAL_SUMS = 4
 # Number of vectors of a row that a thread reads at once if it keeps nothing in registers.
 TILE_LOADS = 4
@@ -74,7 +74,7 @@ class RowNest:
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
     def walks(self) -> list[tuple[list[Operation], Value]]:
-        """Return a pair for each loop along the row: the operations of its body, and its index."""
+        """Return, for each loop along the row, the operations of its body and its index."""
         return [(list(program_order(o.regions[0].operations)), o.regions[0].parameters[0]) for o in self.loops]
 
     def loads(self) -> list[Operation]:
@@ -123,7 +123,7 @@ def _stores_carried(loop: Operation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EachRow(Decision):
-    """The decision for rows of one length: threads per row, and vectors that each thread keeps in registers.
+    """The decision for rows of one length: threads per row, and vectors that a thread keeps in registers.
 
     With 0 vectors, each loop reads the row again from memory.
     """
@@ -154,7 +154,7 @@ def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str
 
 
 def threads_of(length: int) -> int:
-    """Return the number of threads for a row of length `length`."""
+    """Return the number of threads that share a row of length `length`."""
     return GPU.warp if length <= WARP_LENGTH else GPU.block if length <= BLOCK_LENGTH else GPU.wide_block
 
 
@@ -163,7 +163,7 @@ MOST_LENGTH = 2**31 - 2**16  # a tile beyond the last tile still has a valid ind
 
 
 def _kept(row: RowNest) -> int:
-    """Return the number of 32-bit registers in which a thread keeps one element of a row."""
+    """Return the number of 32-bit registers that a thread needs to keep one element of a row."""
     kept = {o.operands[0]: max(1, o.results[0].type.itemsize // 4) for o in row.loads()}  # type: ignore[union-attr]
     return max(1, sum(kept.values()))
 
@@ -182,7 +182,7 @@ def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.k
 
 
 def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers) -> bool:
-    """Return whether `slots` vectors of a row fit into the registers of a thread."""
+    """Return whether a thread has enough registers to keep `slots` vectors of a row."""
     return slots * row.lanes() * _kept(row) <= registers
 
 
@@ -190,7 +190,7 @@ def has_registers(row: RowNest, slots: int, registers: int = GPU.kept_registers)
 
 
 def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kernel:
-    """Lower a row reduction to a threaded kernel for rows of known length."""
+    """Lower a row reduction to a threaded kernel for rows of a known length."""
     row = find_row(nest)
     assert row is not None
     threads, kept = decision.threads, decision.kept
@@ -203,7 +203,7 @@ def write(kernel: Kernel, nest: Nest, decision: EachRow, target: Target) -> Kern
 
 
 def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Value], None]) -> Kernel:
-    """Write a kernel in which `threads` threads compute each item, and return it.
+    """Write a kernel in which `threads` threads compute each item, and return the kernel.
 
     `write` is called with the index of the current thread among the threads of its item.
     """
@@ -239,7 +239,7 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writer of the code for one row. `threads` threads share the row, and `part` is the index of this thread."""
+    """Writer of the code for one row, which `threads` threads share. `part` is the index of this thread among them."""
 
     all_reduce = True  # whether all loops that load contribute to the row's reductions
 
@@ -322,7 +322,7 @@ class RowWriter:
             self._finish(loop, combine, accumulators)
 
     def _finish(self, loop: Operation, combine: Sequence[str], accumulators: list[list[Value]]) -> None:
-        """Combine the accumulators of all lanes and threads with the initial values of the loop."""
+        """Combine the accumulators of all lanes and threads with the loop's initial values."""
         w = self.w
         total = self._combine_threads(combine, by_halves(accumulators, partial(combine_all, w, combine)))
         before = [w.map[v] for v in loop.operands[2:]]
@@ -389,7 +389,7 @@ class RowWriter:
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
-        """Return the slot of this thread's vector `k` in the `length` elements of the row that start at `base`."""
+        """Return the slot of this thread's vector `k` among the `length` elements of the row that start at `base`."""
         w = self.w
         own = w.compute("multiply", self.part, self.lanes)
         offset = w.compute("add", own, self.spans(k)) if k else own
@@ -402,7 +402,7 @@ class RowWriter:
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:
-        """Emit a loop over the row: whole tiles, then the remainder.
+        """Emit a loop over the row, with whole tiles first and then the remainder.
 
         With one element per vector, one loop covers both.
         """
@@ -472,12 +472,12 @@ class RowWriter:
 
 
 def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
-    """Return the accumulators of all lanes in one list."""
+    """Return the accumulators of all lanes as one list."""
     return [v for lane in accumulators for v in lane]
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Store the values of each warp's first lane in shared memory. Return the thread's lane and the shared arrays."""
+    """Store the values of each warp's first lane in shared memory. Return this thread's lane and the shared arrays."""
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.type, count) for v in values]  # type: ignore[arg-type]
     with w.when(w.test("equal", lane, 0)):
@@ -488,7 +488,7 @@ def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Va
 
 
 def reduce_warp(w: ThreadWriter, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-    """Combine the lanes of a warp pairwise, first at XOR distance `mask`, then at half of it, down to distance 1."""
+    """Combine the lanes of a warp by butterfly shuffles at XOR distances `mask`, `mask`/2, ..., 1."""
     while mask:
         values = shuffled(w, combine, values, mask)
         mask //= 2

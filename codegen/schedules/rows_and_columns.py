@@ -1,4 +1,4 @@
-"""Row-and-column reductions, in which one kernel reduces the same elements along rows and along columns.
+"""Row-and-column reductions: one kernel reduces the same elements along rows and along columns.
 
 A warp or a block iterates over rows, reduces each row, and keeps the results of its columns in registers.
 
@@ -58,7 +58,7 @@ class RowColumnReduction(EachRow):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return this schedule's decision for `sizes`, or None if the schedule does not fit the kernel."""
+    """Return the decision for the sizes `sizes`, or None if the schedule does not fit the kernel."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)

@@ -1,4 +1,4 @@
-"""Scans along rows. A block scans a row tile by tile, and carries the running value from tile to tile.
+"""Scans along rows: a block scans a row tile by tile, and carries the running value from one tile to the next.
 
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
 thread scans its own adjacent elements. The lanes of a warp add the totals of previous lanes by shuffles over 1, 2, 4, 8
@@ -34,14 +34,14 @@ REDUCTIONS = frozenset(
     {"add", "multiply", "minimum", "maximum", "logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"}
 )
 ALL_LANES = 0xFFFFFFFF
-# A tile beyond the last one still has a valid index; and the maximum number of blocks of a grid.
+# Maximum row length, so that a tile beyond the last one has a valid index; and maximum number of blocks of a grid.
 MOST_LENGTH = 2**31 - 2**16
 MOST_BLOCKS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOp:
-    """A scan: its operation and the value that it scans."""
+    """A scan: its operation, and the value to scan."""
 
     operation: Operation
     value: Value
@@ -56,7 +56,7 @@ class ScanOp:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The scans of an item: their loop, the operations before it, and the operations after it."""
+    """The scans of an item: the loop that contains them, the operations before it, and the operations after it."""
 
     head: list[Operation]
     loop: Operation
@@ -71,7 +71,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the independent scans of an item, which must be in one loop. Return None for other items."""
+    """Return the independent scans of an item, which must share one loop. Return None for other items."""
     *head, loop = [o for o in nest.item if o.opcode != "yield"] or [Operation("yield")]
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
@@ -105,18 +105,18 @@ def find_scan(nest: Nest) -> Scan | None:
 
 
 def operands_of(operation: Operation) -> list[Value]:
-    """Return the operands of an operation and of all operations in its regions."""
+    """Return the operands of an operation, and those of all operations in its regions."""
     return [v for o in program_order([operation]) for v in o.operands]
 
 
 def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
-    """Return whether the scans run along adjacent columns, with enough columns to fill a GPU's threads."""
+    """Return whether the scans run along adjacent columns that are numerous enough to occupy the threads of a GPU."""
     return rows >= GPU.threads and prefers_columns(nest, [scan.loop])
 
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The decision for scans: the minimum length of a row that a block scans. Shorter rows get one thread each."""
+    """The decision for scans: the minimum length of a row that a block scans. One thread scans each shorter row."""
 
     least: int
 
@@ -174,7 +174,7 @@ def _write_rows(w: ThreadWriter) -> None:
 
 
 def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
-    """Write the scan of a row by one block, tile by tile. If `whole` is set, no vector is partial."""
+    """Write the scan of a row by one block, tile by tile. With `whole`, all vectors are complete."""
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)
@@ -209,7 +209,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
 
 
 class TileScanner:
-    """Writer of a scan over a tile. It scans within each warp and, after a barrier, across warps.
+    """Writer of a scan over a tile: first a scan within each warp and, after a barrier, a scan across warps.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ class TileScanner:
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the value to scan for each element of a vector. Elements beyond the row get the identity."""
+        """Return the value to scan for each element of a vector, or the identity for elements beyond the row."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
@@ -257,7 +257,7 @@ class TileScanner:
         return found
 
     def scan_warps(self, slots: Sequence[Sequence[Value]]) -> None:
-        """Scan the values of the warp, and store the total of the warp in shared memory."""
+        """Scan the values within the warp, and store the warp's total in shared memory."""
         w = self.w
         self.slots.clear()
         carried: Value | None = None
@@ -282,7 +282,7 @@ class TileScanner:
             w.builder.store(self.held, self.warp, carried)
 
     def warp_totals(self) -> tuple[Value, Value]:
-        """Return the total of the previous warps, and the total of all warps. Call this method after a barrier."""
+        """Return the total of all previous warps and the total of all warps. Call this method after a barrier."""
         w = self.w
         start, whole = self.identity, w.builder.load(self.held, w.number(0))
         for k in range(1, GPU.warps):
@@ -299,7 +299,7 @@ class TileScanner:
         return value
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
-        """Set the result of each element. `before` is the total of all elements before the warp."""
+        """Set the result of each element, given `before`, the total of all elements before the warp."""
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
             start = self.combine(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):

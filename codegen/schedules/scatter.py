@@ -1,4 +1,4 @@
-"""Scatters of integers into few elements.
+"""Scatters that add integers to few elements.
 
 Each block accumulates in shared memory, and updates the result at its end.
 
@@ -36,7 +36,7 @@ _COUNT = np.dtype(np.uint32)
 
 
 def find_scatter(nest: Nest) -> Operation | None:
-    """Return the only atomic operation of an item without loops or branches, or None for other items."""
+    """Return the only atomic operation of an item that has no loops or branches. Return None for other items."""
     found = [o for o in nest.item if o.opcode == "atomic"]
     if len(nest.levels) != 1 or len(found) != 1 or any(o.opcode == "store" or has_control_flow(o) for o in nest.item):
         return None
@@ -45,7 +45,7 @@ def find_scatter(nest: Nest) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class PrivateScatter(Decision):
-    """The decision for scatters: the number of accumulators that each block has in shared memory."""
+    """The decision for scatters: the number of accumulators in the shared memory of each block."""
 
     room: int
 
@@ -118,7 +118,7 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
 
 
 def _accumulator_dtype(kernel: Kernel, atomic: Operation) -> np.dtype:
-    """Return the dtype of the accumulators in shared memory. Counts use 32 bits, which suffice and are faster."""
+    """Return the dtype of the accumulators in shared memory. Counts need only 32 bits, which are faster."""
     value = atomic.operands[2]
     ones = any(o.opcode == "constant" and o.results[0] is value and o.attributes["value"] == 1 for o in kernel.walk())
     kind = value.type

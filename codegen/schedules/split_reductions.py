@@ -1,4 +1,4 @@
-"""Long reductions in one launch: each block reduces a part, and the last block combines the partial results.
+"""Long reductions in one launch: each block reduces a part, and the last block to finish combines the partial results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because it combines the partial results in a fixed order.
@@ -42,7 +42,7 @@ FEW_PARTS = 512
 
 
 def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
-    """Return the loop nests of a merged kernel's two parts."""
+    """Return the loop nests of the two parts of a merged kernel."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()
@@ -52,7 +52,7 @@ def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_merge(first: Kernel, second: Kernel) -> bool:
-    """Return whether two kernels can be merged. Both must reduce rows, and the first must not also reduce columns.
+    """Return whether two kernels can be merged: both must reduce rows, and the first must not also reduce columns.
 
     The second part of a column reduction needs several blocks.
     """
@@ -62,7 +62,7 @@ def can_merge(first: Kernel, second: Kernel) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SplitReduction(Decision):
-    """The decision for long reductions: how each block reduces its part, and how the last block combines the parts.
+    """The decision for long reductions: how each block reduces a part, and how the last block combines the parts.
 
     `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
     describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,
@@ -75,7 +75,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the decision for a merged kernel at the sizes `sizes`.
+    """Return the decision for a merged kernel and the sizes `sizes`.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """
@@ -145,7 +145,7 @@ def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) 
 
 
 def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
-    """Return the length of a block's part, and the extent that limits the last part.
+    """Return the length of each block's part, and the extent that limits the last part.
 
     Return None for bounds of another form.
     """
@@ -158,7 +158,7 @@ def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
 
 
 def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
-    """Return the length of a block's part if it is a constant and the same for all blocks, otherwise None."""
+    """Return the length of each block's part if the length is constant and the same for all blocks, otherwise None."""
     parts = _block_bounds(partial)
     if parts is None:
         return None
@@ -167,7 +167,7 @@ def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Emit code that counts this block as finished. Return a bool that is true in all threads of the last block."""
+    """Emit code that counts the finished blocks. Return a bool that is true in all threads of the last block."""
     b = w.builder
     counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)
@@ -184,7 +184,7 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 
 
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
-    """Combine the partial results of all blocks. Each result is computed by a warp, or by the whole block."""
+    """Combine the partial results of all blocks. A warp or the whole block computes each result."""
     w.nest = nest
     group, part = (w.number(0), w.thread) if threads == GPU.wide_block else w.split(w.thread, threads)
     if not nest.levels:

@@ -1,4 +1,4 @@
-"""Temporal blocking: several time steps in one kernel, with intermediate values in shared memory.
+"""Temporal blocking: several time steps in one kernel, with all intermediate values in shared memory.
 
 In: a logical kernel written for this schedule: one parallel loop over blocks of work. Inside it, or inside serial
 loops, are perfectly nested loops with constant extents over the points of a tile (role reduce, in any order). Out:
@@ -26,7 +26,7 @@ REGISTER_AIMS = (40, 48, 64)
 
 @dataclass(frozen=True, slots=True)
 class TemporalBlocking(Decision):
-    """The decision for temporal blocking: the number of threads per block, which share the points of a tile."""
+    """The decision for temporal blocking: the number of threads in a block, which share the points of a tile."""
 
     threads: int
 
@@ -47,7 +47,7 @@ def write(kernel: Kernel, nest: Nest, decision: TemporalBlocking, target: Target
 
 
 class _StepWriter:
-    """Writer of the code for one thread: it copies operations, and distributes the points of tiles over threads."""
+    """Writer of the code for one thread, which copies operations and distributes the points of tiles over threads."""
 
     def __init__(self, w: ThreadWriter, kernel: Kernel) -> None:
         self.w = w
@@ -76,7 +76,7 @@ class _StepWriter:
                 self.w.copy([o])
 
     def _tile(self, loop: Operation) -> None:
-        """Emit the points of a tile. A thread's loads for all its points come before its stores."""
+        """Emit the points of a tile. Each thread loads for all its points before it stores."""
         levels, before, body = _points(loop)
         extents = [self.constants[level.operands[1]] for level in levels]
         points = prod(extents)

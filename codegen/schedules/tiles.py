@@ -39,7 +39,7 @@ class TransposedLoads:
 
 
 def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
-    """Return the transposed loads of read-only operands, together with the two loops. Return None if there are none."""
+    """Return the transposed loads of read-only operands and the two loops, or None if there are no such loads."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
@@ -65,7 +65,7 @@ def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
 
 @dataclass(frozen=True, slots=True)
 class TransposedTiles(Decision):
-    """The decision for transposed operands: elements along a side of a tile, and elements per vector."""
+    """The decision for transposed operands: elements per side of a tile, and elements per vector."""
 
     side: int
     lanes: int
@@ -119,7 +119,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the tiles that a block computes.
+    """Writer of the tiles that one block computes.
 
     `held` are the arrays in shared memory, one per transposed load.
     """
@@ -154,7 +154,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """Emit all tiles of this block. If all tiles are whole, a block has one tile."""
+        """Emit all tiles of this block. The block has only one tile if all tiles are whole."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)

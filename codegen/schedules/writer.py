@@ -1,4 +1,4 @@
-"""Writer of threaded kernels. It writes the code of one GPU thread: copied operations and index arithmetic.
+"""Writer of threaded kernels: copies of logical operations and index arithmetic, for one GPU thread.
 
 Index values here are never negative, so division rounds down. Nothing overflows the index dtype, because loops over
 tiles count iterations instead of adding the size of the grid.
@@ -22,7 +22,7 @@ _EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minim
 
 
 class ThreadWriter:
-    """Writer of a threaded kernel under construction.
+    """Writer of a threaded kernel.
 
     Parameters
     ----------
@@ -72,11 +72,11 @@ class ThreadWriter:
         return found
 
     def value(self, x: Value | int) -> Value:
-        """Return an index as a value. An int becomes a constant."""
+        """Return an index as a value. Ints become constants."""
         return self.number(x) if isinstance(x, int) else x
 
     def compute(self, name: str, x: Value | int, y: Value | int) -> Value:
-        """Emit an op of two indices, and return its result. Common ops of two constants are evaluated immediately."""
+        """Emit an op on two indices, and return its result. Common ops on two constants are evaluated immediately."""
         x, y = self.value(x), self.value(y)
         if x in self.constants and y in self.constants and name in _EVALUATED:
             return self.number(int(getattr(np, name)(self.constants[x], self.constants[y])))
@@ -108,13 +108,13 @@ class ThreadWriter:
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """Return ceil(x / y), or 0 for x <= 0. The computation does not overflow."""
+        """Return ceil(x / y), or 0 for x <= 0, without overflow."""
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)
 
     def power_of_two(self, x: Value, limit: int) -> Value:
-        """Return the smallest power of two that is at least `x`, limited to `limit`."""
+        """Return the smallest power of two that is at least `x`, but at most `limit`."""
         found = self.value(1)
         power = 1
         while power < limit:
@@ -123,7 +123,7 @@ class ThreadWriter:
         return found
 
     def product(self, values: Sequence[Value]) -> Value:
-        """Return the product of several indices. The empty product is 1."""
+        """Return the product of several indices, which is 1 if there are none."""
         if not values:
             return self.number(1)
         total = values[0]
@@ -135,7 +135,7 @@ class ThreadWriter:
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """Emit an ``if`` whose body contains the operations emitted within the ``with`` block."""
+        """Emit an ``if`` whose body consists of the operations emitted within the ``with`` block."""
         then = Block()
         self.builder.blocks.append(then)
         yield
@@ -192,7 +192,7 @@ class ThreadWriter:
             whole()
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value:
-        """Emit a test of whether all parameters in `names` are multiples of `lanes`, which is a power of two."""
+        """Emit a test of whether all parameters in `names` are multiples of `lanes`, a power of two."""
         sizes = [self.map[p.value] for p in self.builder.kernel.parameters if p.value.name in names]
         bits = sizes[0]
         for size in sizes[1:]:
@@ -216,7 +216,7 @@ class ThreadWriter:
             yield self.compute("add", self.block, self.compute("multiply", iteration, self.grid))
 
     def shared_array(self, dtype: np.dtype, count: int) -> Value:
-        """Return a pointer to an array in shared memory, which is declared at the start of the kernel."""
+        """Return a pointer to a shared memory array, which is declared at the start of the kernel."""
         with self.builder.at(0):
             return self.builder.emit("shared", (), (Pointer(dtype, "shared"),), count=count)[0]
 

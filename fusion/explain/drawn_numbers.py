@@ -1,4 +1,4 @@
-"""Detection of the streams of random numbers that CPU kernels draw themselves, for descriptions of plans.
+"""Detection, for plan descriptions, of the random number streams that CPU kernels draw themselves.
 
 In: a schedule. Out: the streams that are never in memory. Invariant: these are the streams that
 `weft.fusion.plan.stream_operands` removes from the plan.
@@ -34,7 +34,7 @@ def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
 
 
 def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
-    """Return, for each random stream in `streams`, the kernel parameters that the stream is bound to."""
+    """Map each random stream in `streams` to the kernel parameters that are bound to the stream."""
     found: dict[Expr, list[int]] = {}
     for slot, (kind, value, _) in enumerate(lowered.bindings):
         if kind == "buffer" and value in streams:

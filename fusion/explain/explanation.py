@@ -56,8 +56,8 @@ class KernelNote:
     instructions: int = 0  # approximate number per element: the sum of the ops' costs
     # total number of instructions; an instruction on wide elements is counted as several float32 instructions
     work: int = 0
-    bandwidth: float | None = None  # of the device, bytes per second
-    rate: float | None = None  # of the device, float32 instructions per second
+    bandwidth: float | None = None  # bandwidth of the device, in bytes per second
+    rate: float | None = None  # arithmetic rate of the device, in float32 instructions per second
     call: str = ""  # what a library call does, and where it runs; empty for kernels
     kept: tuple[str, ...] = ()  # values that never leave the chip
     passes: int = 1  # number of passes over each row
@@ -65,11 +65,11 @@ class KernelNote:
     draws: tuple[str, ...] = ()  # the calls whose random numbers the kernel draws itself
     given: tuple[str, ...] = ()  # small arrays, each passed to kernels by value or copied from the host
     saved: int = 0  # bytes that would be written and read if values that stay in the caches were materialized
-    widened: tuple[tuple[str, int], ...] = ()  # the user's lines, by file and line, at which float32 becomes float64
+    widened: tuple[tuple[str, int], ...] = ()  # (file, line) in the user's program where float32 becomes float64
 
     @property
     def headline(self) -> str:
-        """The title of the step, followed by the loops of a kernel."""
+        """The title of the step and, for a kernel, its loops."""
         loops = " x ".join(f"{role} {name} {extent}" for name, (role, extent) in zip(LOOPS, self.loops, strict=False))
         loops = loops or "one point"
         return self.title if self.call else f"{self.title}: {loops}"
@@ -81,7 +81,7 @@ class KernelNote:
 
     @property
     def storage(self) -> str:
-        """Return a description of where the step's values are: in memory, registers or caches."""
+        """Describe where the step keeps its values: in memory, in registers or in caches."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
@@ -90,7 +90,7 @@ class KernelNote:
 
     @property
     def seconds(self) -> float | None:
-        """Return the expected time for the memory traffic and the arithmetic.
+        """Return the expected time of the step, given its memory traffic and its arithmetic.
 
         Return None for library calls, kernels that draw random numbers, and devices of unknown speed.
         """
@@ -104,7 +104,7 @@ class KernelNote:
 
     @property
     def costs(self) -> str:
-        """Return the bytes, the instructions and the expected time as text."""
+        """Return the memory traffic, the instruction count and the expected time of the step as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
             parts.append(f"{counted(self.instructions, 'instruction')} per element")
@@ -144,7 +144,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """Return a summary of the plan as one line."""
+        """Return a one-line summary of the plan."""
         if not self.kernels:
             return "nothing to run: every value is already in memory"
         read = sum(k.bytes_read for k in self.kernels)
@@ -156,7 +156,7 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return a picture of the plan. The boxes are kernels, and the lines between them are arrays.
+        """Return an SVG picture of the plan, with kernels as boxes and arrays as lines between them.
 
         `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """
@@ -183,7 +183,7 @@ class Explanation:
 
 
 def show_bytes(count: int) -> str:
-    """Return a number of bytes as text with a decimal unit, such as kB."""
+    """Format a number of bytes with a decimal unit such as kB."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
@@ -193,7 +193,7 @@ def show_bytes(count: int) -> str:
 
 
 def show_count(count: int) -> str:
-    """Return a number as text with a decimal prefix, such as M."""
+    """Format a number with a decimal prefix such as M."""
     size = float(count)
     for unit in ("", " k", " M"):
         if size < 1000:
@@ -203,7 +203,7 @@ def show_count(count: int) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """Return a time as text in seconds, milliseconds or microseconds."""
+    """Format a time in seconds, milliseconds or microseconds."""
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1 or unit == "us":
             return f"{seconds * factor:.3g} {unit}"
@@ -211,7 +211,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that an evaluation of `storages` would run. There is one schedule per recording (`Epoch`).
+    """Return the schedules that an evaluation of `storages` would run, one per recording (`Epoch`).
 
     The schedules are for the device of the storages, or for `target` if it is given.
     """
@@ -279,7 +279,7 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
-    """Set a function that is called with the explanation of each new plan before the plan runs. None disables this."""
+    """Set the function to call with the explanation of each new plan before the plan runs. None disables the calls."""
     Shown.plans = show
 
 
@@ -289,7 +289,7 @@ def print_plan(plan: Explanation) -> None:
 
 
 def announce(schedule: Schedule, device: Device) -> None:
-    """Pass a new plan to the function of `show_plans`, or print it if the debug setting contains ``plan``."""
+    """Pass a new plan to the function set by `show_plans`, or print the plan if the debug setting contains ``plan``."""
     show = Shown.plans or (print_plan if "plan" in setting("debug") else None)
     if show is not None:
         least = least_bytes(schedule, _drawn(schedule, device))
@@ -297,7 +297,7 @@ def announce(schedule: Schedule, device: Device) -> None:
 
 
 def _drawn(schedule: Schedule, device: Device | None) -> set[Expr]:
-    """Return the streams of random numbers that the kernels of a schedule draw themselves."""
+    """Return the random number streams that the kernels of a schedule draw themselves."""
     streams = any(group.opaque is not None and is_stream(group.opaque) for group in schedule.groups)
     return drawn_by_kernels(schedule, device.target) if streams and device is not None else set()
 
@@ -307,7 +307,7 @@ def explain_schedule(
 ) -> list[KernelNote]:
     """Return the descriptions of a schedule's steps.
 
-    They contain expected times if the device's bandwidth and arithmetic rate are given.
+    The descriptions contain expected times if the device's bandwidth and arithmetic rate are given.
     """
     names = Names(schedule.outputs)
     drawn = dict.fromkeys(_drawn(schedule, device), KernelNote("", (), (), "", (), 0, 0))
@@ -326,7 +326,7 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Return a kernel's description with the formulas and calls of the streams that the kernel draws itself.
+    """Add the formulas and calls of streams to the description of the kernel that draws the streams itself.
 
     `drawn` contains the descriptions of the calls.
     """
@@ -355,7 +355,7 @@ def _value_parameters(group: Group, names: Names) -> tuple[str, ...]:
 
 
 def _own_note(group: Group, names: Names, schedule: Schedule, device: Device | None) -> KernelNote:
-    """Return the description of a kernel, or of the NumPy loop that replaces it."""
+    """Return the description of a kernel, or of the NumPy loop that replaces the kernel."""
     note = _note(group, names, schedule)
     if device is None or device.name != "cpu" or find_numpy_loop(group) is None:
         return note
@@ -432,7 +432,7 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 
 def members_of(group: Group) -> tuple[str, ...]:
-    """Return the operations of a kernel as text. Each operation has the source line of the user's program."""
+    """Return the operations of a kernel as text, each with its source line in the user's program."""
     return tuple(dict.fromkeys(op + _line(location) for op, location in _members(group)))
 
 
@@ -446,19 +446,19 @@ def _members(group: Group) -> list[tuple[str, Location | None]]:
 
 
 def _is_user_operation(instruction: Instruction) -> bool:
-    """Return whether an instruction is an operation of the user's program, and not a cast or index arithmetic."""
+    """Return whether an instruction is an operation of the user's program rather than a cast or index arithmetic."""
     return instruction.kind == "map" and instruction.node.op != "cast" and bool(instruction.node.operands)
 
 
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
-    """Return the source lines of the user's program at which a kernel converts float32 arrays to float64."""
+    """Return the source lines in the user's program where a kernel converts float32 arrays to float64."""
     nodes = [i.node for p in group.placed for i in all_instructions(p.task.body) if i.kind == "map"]
     found = [node.location for node in nodes if _widens(node)]
     return tuple(dict.fromkeys(source_line(location) for location in found if location is not None))
 
 
 def _widens(node: Expr) -> bool:
-    """Return whether an operation computes float64 from a float32 array."""
+    """Return whether an operation computes a float64 result from a float32 array."""
     return node.dtype == np.float64 and any(one.dtype == np.float32 and one.size > 1 for one in node.operands)
 
 
@@ -468,7 +468,7 @@ def instructions_of(group: Group) -> int:
 
 
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """Return the kernel's instructions with their costs.
+    """Return the kernel's instructions, each with its cost.
 
     An instruction that several tasks of a stage share is counted once.
     """
@@ -488,7 +488,7 @@ def _instructions(group: Group) -> list[tuple[int, Instruction]]:
 
 
 def work_of(group: Group) -> int:
-    """Return the number of instructions of a kernel for all elements, in equivalents of float32 operations."""
+    """Return the arithmetic work of a kernel over all elements, as an equivalent number of float32 operations."""
     points = prod(loop.extent for loop in group.loops)
     wide = sum(
         cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)
@@ -497,7 +497,7 @@ def work_of(group: Group) -> int:
 
 
 def facts_of(group: Group) -> KernelFacts:
-    """Return the facts about a group's kernel that profiles show."""
+    """Return the facts that profiles show about a group's kernel."""
     location = next((p.task.node.location for p in group.placed if p.task.node.location is not None), None)
     return KernelFacts(tuple(dict.fromkeys(_members(group))), instructions_of(group), location)
 

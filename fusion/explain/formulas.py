@@ -65,7 +65,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task: one per value that is used several times, and finally one for the result."""
+    """Return the formulas of a task: one for each value that is used several times, then one for the result."""
     task = placed.task
     speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])
@@ -95,7 +95,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return the names of a reduction's loops for its formula, such as " along k".
+    """Return the text that names a reduction's loops in its formula, such as " along k".
 
     Return "" if these loops are all the reduction loops of the kernel.
     """
@@ -106,7 +106,7 @@ def _loop_names(placed: Placed, group: Group) -> str:
 
 
 class FormulaWriter:
-    """Writer of the formulas of a task's instructions.
+    """Writer of formulas for the instructions of a task.
 
     `lines` are the formulas of values that are used several times.
     """
@@ -125,7 +125,7 @@ class FormulaWriter:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Append the formulas of `instructions` to `before`, the formulas of earlier instructions, and return this list."""
+        """Append the formulas of `instructions` to `before`, the list of earlier formulas, and return this list."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):
@@ -182,7 +182,7 @@ def _without_parentheses(formula: str) -> str:
 
 
 def _subscript(shape: tuple[int, ...], form: Affine, loops: Sequence[Loop]) -> str:
-    """Format a flat index as subscripts that contain the names of the loops."""
+    """Format a flat index as subscripts in terms of the loops' names."""
     start, terms = form
     strides = contiguous_strides(shape)
     axes = [axis for axis, n in enumerate(shape) if n > 1]

@@ -1,4 +1,4 @@
-"""Pictures of explanations: SVG of a plan, and HTML for notebooks. No other program is needed.
+"""Pictures of explanations: an SVG drawing of a plan, and HTML for notebooks. Neither needs another program.
 
 In: the notes of a plan's kernels. Out: text. Invariant: text from the user's program is escaped.
 """
@@ -33,7 +33,7 @@ class Box:
 
 
 def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
-    """Return an SVG picture: kernels are boxes, and arrays are lines between them.
+    """Return an SVG picture of a plan, with kernels as boxes and arrays as lines between them.
 
     `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
     """
@@ -43,7 +43,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
     shown = numbers or range(1, len(notes) + 1)
     boxes = {f"kernel {k}": Box(_lines(shown[k], note), "kernel") for k, note in enumerate(notes)}
     levels: dict[str, int] = {f"kernel {k}": depth[k] for k in range(len(notes))}
-    edges: dict[tuple[str, str], list[str]] = {}  # (from box, to box) -> names of the arrays that pass
+    edges: dict[tuple[str, str], list[str]] = {}  # (from box, to box) -> names of the arrays that are passed
     read: set[str] = set()
     for k, note in enumerate(notes):
         for name in note.reads:
@@ -60,7 +60,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
             levels[f"array {name}"] = last
             edges[f"kernel {k}", f"array {name}"] = []
     width, height = _arrange_boxes(boxes, levels)
-    number = min(shown, default=0)  # the pictures of a page have their own arrowheads
+    number = min(shown, default=0)  # each picture on a page has its own arrowheads
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="monospace" font-size="11">',
@@ -74,7 +74,7 @@ def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
 
 
 def _depths(notes: Sequence[KernelNote], made: dict[str, int]) -> list[int]:
-    """Return the length of the longest chain of kernels that ends at each kernel. Kernels are in launch order."""
+    """Return, for each kernel in launch order, the length of the longest chain of kernels that ends at the kernel."""
     depth: list[int] = []
     for k, note in enumerate(notes):
         before = [depth[made[name]] for name in note.reads if name in made and made[name] < k]
@@ -91,7 +91,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
 
 
 def _arrange_boxes(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
-    """Place the boxes of each level in a centered row, from top to bottom. Return the size of the picture."""
+    """Arrange boxes by level, from top to bottom, with each level in a centered row. Return the size of the picture."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():
         rows.setdefault(levels[name], []).append(box)

@@ -12,7 +12,7 @@ MOST_LINES = 4000
 
 
 def describe_location(node: Expr) -> str:
-    """Return the source line that created a value, in parentheses, or "" if it is unknown."""
+    """Return the source line that created a value, in parentheses, or "" if the line is unknown."""
     return f" ({show_location(node.location)})" if node.location is not None else ""
 
 

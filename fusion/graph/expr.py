@@ -47,7 +47,7 @@ Location = tuple[CodeType, int] | tuple[CodeType, int, CodeType, int]
 
 
 class Expr:
-    """A node of the graph. Nodes are compared with ``is``. The functions below create them."""
+    """A node of the graph. Nodes are created by the functions below, and compared with ``is``."""
 
     __slots__ = ("attrs", "dtype", "kind", "location", "op", "operands", "shape")
 
@@ -97,7 +97,7 @@ def intern(
     dtype: np.dtype,
     location: Location | None = None,
 ) -> Expr:
-    """Return the unique node that has these fields. Create it if it does not exist."""
+    """Return the unique node with these fields, after creating the node if it does not exist."""
     key = (kind, op, operands, attrs, shape, dtype, location)
     found = INTERNED.get(key)
     if found is None:
@@ -122,7 +122,7 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the size in bytes of a leaf that kernels may take by value. Return 0 for other expressions."""
+    """Return the size in bytes of a leaf that kernels may take by value, or 0 for other expressions."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
@@ -137,7 +137,7 @@ _call_user: Callable[..., Any] = lambda function, *arguments: function(*argument
 
 
 def call_user_with(function: Callable[..., Any]) -> None:
-    """Set `function` as the wrapper of all calls that may call user functions."""
+    """Set `function` as the wrapper for all calls through which user functions may run."""
     global _call_user
     _call_user = function
 
@@ -150,7 +150,7 @@ _MOST = 65504  # the largest number of float16
 
 
 def to_number(value: Any, kind: Any) -> Any:
-    """Return a number as a NumPy scalar of the type `kind`.
+    """Convert a number to a NumPy scalar of the type `kind`.
 
     Handlers of floating-point errors, which may be user functions, cannot end the recording.
 
@@ -168,7 +168,7 @@ def constant(value: Any, dtype: DTypeLike, shape: tuple[int, ...] = ()) -> Expr:
     """
     dtype = np.dtype(dtype)
     number = to_number(value, dtype.type)
-    # the bits are the key: 0.0 and -0.0 are equal, but they are not the same constant
+    # the key contains the bits, because 0.0 and -0.0 are equal but not the same constant
     return intern("constant", "", (), (number.tobytes(),), shape, dtype)
 
 
@@ -187,7 +187,7 @@ def is_number(node: Expr, value: int) -> bool:
 
 
 def empty(shape: tuple[int, ...], dtype: DTypeLike) -> Expr:
-    """Return a node for uninitialized memory. It may only be used as the previous version of an update."""
+    """Return a node for uninitialized memory, which may only be used as the previous version of an update."""
     return intern("empty", "", (), (), shape, np.dtype(dtype))
 
 
@@ -209,7 +209,7 @@ def map_(
     dtype: np.dtype | None = None,
     location: Location | None = None,
 ) -> Expr:
-    """Return the result of op `op` applied elementwise. Operands are broadcast as in NumPy.
+    """Return the result of applying op `op` elementwise. Operands are broadcast as in NumPy.
 
     `weak` contains ``int``, ``float`` or ``complex`` for each operand that is a Python scalar, and None for other
     operands. Python scalars do not take part in promotion. `dtype` selects the loop, as for a ufunc. Raises ValueError
@@ -265,7 +265,7 @@ def cast(operand: Expr, dtype: DTypeLike, location: Location | None = None) -> E
 
 
 def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Expr:
-    """Return a strided view of the operand's elements in C order. `offset` and `strides` count elements."""
+    """Return a strided view of the operand's elements, taken in C order. `offset` and `strides` count elements."""
     if not offset and shape == operand.shape and strides == contiguous_strides(shape):
         return operand
     if operand.kind == "constant":
@@ -274,12 +274,12 @@ def view(operand: Expr, shape: tuple[int, ...], strides: tuple[int, ...], offset
 
 
 def reshape(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """Return the elements of `operand`, in C order, with another shape of the same size."""
+    """Return `operand` reshaped, in C order, to another shape of the same size."""
     return view(operand, shape, contiguous_strides(shape), 0)
 
 
 def broadcast_to(operand: Expr, shape: tuple[int, ...]) -> Expr:
-    """Return `operand` broadcast to a shape. Raises ValueError if that is impossible."""
+    """Return `operand` broadcast to a shape. Raises ValueError if the shapes are incompatible."""
     if operand.shape == shape:
         return operand
     if broadcast_shapes(operand.shape, shape) != shape:
@@ -412,12 +412,12 @@ def opaque(
 
 
 def is_stream(node: Expr) -> bool:
-    """Return whether an expression is a stream of random numbers. Such numbers can be drawn again at little cost."""
+    """Return whether an expression is a stream: random numbers that can be drawn again at little cost."""
     return node.kind == "opaque" and node.attrs[0] is runtime.fill_from_stream
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression is a stream, or random numbers that kernels compute from their indices."""
+    """Return whether an expression is a stream, or random numbers that kernels compute from element indices."""
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 
@@ -444,13 +444,13 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """Return a shape as NumPy's error messages show it."""
+    """Format a shape as NumPy's error messages do."""
     lengths = ["newaxis" if n < 0 else str(n) for n in shape]
     return f"({','.join(lengths)}{',' if len(lengths) == 1 else ''})"
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast. Raises ValueError as NumPy does."""
+    """Return the shape to which `shapes` broadcast. Raises ValueError if they are incompatible, as NumPy does."""
     first = shapes[0]
     if all(shape == first for shape in shapes[1:]):
         return first
@@ -475,9 +475,9 @@ def topological(roots: Iterable[Expr], stop: Callable[[Expr], bool] = lambda nod
     """
     order: list[Expr] = []
     seen: set[Expr] = set()
-    begun: list[Expr] = []  # nodes whose operands come first
+    begun: list[Expr] = []  # open nodes: their operands come first
     for root in roots:
-        stack: list[Expr | None] = [root]  # None: the last open node has its operands
+        stack: list[Expr | None] = [root]  # None: all operands of the last open node are in `order`
         while stack:
             node = stack.pop()
             if node is None:

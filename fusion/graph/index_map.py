@@ -1,4 +1,4 @@
-"""Affine index maps: indices that are linear in loop indices.
+"""Affine index maps: indices that are linear functions of loop indices.
 
 An affine form is ``(constant, ((loop, coefficient), ...))``, sorted by loop, without zero coefficients. Forms are
 plain tuples of ints, so two maps are equal if and only if their tuples are equal. In: views by strides. Out: the index
@@ -44,7 +44,7 @@ def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """Return `form` with its loops renamed according to a table. Loops that are not in the table keep their names."""
+    """Return `form` with its loops renamed according to a table. Loops missing from the table keep their names."""
     return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
 
 

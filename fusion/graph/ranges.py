@@ -1,4 +1,4 @@
-"""Ranges of integer expressions, found without evaluation, which make some index checks unnecessary.
+"""Static ranges of integer expressions, which make some index checks unnecessary.
 
 In: an expression. Out: its minimum and maximum. Invariant: no element lies outside these bounds, regardless of the
 values of the leaves.
@@ -18,7 +18,7 @@ _DEPTH = 12  # maximum depth of operations that are analyzed
 
 
 def range_of(node: Expr, depth: int = _DEPTH) -> Range:
-    """Return bounds of an integer or bool expression. If nothing is known, return the bounds of its dtype."""
+    """Return bounds of an integer or bool expression: the bounds of its dtype if no others are known."""
     if node.dtype.kind == "b":
         return 0, 1
     limits = np.iinfo(node.dtype)
@@ -66,7 +66,7 @@ def _range_after_cast(node: Expr, low: float, high: float) -> Range:
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return the bounds of a float expression. They are infinite unless constants clip the values.
+    """Return the bounds of a float expression, which are infinite unless constants clip the values.
 
     Elements may also be NaN.
     """
@@ -86,7 +86,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 
 def _is_exact_cast(child: Expr, kind: np.dtype) -> bool:
-    """Return whether an operand's values do not change when they are cast to the operation's dtype."""
+    """Return whether a cast to the dtype of an operation preserves every value of an operand."""
     return np.can_cast(child.dtype, kind) or (child.kind == "constant" and child.dtype.kind == kind.kind)
 
 

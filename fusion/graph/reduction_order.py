@@ -1,4 +1,4 @@
-"""The order of reductions on the CPU, as data.
+"""Data structures that describe the order of reductions on the CPU.
 
 In: the shape of an array and the reduced axes. Out: a `Tree`, with which `reduce_arrays` computes the same bits as a
 kernel. Invariant: every sum has the same order as in a separate kernel (`grouping.changes_sums`). The tree therefore

@@ -1,4 +1,4 @@
-"""Sizes that record the computations in which they are used.
+"""Traced sizes, which record the computations in which they are used.
 
 In: the numbers of a plan, as `Size` objects of a `Trace`. Out: a function that computes every number of the plan from
 other values of these sizes. Invariant: every inspection of a `Size` (a comparison, a test, a conversion to int)
@@ -43,7 +43,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 class Size:
-    """A traced integer. It computes and compares like the integer, and its trace records each operation."""
+    """A traced integer. It behaves like an int, and records each operation in its trace."""
 
     __slots__ = ("name", "trace", "value")
 
@@ -59,7 +59,7 @@ class Size:
         return format(self.__index__(), spec)
 
     def __hash__(self) -> int:
-        # specific to the trace: keys that contain ints or sizes of other traces must not match
+        # specific to the trace, so that keys with ints or with sizes of other traces do not match
         return self.trace.salt
 
     def __index__(self) -> int:
@@ -200,18 +200,18 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Return the current length of the trace, for `forget`."""
+        """Return the current length of the trace, to be passed to `forget`."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
-        """Drop the conditions that were recorded since `mark`. The results of these comparisons are not used."""
+        """Drop the conditions recorded since `mark`, because the results of these comparisons are not used."""
         self._lines[mark:] = [line for line in self._lines[mark:] if line[0]]
         conditions = [key for key, line in self._decided.items() if line >= mark]
         for key in conditions:
             del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Computation:
-        """Return the computation of `results` from other values of the sizes."""
+        """End the trace. Return a computation that yields `results` for other sizes."""
         self.open = False
         names = [_name(result) for result in results]
         needed = set(names)
@@ -226,7 +226,7 @@ class Trace:
         return Computation(len(self.sizes), kept[::-1], names)
 
 
-_NAME = re.compile("[xt][0-9]+")  # of a size or a result
+_NAME = re.compile("[xt][0-9]+")  # name of a size or of a result
 # (result, operator, operands), or a condition if there is no result. An operand is the name of a size, or a number.
 Line = tuple[str, str, Any, Any]
 # Number of interpreted calls before a computation is compiled to a function. Compiling takes as long as 12 to 18 calls.
@@ -311,7 +311,7 @@ def _name(number: Any) -> Any:
 
 
 def from_bytes(bits: bytes) -> int:
-    """Return the bits of a scalar as an int, which is the form of kernel arguments."""
+    """Return the bits of a scalar as an int, which is how kernel arguments are passed."""
     return int.from_bytes(bits, "little", signed=len(bits) == 8)
 
 

@@ -71,7 +71,7 @@ def statistics() -> dict[str, int]:
 
 
 def seconds_spent() -> dict[str, float]:
-    """Return the seconds that the host has spent ``planning`` and ``running``.
+    """Return the time in seconds that the host has spent on ``planning`` and on ``running``.
 
     Planning is the time to find or create plans, including compilation. Running includes interpreted programs and, on
     the CPU, the kernels.
@@ -91,7 +91,7 @@ _WORK = {
 
 
 def show_host_work(counts: Mapping[str, Any]) -> str:
-    """Format the host's work as text. `counts` contains the results of both `statistics` and `seconds_spent`."""
+    """Format the host's work as text. `counts` combines the results of `statistics` and `seconds_spent`."""
     parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name]]
     return ", ".join([*parts, f"{1e3 * counts['planning']:.1f} ms for finding, making and compiling plans"])
 

@@ -82,12 +82,12 @@ class SymbolicProgram:
 
 @lru_cache(maxsize=1)
 def load_sympy() -> Any:
-    """Import sympy without interruption by Ctrl-C. A partially imported sympy would have wrong operators."""
+    """Import sympy with Ctrl-C deferred, because a partially imported sympy would have wrong operators."""
     return uninterruptible(lambda: import_module("sympy"), "sympy")
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Return the shape and the symbols of an argument that contains several symbols.
+    """Return the shape and the symbols of an argument that is an array of symbols.
 
     Such an argument is a sequence or a matrix of symbols, or a MatrixSymbol.
     """
@@ -173,7 +173,7 @@ def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
 
 
 def _derivative(expression: Any, symbol: Any) -> Any:
-    """Return the derivative. The result may be wrong at isolated points, such as the steps of ``floor``.
+    """Return the derivative of an expression. It may be wrong at isolated points, such as the steps of ``floor``.
 
     A function without a complex derivative is treated as a function of real numbers.
     """
@@ -242,7 +242,7 @@ class _Writer:
         return tuple(node.args)
 
     def write(self, node: Any) -> int:
-        """Write the instruction of an expression whose operands are already written."""
+        """Write the instruction of an expression whose operands have already been written."""
         sympy = self.sympy
         if node.is_Symbol:
             alike = any(str(other) == str(node) for other in self.known)
@@ -273,7 +273,7 @@ class _Writer:
         return self.put((_ROWS[name], *operands))
 
     def number(self, value: object) -> int:
-        """Write an instruction for a constant, which is given as a Python number."""
+        """Write an instruction for a constant given as a Python number."""
         return self.put(("number", value))
 
     def inverse(self, index: int) -> int:
@@ -313,14 +313,14 @@ class _Writer:
         return complex(node) if node.is_extended_real is False else float(node)
 
     def chain(self, row: str, operands: list[int]) -> int:
-        """Write an op of many operands as a chain of binary ops."""
+        """Write an op with many operands as a chain of binary ops."""
         index = operands[0]
         for other in operands[1:]:
             index = self.put((row, index, other))
         return index
 
     def power(self, node: Any, invert: bool = False) -> int:
-        """Write a power: as products for an integer exponent, as ``sqrt`` for 1/2.
+        """Write a power: as products if the exponent is an integer, as ``sqrt`` if it is 1/2, otherwise as ``power``.
 
         With `invert`, write the reciprocal.
         """
@@ -339,7 +339,7 @@ class _Writer:
         )
 
     def product(self, index: int, times: int) -> int:
-        """Write an integer power by repeated squaring."""
+        """Write a power with an integer exponent by repeated squaring."""
         result = None
         while times:
             if times & 1:

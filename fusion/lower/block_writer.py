@@ -1,4 +1,4 @@
-"""GPU kernels of temporal blocking.
+"""GPU kernels for temporal blocking.
 
 In each iteration, a block computes one row of every time step.
 
@@ -31,7 +31,7 @@ from weft.fusion.plan.step_blocks import (
 
 
 class BlockWriter(BlockedStepsWriter):
-    """Writer of the kernel of blocked time steps for a GPU."""
+    """Writer of the GPU kernel that computes blocked time steps."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, parametric)
@@ -88,7 +88,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit the loops over a tile's points. They load the outside values `taken` and compute the steps `numbers`."""
+        """Emit loops over a tile's points, which load the outside values `taken` and compute the steps `numbers`."""
         self._open_axis(0, taken, numbers)
 
     def _open_axis(self, axis: int, taken: list[Expr], numbers: list[int]) -> None:
@@ -141,7 +141,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
     def _memoized(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
-        """Return the value of `make`. It is computed once, inside `depth` loops, and shared by all steps."""
+        """Return the value that `make` emits inside `depth` loops. It is emitted once, and shared by all steps."""
         if key not in self.steady:
             with self.builder.at(depth):
                 self.steady[key] = make()
@@ -162,7 +162,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
-        """Emit a step at the current point: new values inside the step's box, copies of previous values outside."""
+        """Emit a step at the current point: new values inside the step's box, copies of old values outside the box."""
         b, step = self.builder, self.blocked.steps[number]
         coordinates = self._set_indices_in_box(number)
         values = [(s, self.compute(s.placed)[0]) for s in step.statements]
@@ -188,7 +188,7 @@ class BlockWriter(BlockedStepsWriter):
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
-        """Return the pointer and the index for the store of a value that is needed outside of the kernel."""
+        """Return the pointer and the index at which to store a value that is needed outside the kernel."""
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
@@ -209,7 +209,7 @@ class BlockWriter(BlockedStepsWriter):
         return coordinates
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a step that works in place. It reads only inside its box, since other threads may write outside."""
+        """Emit a step in place. The step reads only inside its box, since other threads may write outside the box."""
         b, blocked = self.builder, self.blocked
         coordinates = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements
@@ -265,7 +265,7 @@ class BlockWriter(BlockedStepsWriter):
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._ring_offset(previous, statement.start)
-        # (its location must be known before the branches)
+        # (the location of the previous value must be known before the branches)
         if distance is not None and (previous, self.number, distance) in self.served:
             source, index = self._in_ring(previous, distance)
         else:
@@ -277,7 +277,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the queued stores to rings and to memory that other kernels read, then the steps that work in place."""
+        """Emit the queued stores to rings and to memory that other kernels read, then the in-place steps."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -315,7 +315,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset of a read whose first element is `first`. Return None if it is too large for a ring."""
+        """Return the offset of a read whose first element is `first`, or None if the offset is too large for a ring."""
         here = self.blocked.steps[self.number].origin
         if node in self.blocked.boxes:
             writer, start = self.blocked.boxes[node]
@@ -324,7 +324,7 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: IntVector) -> tuple[Value, Value]:
-        """Return a value's ring buffer, and the ring index of the element at this offset from the current point."""
+        """Return a value's ring buffer, and the ring index of the element at a given offset from the current point."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)

@@ -1,4 +1,4 @@
-"""CPU kernels of temporal blocking.
+"""CPU kernels for temporal blocking.
 
 A loop over the rows of a block computes all time steps.
 
@@ -24,7 +24,7 @@ LINE = 64  # alignment of rings in bytes
 
 
 class BlockedStepsWriter(KernelWriter):
-    """Writer of a CPU kernel of temporal blocking."""
+    """Writer of a CPU kernel for temporal blocking."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, Nest([Loop(prod(blocked.counts), "parallel")], [], {}), "steps", parametric)
@@ -33,14 +33,14 @@ class BlockedStepsWriter(KernelWriter):
         self.made = set()
         self.work = sum(prod(step.last) for step in blocked.steps)
         self.rings: dict[Expr, tuple[Value, int]] = {}  # value -> array, and index of its ring in the array
-        self.starts: list[Value] = []  # of the block, along each axis
+        self.starts: list[Value] = []  # first index of the block along each axis
         self.stops: list[Value] = []
         self.number = 0  # the step that is being written; in a loop over steps, the step of the first iteration
-        self.again: Value | None = None  # the iteration of that loop
+        self.again: Value | None = None  # the iteration of the loop over steps
         self._map_axes_to_loops()
 
     def _map_axes_to_loops(self) -> None:
-        """Map the axes of a step to loops. These loops are inside the loops over blocks, rows and repeated steps."""
+        """Map the axes of a step to loops inside the loops over blocks, rows and repeated steps."""
         before = 1 + self.blocked.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
@@ -114,7 +114,7 @@ class BlockedStepsWriter(KernelWriter):
         return b.op("add", b.constant(value), b.op("multiply", self.again, b.constant(slope)))
 
     def _first_index(self, number: int, axis: int) -> Value:
-        """Return the first index of a step in the current block along an axis."""
+        """Return the first index along an axis at which a step is computed in the current block."""
         b, rolled = self.builder, self.blocked.rolled
 
         def make() -> Value:
@@ -124,7 +124,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _end_index(self, number: int, axis: int) -> Value:
-        """Return the end index of a step in the current block along an axis."""
+        """Return the end of the indices along an axis at which a step is computed in the current block."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:
@@ -139,7 +139,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("to", number, axis, self.again), self._depth(), make)[0]
 
     def _row_bounds(self) -> tuple[Value, Value]:
-        """Return the first iteration and the end of the loop over the rows."""
+        """Return the start and the end of the loop over the rows."""
         b = self.builder
         found: list[tuple[Value, Value]] = []
         self.nest.position[0] -= 1  # (the loop over rows is not open here)
@@ -197,7 +197,7 @@ class BlockedStepsWriter(KernelWriter):
         self._axis(step, 0, low, high, None)
 
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
-        """Emit a step along an axis, from `low` to `high`.
+        """Emit the loops of a step along an axis and all inner axes. The loop along `axis` runs from `low` to `high`.
 
         `inside` is a run-time condition: whether the outer indices are in the step's box. None means that they always
         are.
@@ -267,7 +267,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the stores of a value: to its ring, and to memory that other kernels read."""
+        """Queue the stores of a value to its ring and to memory that other kernels read."""
         self._queue_stores(placed, value, placed.flat(placed.task.target))
 
     def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:
@@ -288,7 +288,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the ring index of the element of `node` that the step reads, and the index's loop depth.
+        """Return the ring index of the element of `node` that the step reads, and the loop depth of this index.
 
         `first` is the flat index of the element that is read at the first point of the step's box.
         """

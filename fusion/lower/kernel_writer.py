@@ -1,4 +1,4 @@
-"""Writer of a group's tasks as logical kernel IR.
+"""Writer of logical kernel IR for a group's tasks.
 
 In: a `Group` and its `Nest`. Out: a `Lowered` kernel with the bindings of its parameters. Invariant: shapes and strides
 affect the kernel only if they are 0 or 1, or through the merging of loops. All other sizes are parameters.
@@ -64,7 +64,7 @@ class Lowered:
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:
-        """Return the values of the parameters that are extents or strides, by name."""
+        """Return the values of the parameters that are extents or strides, keyed by parameter name."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
@@ -123,7 +123,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer, the index and the loop depth for a read of a materialized value."""
+        """Return the pointer, the index and the loop depth at which to read a materialized value."""
         if node not in self.by_value:
             # values that the kernel itself has written are read through the same pointer
             return self.pointer(node, form[0], writable=node in self.made), index, depth
@@ -458,7 +458,7 @@ class KernelWriter:
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, reductions: list[Placed], inner: list[Placed], depth: int) -> None:
-        """Emit the inner loops. They carry the accumulators of reductions or the running values of scans."""
+        """Emit the inner loops, which carry the accumulators of reductions or the running values of scans."""
         scans = [p for p in inner if p.task.kind == "scan"]
         carriers = reductions or scans
         initial = [v for p in carriers for v in self.initial(p)]
@@ -509,7 +509,7 @@ class KernelWriter:
         return opened.results
 
     def reduction_attributes(self, reductions: list[Placed]) -> dict[str, Any]:
-        """Return the attributes of a reduction loop, which tell whether each vector lane computes a different result."""
+        """Return the attributes of a reduction loop, which state whether vector lanes compute different results."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in reductions if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:

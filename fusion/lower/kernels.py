@@ -44,7 +44,7 @@ LONG_ROW = 1 << 10
 
 
 def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> list[tuple[Any, Lowered]]:
-    """Return the loaded functions of `group`, with their launch parameters.
+    """Return the loaded functions of `group` with their launch parameters.
 
     The first kernel has its constants compiled in, and also its sizes if that makes a GPU's schedule faster. If the
     same kernel is needed again with other constants, the constants become parameters, so that a changing scalar needs
@@ -84,7 +84,7 @@ def _digest(device: Device, lowered: Lowered) -> str:
 
 
 def _skeleton(kernel: Kernel) -> str:
-    """Return the text of a kernel without the parts that depend on constants, sizes and schedules."""
+    """Return the text of a kernel without the parts that depend on constants, sizes and the schedule."""
     parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
     return print_kernel(replace(kernel, attributes={}, parameters=parameters))
 
@@ -155,7 +155,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Lower the alignment of each pointer that has no vector accesses to the element size.
+    """Reduce the alignment of each pointer without vector accesses to the size of its elements.
 
     More kernels then have equal code and share a compilation.
     """
@@ -174,7 +174,7 @@ def _share_rows(lowered: Lowered) -> None:
 
 
 def _merged(first: Lowered, second: Lowered) -> Lowered:
-    """Merge the kernel of partial reductions and the kernel that combines them."""
+    """Merge the kernel that computes partial reductions with the kernel that combines them."""
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]

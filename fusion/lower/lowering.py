@@ -93,7 +93,7 @@ def _is_scan_group(group: Group, nest: Nest) -> bool:
 
 
 def _is_chained(group: Group) -> bool:
-    """Return whether a scan depends on another scan of the group, so that no block can compute its total alone."""
+    """Return whether a scan depends on another scan of the group, so that a block's total depends on other blocks."""
     behind: set[Expr] = set()
     for p in group.placed:
         later = any(node in behind for node, _ in p.task.reads())
@@ -105,7 +105,7 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which scans are split for several threads, or 0 if the scans are not split.
+    """Return the block length into which scans are split among several threads, or 0 if the scans are not split.
 
     On a GPU, adjacent threads scan adjacent columns. If the block length is the square root of the column's length, a
     thread processes about twice that number of elements: the elements of its block, and the totals of the previous
@@ -124,7 +124,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _split_loop(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
-    """Split the outermost inner loop into blocks.
+    """Split the outermost of the inner loops into blocks.
 
     Return the split, and the nest in which the loop over blocks is outermost.
     """

@@ -81,7 +81,7 @@ class FinishWriter(SplitWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `reductions`, from the scratch buffers `at`, `at + 1`, ..."""
+        """Load one block's accumulators of `reductions` from the scratch buffers `at`, `at + 1`, ..."""
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)
         b = self.builder
@@ -105,7 +105,7 @@ class FinishWriter(SplitWriter):
         return found
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
-        """Return the parameter that points to the partial results for accumulator `k`."""
+        """Return the parameter that points to the partial results of accumulator `k`."""
         return super().scratch(replace(split, blocks=split.blocks * self.apart), k, dtype, writable=writable)
 
 
@@ -134,7 +134,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the work of a thread or block: its rows, and in each row its columns."""
+        """Emit the work of a thread or block: a loop over its rows, and in each row a loop over its columns."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -165,7 +165,7 @@ class RowColumnWriter(SplitWriter):
         return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _scratch_offset(self, split: Split, cut: int, last: Value | None = None) -> Value:
-        """Return the scratch offset of the current block's partial results.
+        """Return the offset of the current block's partial results in scratch memory.
 
         Blocks are outermost, then the kept loops.
         """
@@ -223,7 +223,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element of each of several rows with the accumulators of the element's row and column.
+        """Combine one element from each of several rows with the accumulators of the element's row and column.
 
         Return the row accumulators.
         """
@@ -250,7 +250,7 @@ class RowColumnWriter(SplitWriter):
         return following
 
     def _finish_row(self, values: tuple[Value, ...]) -> None:
-        """Store a row's result and compute the values that depend on it. Of a block, only store the partial result."""
+        """Store a row's result and compute values that depend on it. For a split row, only store a partial result."""
         if self.along.blocks != 1:
             where = self._scratch_offset(self.along, self.cut - 1, self.indices[self.row])
             for k, value in enumerate(values):
@@ -269,7 +269,7 @@ class RowColumnWriter(SplitWriter):
         self.flush_stores()
 
     def traffic(self) -> tuple[int, int]:
-        """Return the bytes read and written. Partial results and elementwise results are included."""
+        """Return the number of bytes read and written, including partial results and elementwise results."""
         read, scratch = super().traffic()
         whole = self.along.blocks == 1
         done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]

@@ -33,9 +33,9 @@ class Split:
     blocks: int
     length: int
     extent: int
-    inside: int  # elements per iteration of that loop
+    inside: int  # elements per iteration of the split loop
     rows: tuple[int, ...]
-    base: int  # number of its first scratch buffer
+    base: int  # number of the first scratch buffer
 
 
 class SplitWriter(KernelWriter):
@@ -82,18 +82,18 @@ class SplitWriter(KernelWriter):
             position += width
 
     def _elements(self, bounds: tuple[Value, Value], inside: int) -> Value:
-        """Return the number of elements in a block, given its bounds."""
+        """Return the number of elements in a block with these bounds."""
         count = self.builder.op("subtract", bounds[1], bounds[0])
         return count if inside == 1 else self.builder.op("multiply", count, self.integer(inside, "inside"))
 
     # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
     def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the shift of a block's sum. It is the maximum or the mean of the block."""
+        """Return the shift of a block's sum, which is the maximum or the mean of the block."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit the body of a task. A moment that is computed relative to a shift uses the current block's shift."""
+        """Emit the body of a task. Shifted moments use the shift of the current block."""
         if placed.task.node not in self.centres:
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)
@@ -130,7 +130,7 @@ class SplitWriter(KernelWriter):
         self.work = prod(split.rows) * split.extent * split.inside
 
     def _bounds(self, split: Split) -> tuple[Value, Value]:
-        """Return the first and the end index of the current block."""
+        """Return the first index and the end index of the current block."""
         with self.builder.at(1):
             size = self.integer(split.length, "length")
             start = self.builder.op("multiply", self.indices[0], size)
@@ -143,7 +143,7 @@ class SplitWriter(KernelWriter):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
     def build_totals(self, scans: list[Placed], split: Split) -> None:
-        """Emit the reduction of each block to its total. The scans of the second kernel start from these totals."""
+        """Emit a reduction of each block to its total. The second kernel scans from these totals."""
         self._count_work(split)
         needed: set[Expr] = set()
         stack = list(scans)
@@ -173,7 +173,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_shared(self, scans: list[Placed], split: Split) -> None:
-        """Emit a scan of each block that starts from the total of the previous blocks.
+        """Emit a scan of each block, starting from the combined total of the previous blocks.
 
         On a GPU, one thread scans a block.
         """
@@ -223,7 +223,7 @@ class SplitWriter(KernelWriter):
     def _combine_partials(
         self, reductions: list[Placed], split: Split, at: int, first: list[Placed] | None = None
     ) -> None:
-        """Emit the loop that combines the accumulators of all blocks, in the scratch buffers `at`, `at + 1`, ...
+        """Emit the loop that combines the accumulators of all blocks from the scratch buffers `at`, `at + 1`, ...
 
         With `first`, moments are converted to a common shift.
         """
@@ -249,7 +249,7 @@ class SplitWriter(KernelWriter):
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Load the accumulators of one block for the reductions `reductions`, from the scratch buffers `at`, `at + 1`, ..."""
+        """Load one block's accumulators of `reductions` from the scratch buffers `at`, `at + 1`, ..."""
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
@@ -257,7 +257,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
-        """Return the common shift of all blocks' moments. It is the maximum or the mean of all elements."""
+        """Return the common shift of all blocks' moments, which is the maximum or the mean of all elements."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -288,7 +288,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the combined accumulators. For a sum that is shifted by the mean, correct the last accumulator."""
+        """Return the combined accumulators. For sums shifted by the mean, the last accumulator is corrected."""
         found: list[Value] = []
         for p in reductions:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]
@@ -311,7 +311,7 @@ class SplitWriter(KernelWriter):
         return total
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
-        """Return the parameter that points to the partial results for accumulator `k`."""
+        """Return the parameter that points to the partial results of accumulator `k`."""
         found = self.pointers.get(("partial", split.base + k))
         if found is None:
             found = self.pointers["partial", split.base + k] = self.builder.pointer(

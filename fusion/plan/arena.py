@@ -1,4 +1,4 @@
-"""Memory of a plan. It is allocated before the first kernel, and temporaries share one arena.
+"""Memory of a plan, which is allocated before the first kernel runs. All temporaries share one arena.
 
 In: the steps of a plan, which allocate values where they are first needed. Out: the same steps with all allocations
 first. Invariant: no step after the first kernel allocates, so a plan that fails to allocate has changed nothing. Two
@@ -84,7 +84,7 @@ class ArenaFreeList:
 
 
 def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs: set[int]) -> tuple[list[Any], int]:
-    """Return the steps with all allocations first, and the number of slots that they use.
+    """Move all allocations to the front. Return the reordered steps and the number of slots that they use.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Move the values in `size` into an arena. Return the other steps, and the steps that allocate the arena."""
+    """Move the values in `size` into an arena. Return the remaining steps and the steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -141,7 +141,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Return the offset in the arena of each slot that owns memory. The value of key -1 is the size of the arena."""
+    """Return the arena offset of each slot that owns memory, and the size of the arena under the key -1."""
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for slot in owner:
         if slot in pending:
@@ -167,7 +167,7 @@ def _slots_of(step: Any) -> list[int]:
 
 
 def _allocations_first(steps: list[Any], epoch_slots: int) -> list[Any]:
-    """Sort the steps: first allocations and reuse of earlier memory, then divisions of buffers, then other steps."""
+    """Sort the steps: allocations and reuse of earlier memory, then divisions of buffers, then all other steps."""
 
     def rank(step: Any) -> int:
         if isinstance(step, Donation):

@@ -31,7 +31,7 @@ class Statement:
 
     @property
     def task(self) -> Task:
-        """The statement's task."""
+        """The task of the statement."""
         return self.placed.task
 
     @property
@@ -128,12 +128,12 @@ class BlockedSteps(Group):
 
     @property
     def axes(self) -> int:
-        """Number of axes. All steps have the same number."""
+        """Number of axes, which is the same for all steps."""
         return len(self.steps[0].extents)
 
     @property
     def rows(self) -> int:
-        """Number of axes along which the kernel iterates row by row: 1 for the first axis, or 0."""
+        """Number of axes along which the kernel iterates row by row: 1 for the first axis only, or 0 for none."""
         return int(self.axes > 1)
 
     @property
@@ -142,20 +142,20 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def continues_beyond(self, axis: int) -> bool:
-        """Return whether any step whose result other kernels read has points beyond the last block along an axis."""
+        """Return whether a step has points beyond the last block along an axis and a result that other kernels read."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def beyond(self, step: Step, axis: int) -> int:
-        """Return the number of points of a step beyond the last block. Return 0 if no step needs such points."""
+        """Return the number of points of a step beyond the last block, or 0 if no step needs such points."""
         return (
             max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.continues_beyond(axis) else 0
         )
 
 
 def unflatten(flat: int, shape: IntVector) -> IntVector:
-    """Return the coordinates of the element with this flat index."""
+    """Return the coordinates of the element at a flat index."""
     found = []
     for step in contiguous_strides(shape):
         whole, flat = divmod(flat, step)
@@ -205,7 +205,7 @@ def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVec
 
 
 def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
-    """Return the reads of a statement. Each has the value, its index, and whether the read is in a branch."""
+    """Return the reads of a statement: for each, the value, its index, and whether the read is in a branch."""
     outside = {id(i) for i in statement.task.body}
     return [
         (i.node, i.index if i.kind == "read" else None, id(i) not in outside)

@@ -62,7 +62,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One side of a choice: its instructions, numbered after those before the choice, and its result."""
+    """One side of a choice: its result and its instructions, whose numbers follow those before the choice."""
 
     instructions: tuple[Instruction, ...]
     result: int
@@ -163,7 +163,7 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit the tests for ``start <= form < stop``. Tests that always hold in ``range(extent)`` are omitted."""
+        """Emit the tests for ``start <= form < stop``, except tests that hold for every index in ``range(extent)``."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
@@ -308,7 +308,7 @@ class BodyBuilder:
     # -- index arithmetic ----------------------------------------------------------------------------
 
     def bounds(self, form: Affine) -> tuple[int, int] | None:
-        """Return a lower and an upper bound of a form, or None if they are unknown."""
+        """Return a lower and an upper bound of a form, or None if the bounds are unknown."""
         low = high = 0
         for key, c in form[1]:
             found = (0, self.extents[key] - 1) if key >= 0 else self.ranges.get(-1 - key)
@@ -357,7 +357,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Return tighter bounds of a form that contains a quotient and its dividend."""
+        """Return tighter bounds of a form that contains both a quotient and its dividend."""
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]
         while keys:
@@ -412,7 +412,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand that has an update's element at the coordinates `at`, and the coordinates in this operand.
+        """Return the operand that supplies an update's element at `at`, and the element's coordinates in the operand.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """

@@ -1,4 +1,4 @@
-"""Groups of tasks. The tasks of a group share a kernel.
+"""Groups of tasks that share a kernel.
 
 In: tasks with their loops. Out: the values that the kernel reads and writes, and its loops. At each point of the
 parallel loops, a group's kernel runs stage by stage. Stage 0 is computed at the point, stage 1 inside the loops over
@@ -19,7 +19,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group. `loops` maps the loops of the task to the loops of the group."""
+    """A task in a group, with a mapping (`loops`) from the loops of the task to the loops of the group."""
 
     task: Task
     loops: dict[int, int]
@@ -27,7 +27,7 @@ class Placed:
 
     @property
     def inner(self) -> bool:
-        """Whether the task is computed inside of the loops over the row."""
+        """Whether the task is computed inside the loops over the row."""
         return bool(self.stage & 1)
 
     def flat(self, form: Affine) -> Affine:
@@ -37,17 +37,17 @@ class Placed:
 
 @dataclass(slots=True)
 class Group:
-    """Tasks that one kernel computes. In `loops`, parallel loops come first."""
+    """Tasks that one kernel computes. Parallel loops come first in `loops`."""
 
     number: int
     loops: list[Loop] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
     made: dict[Expr, Placed] = field(default_factory=dict)  # value -> the task that computes it
-    read: set[Expr] = field(default_factory=set)  # materialized values that it reads, including its own
+    read: set[Expr] = field(default_factory=set)  # materialized values that the group reads, including its own results
     instructions: int = 0
     opaque: Expr | None = None
     before: int = 0  # bit set of the groups that run before this one
-    reason: str = ""  # why it is a separate kernel
+    reason: str = ""  # why the group is a separate kernel
     private: set[Expr] = field(default_factory=set)  # values in registers, which only this kernel needs
     over: dict[Expr, Expr] = field(
         default_factory=dict
@@ -90,7 +90,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of iterations of a group's loops over a row, which are all loops that are not parallel."""
+    """Return the number of iterations of the loops over a row, which are all loops of a group that are not parallel."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
@@ -100,7 +100,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes per row element that contiguous accesses move, and the bytes that other accesses move."""
+    """Return the bytes per row element that contiguous accesses move, and the bytes that all other accesses move."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

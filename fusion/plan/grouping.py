@@ -31,7 +31,7 @@ LOOK_BACK = 24  # number of groups that are tried for a task, newest first
 
 
 class Grouping:
-    """State of the grouping, which places one task after another."""
+    """State of the grouping algorithm, which assigns tasks to groups one after another."""
 
     def __init__(self, in_place: Collection[Expr], machine: Machine) -> None:
         self.machine = machine
@@ -42,12 +42,12 @@ class Grouping:
         self.followers: list[set[int]] = []  # group -> groups that directly depend on it
 
     def add_opaque(self, node: Expr) -> None:
-        """Add a host call, which is a separate step."""
+        """Add a host call as a separate step."""
         group = Group(len(self.groups), opaque=node, reason="a library function takes whole arrays")
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Place `task` in a group.
+        """Add `task` to an existing group if it fits, otherwise to a new group.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -106,7 +106,7 @@ class Grouping:
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
-        """Order `group` and all its followers after the groups in `needs`."""
+        """Order `group`, and all groups that follow it, after the groups in `needs`."""
         added = 0
         for number in needs - {group.number}:
             added |= self.groups[number].before | 1 << number
@@ -302,7 +302,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why a placement would change the order of a sum, or "" if it would not.
+    """Return the reason why a placement would change the order of a sum, or "" if the order stays the same.
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.
@@ -353,7 +353,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Return the pairs of a task loop and a group loop that must become one loop.
+    """Return the pairs of a task's loop and a group's loop that must become one loop.
 
     The pairs follow from the task's reads of values that the group stores.
     """

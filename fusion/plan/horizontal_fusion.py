@@ -1,4 +1,4 @@
-"""Horizontal fusion: an evaluation also computes values that were not requested, if that costs almost nothing.
+"""Horizontal fusion: an evaluation also computes values that were not requested if they cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values that extend the updates among them, and reductions
@@ -108,6 +108,6 @@ def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[
 
 
 def _computed_in_separate_kernels(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
-    """Return the values that are computed by kernels without any of the `needed` values."""
+    """Return the values that are computed by kernels that compute none of the `needed` values."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

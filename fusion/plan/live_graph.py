@@ -1,4 +1,4 @@
-"""Live graphs: the expressions to plan. Each value that is already in memory is a leaf.
+"""Live graphs: the expressions to plan, with each value that is already in memory as a leaf.
 
 In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions.
 Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a sum
@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True)
 class LiveGraph:
-    """The expressions that one evaluation plans together. Each value that is already in memory is a leaf.
+    """The expressions that one evaluation plans together, with each value that is already in memory as a leaf.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return the reduction that a node computes, possibly divided by a constant.
+    """Return the reduction whose result a node is, either directly or after division by a constant.
 
     Return None for other nodes.
     """
@@ -52,7 +52,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return `LiveGraph.origins`, which maps each leaf that holds a reduction's result to the reduction."""
+    """Return `LiveGraph.origins`, which maps each leaf that holds the result of a reduction to this reduction."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

@@ -17,7 +17,7 @@ from weft.fusion.plan.body import window_of
 # Maximum cost in instructions per element of a value that is recomputed at each index map. Above this cost, a store and
 # loads are cheaper. (The break-even cost is 62 on a GPU, but a CPU executes fewer instructions per byte of traffic.)
 RECOMPUTE_LIMIT = 24
-# Maximum number of inlined operations of a value: limits the size of a kernel and its compile time.
+# Maximum number of inlined operations of a value. This limits the size and the compile time of a kernel.
 INLINE_LIMIT = 400
 # Maximum number of materialized values from which a value is computed: a kernel has at most 24 pointers
 # (`grouping.py`), and some of them are written.
@@ -116,7 +116,7 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates that are not materialized because their result would need new memory.
+    """Return the updates that are not materialized, because their result would need new memory.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of it in place is cheaper.
@@ -146,7 +146,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
         written = [u for u in users.get(node, ()) if u.kind in ("update", "scatter") and u.operands[0] is node]
         if all(u in parts for u in written):
             parts.add(node)
-    # an update whose previous version is materialized writes into it
+    # an update of a materialized version writes into this version
     for node in order:
         if node in parts and node.operands[0].kind == "update" and node.operands[0] not in parts:
             parts.discard(node)
@@ -224,7 +224,7 @@ def _elements(way: object) -> int:
 
 
 def find_short(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the short reductions that have a single user. They can be inlined in this user."""
+    """Return the short reductions with a single user, which can be inlined in this user."""
     users: dict[Expr, int] = dict.fromkeys(outputs, 2)
     for node in order:
         for child in set(node.operands):

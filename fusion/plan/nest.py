@@ -116,7 +116,7 @@ def order_loops(group: Group, members: list[int], forms: list[tuple[Affine, int,
 
 
 def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
-    """Return the distinct accesses of a group. Each is a value, an index and an element size."""
+    """Return the distinct accesses of a group, each as a value, an index and an element size."""
     found: set[tuple[object, Affine, int]] = set()
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -130,12 +130,12 @@ def _accesses(group: Group) -> set[tuple[object, Affine, int]]:
     return found
 
 
-# Strides up to this are loaded as whole vectors, from which elements are extracted.
+# Up to this stride, whole vectors are loaded, and elements are extracted from them.
 MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether the lanes of a CPU vector should compute different results instead of sharing one reduction."""
+    """Return whether the lanes of a CPU vector should compute different results rather than share one reduction."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
 

@@ -1,4 +1,4 @@
-"""Single operations for which NumPy's loops are fastest. They run block by block on all threads.
+"""Single operations that are fastest with NumPy's loops, which run block by block on all threads.
 
 In: a group of one task. Out: the entry of `TABLE` that computes it, with its operands, or None if a kernel is faster or
 the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not depend on
@@ -22,7 +22,7 @@ from weft.runtime import BLOCK_BYTES, divide_axis, run_calls
 if TYPE_CHECKING:
     from weft.fusion.plan.group import Group
 
-# Minimum number of elements for an entry: below, a kernel starts sooner.
+# Minimum number of elements for a NumPy loop. With fewer elements, a kernel starts sooner.
 LEAST = 1 << 15
 # Number of elements that one thread searches for a deciding bool before the rest is divided among threads.
 FIRST = 1 << 16
@@ -31,19 +31,19 @@ Arrays = Sequence[np.ndarray]
 
 
 class NumpyLoop(NamedTuple):
-    """A NumPy function for a kind of node.
+    """A NumPy function that computes one kind of node.
 
     `operands` returns the operands of the function, or None if the function is not applicable. `run` calls the
     function.
     """
 
     operands: Callable[[Expr], tuple[Expr, ...] | None]
-    # of the node, its memory, the operands and the number of threads
+    # arguments: the node, the memory of the node, the operands, and the number of threads
     run: Callable[[Expr, np.ndarray, Arrays, int], None]
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """Return the NumPy function for a group, and its operands. Return None if there is none."""
+    """Return the NumPy function for a group and the function's operands, or None if there is no such function."""
     if group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task
@@ -57,7 +57,7 @@ def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
     bases = {value.operands[0] if is_window(value) else value for value in taken}
     if any(map(is_stream, stored)):  # (a kernel draws the numbers that it reads)
         return None
-    # (values that are not in memory are computed in the kernel; the entry ignores reads besides the operands)
+    # (values that are not in memory are computed in the kernel; a NumPy loop reads only the operands)
     return (row, taken) if bases == stored else None
 
 

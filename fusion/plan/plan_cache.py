@@ -1,4 +1,4 @@
-"""Reuse of plans for other lengths and positions.
+"""Reuse of plans for other array lengths and positions.
 
 In: versions without a plan. Out: their form, which contains all of their properties except sizes, strides and offsets.
 If another graph of the form was planned with traced sizes (`sizes.py`), the result includes the plan of that graph.
@@ -24,7 +24,7 @@ from weft.fusion.plan.steps import Plan, SizeSpecialization
 from weft.runtime import Device
 
 FORMS_LIMIT = 1024
-# Maximum number of plans that are kept per form, each for other conditions.
+# Maximum number of plans that are kept per form. Each is valid under different conditions.
 VARIANTS = 16
 # Planning takes 50 % longer with traced sizes. Programs of up to this number of expressions are traced when they first
 # occur, and longer programs when they recur. Programs of more than NODES expressions are never traced.
@@ -104,7 +104,7 @@ class SizeEncoder:
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the number that encodes the offset of a view with these strides. It is 0 for the offset 0."""
+        """Return the number that encodes the offset of a view with these strides. Offset 0 is encoded as 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -117,7 +117,7 @@ class SizeEncoder:
         return len(self.values) + 1 if value > 0 else -len(self.values) - 1
 
     def constant(self, bits: bytes) -> int:
-        """Return the code of a constant in the key of the form, given the bits of its value."""
+        """Return the number that encodes a constant in the key of the form, given the bits of its value."""
         found = self.constants.get(bits)
         if found is None:
             self.values.append(from_bytes(bits))
@@ -148,7 +148,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """The counterpart of `SizeEncoder` that returns traced sizes instead of codes."""
+    """The counterpart of `SizeEncoder` that returns traced sizes rather than codes."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
@@ -169,7 +169,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a plan for the graph of `form`, from memory or from disk, or None.
+    """Return a plan for the graph of `form`, from memory or from disk, or None if there is no plan.
 
     The disk is searched if the form is new to this process.
     """
@@ -212,7 +212,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels of a form may be specialized for the graph's sizes.
+    """Return which of a form's kernels may be specialized for the sizes of the graph.
 
     `back` states that these sizes have recurred.
     """
@@ -221,7 +221,7 @@ def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
 
 
 def note_kernels(form: Form, count: int) -> None:
-    """Add to the number of kernels that were compiled for a form."""
+    """Increase the number of kernels that were compiled for a form."""
     known = _known.get(form.key)
     if known is not None:
         known.kernels += count

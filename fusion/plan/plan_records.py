@@ -107,7 +107,7 @@ class PlanRecord:
 
     @classmethod
     def from_text(cls, text: str, exact: list[int] | None, find: Callable[[str], Any | None]) -> PlanRecord | None:
-        """Return the record that `as_text` wrote as `text`.
+        """Return the record that `text`, a result of `as_text`, represents.
 
         Return None if `find` returns None for a kernel's digest. Raises ValueError, TypeError or KeyError if `as_text`
         did not write the text.
@@ -153,7 +153,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Return a key that identifies a location and is fast to hash."""
+    """Return a key that identifies a source location and is fast to hash."""
     return None if location is None else (id(location[0]), *location[1:])
 
 
@@ -171,7 +171,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the index of a number in `results`. A new number is appended."""
+        """Return the index of a number in `results`, after appending the number if it is new."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:
@@ -224,7 +224,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None) -> PlanR
 
 
 def _known_facts(facts: Callable[[], KernelFacts], nodes: Sequence[Expr]) -> KernelFacts:
-    """Return the facts that were collected when the plan was created. `nodes` has no effect."""
+    """Return the facts that were collected when the plan was created. `nodes` is ignored."""
     return facts()
 
 

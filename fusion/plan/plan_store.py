@@ -85,21 +85,21 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
-    """Return the seconds that earlier processes lost by interpreting a form without a plan."""
+    """Return the time in seconds that earlier processes lost by interpreting a form without a plan."""
     cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
 
 
 def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
-    """Store the seconds lost by interpreting a form without a plan."""
+    """Store the time in seconds lost by interpreting a form without a plan."""
     cache, key = _entry_of_lost_seconds(form, device)
     if cache is not None:
         cache.put(key, ObjectCode("lost", "", f"{seconds:.4f}".encode(), device.target.name, ()))
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache (or None), and the key of the seconds lost by interpreting a form."""
+    """Return the disk cache (or None), and the key under which the time lost by interpreting a form is stored."""
     cache = open_store(device)
     key = store_key(form, device) if cache is not None and is_host_described() else None
     return (None, b"") if key is None else (cache, key + b" lost")

@@ -25,7 +25,7 @@ FEW_ELEMENTS = 1 << 17
 
 
 def block_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the block length into which the outermost reduction loop is split, or 0 if it is not split.
+    """Return the block length into which the outermost reduction loop is split, or 0 if the loop is not split.
 
     A kernel that reads its rows more than once is not split, unless the later passes only compute shifted moments.
     Shifted moments can use the shift of each block.

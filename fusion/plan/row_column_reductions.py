@@ -114,7 +114,7 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 
 
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
-    """Yield the values that a group reads in its first pass over the rows, together with their flat indices.
+    """Yield the values that a group reads in its first pass over the rows, each with the flat index of the read.
 
     With `made`, also yield the elementwise values that it computes there."""
     for p in group.placed:
@@ -161,7 +161,7 @@ def _merged(rows: Group, columns: Group, order: list[Group], machine: Machine) -
 
 
 def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int]) -> bool:
-    """Return whether all accesses are contiguous or constant along the rows, and at most half are contiguous along columns.
+    """Return whether all accesses are contiguous or constant along rows, and at most half are contiguous along columns.
 
     At least one access must be contiguous along the rows. Accesses that are constant in both directions are ignored.
     """
@@ -239,7 +239,7 @@ def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _itemsizes(group: Group) -> list[int]:
-    """Return the size of each accumulator of a group in bytes."""
+    """Return the size in bytes of each accumulator of a group."""
     sizes = []
     for p in group.placed:
         if p.task.kind == "reduce":
@@ -281,7 +281,7 @@ def merge_rows_and_columns(schedule: Schedule, machine: Machine) -> Schedule:
     groups: list[Group | None] = list(schedule.groups)
     masks = [group.members if isinstance(group, BlockedSteps) else 1 << group.number for group in schedule.groups]
     merged = False
-    waiting: list[int] = []  # positions of groups that others may join
+    waiting: list[int] = []  # positions of groups with which later groups may be merged
     for after, group in enumerate(schedule.groups):
         if not is_plain(group):
             continue
@@ -339,7 +339,7 @@ def _launch_position(groups: list[Group | None], masks: list[int], before: int, 
 
 
 def _keep_in_registers(group: RowsAndColumns, groups: list[Group], outputs: set[Expr]) -> None:
-    """Find the values that stay in registers in the merged kernel, and set `private` of the group and of both parts."""
+    """Find the values that stay in registers in the merged kernel, and set `private` of the group and its two parts."""
     others = {node for g in groups if g is not group for p in g.placed for node in needed_values(p.task)}
     others |= {node for g in groups if g.opaque is not None for node in bytes_read(g)}
     inside = {p.task.node for p in group.placed if p.stage == 1 and p.task.kind == "map"}

@@ -26,7 +26,7 @@ from weft.fusion.plan.task import Task, make_task
 
 @dataclass(slots=True)
 class Schedule:
-    """The groups to run, in order.
+    """The groups to run, in launch order.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return a schedule of `groups` in the order given. Determine the last uses of values and the donated buffers."""
+    """Return a schedule of `groups` in the given order, with the last uses of values and the donated buffers."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -78,7 +78,7 @@ def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[
 
 
 def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
-    """For each result, find the inputs whose memory the result may reuse.
+    """Find, for each result, the inputs whose memory the result may reuse.
 
     The memory is reused if nothing else refers to the input when the plan runs.
 
@@ -86,7 +86,7 @@ def find_donors(schedule: Schedule, kept: Collection[Expr]) -> None:
     with new memory. `kept` are other live expressions that will be evaluated later from the same leaves.
     """
     if any(group.opaque is not None for group in schedule.groups):
-        return  # (a call may fail, and then the plan is run again)
+        return  # (if a call fails, the plan runs again)
     needed = {*topological(kept), *schedule.outputs}
     for position, group in enumerate(schedule.groups):
         if type(group) is not Group:
@@ -163,7 +163,7 @@ def _reads(step: Step) -> list[Expr]:
 
 
 def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[Step, set[Expr]]], set[Expr]]:
-    """Order tasks so that a value is read before another task overwrites it.
+    """Order tasks so that each value is read before another task overwrites it.
 
     Also return the values whose tasks may run in place.
     """
@@ -192,7 +192,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield, in topological order, each task's number and whether the task must start from a copy. Ties: lowest first.
+    """Yield, in topological order (ties: lowest first), each task's number and whether it must start from a copy.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
     this case both versions are needed, and the task must start from a copy.
@@ -243,7 +243,7 @@ def _group(
 
 
 def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
-    """Return the results of a group that remain in registers.
+    """Return the results of a group that stay in registers.
 
     No other kernel reads them, and this kernel reads each element only at the point that computes it.
     """
@@ -292,7 +292,7 @@ def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
 
 
 def _can_donate(writer: Placed, group: Group, taken: Expr, accesses: Reads) -> bool:
-    """Return whether a result may use the memory of `taken`: each element is read only by the iteration that writes it."""
+    """Return whether a result may use the memory of `taken`: only the iteration that writes an element reads it."""
     node = writer.task.node
     if writer.task.kind != "map" or node in group.private or node in group.over:
         return False

@@ -113,7 +113,7 @@ def _same_values(task: Task, values: list[int], centre: Task) -> bool:
 
 
 class _Numbers:
-    """Value numbering of instructions. Equal computations have equal numbers."""
+    """Value numbering of instructions: equal computations have equal numbers."""
 
     def __init__(self) -> None:
         self.table: dict[object, int] = {}
@@ -152,9 +152,9 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Copy the task that computes the shift. Return the copy, and `task` with its shift taken from the copy.
+    """Copy the task that computes the shift. Return the copy, and a version of `task` that uses the copy's shift.
 
-    This is for a shift that is already in memory, or that another kernel computes.
+    This function is for shifts that are already in memory, or that another kernel computes.
     """
     shifted = task.shifted
     assert shifted is not None

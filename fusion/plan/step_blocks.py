@@ -42,13 +42,13 @@ LEAST_FILLS = 3
 BYTE_COST = 6
 SHARED_COST = 4
 STEP_COST = 6
-OVER_COST = 3  # of a step that overwrites values of another step
+OVER_COST = 3  # cost of a step that overwrites values of another step
 ITERATION_COST = 30
-LAUNCH_COST = 30_000_000  # of a launch: about a microsecond of the whole GPU
+LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole GPU
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
-    """Yield each read from a ring: the value, the step that reads it, and the offset from the step's points."""
+    """Yield each read from a ring: the value, the step that reads the value, and the offset from the step's points."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -64,7 +64,7 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
-    """Return the number of iterations between the store of a row in a ring and its read by step `number`."""
+    """Return the number of iterations between the store of a row in a ring and the read of the row by step `number`."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
@@ -84,7 +84,7 @@ def pads_of(blocked: BlockedSteps) -> IntVector:
 
 
 def plane_sizes(blocked: BlockedSteps) -> IntVector:
-    """Return the extents of a row of a ring along each axis, including the padding."""
+    """Return the extent along each axis of a row of a ring, including the padding."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 
@@ -140,7 +140,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Return the values from outside the kernel that are read more than once. Each value is mapped to its reads."""
+    """Return the reads of each value that comes from outside the kernel and is read more than once."""
     found: dict[Expr, dict[tuple[int, IntVector], None]] = {}
     for number, step in enumerate(blocked.steps):
         for statement in step.statements:
@@ -152,7 +152,7 @@ def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntV
 
 
 def ring_offset(distance: Iterable[int]) -> IntVector | None:
-    """Return `distance` as a tuple of ints, or None if it is too large for a ring buffer."""
+    """Return `distance` as a tuple of ints, or None if the distance is too large for a ring buffer."""
     found = tuple(distance)
     return None if any(abs(d) > REACH for d in found) else tuple(int(d) for d in found)
 
@@ -186,7 +186,7 @@ def set_lags(blocked: BlockedSteps, apart: int) -> None:
 
 
 def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
-    """Return the numbers of points below and above a block at which an outside value is needed along an axis."""
+    """Return how far below and how far above a block, along an axis, an outside value is needed."""
     readers = [(blocked.steps[number], distance[axis]) for number, distance in blocked.outside[node]]
     return max(s.low[axis] - d for s, d in readers), max(s.high[axis] + d for s, d in readers)
 
@@ -237,7 +237,7 @@ def _reads(task: Task) -> int:
 
 
 def _overlapped_cost(arithmetic: int, moved: int) -> int:
-    """Return the cost of arithmetic and memory accesses that overlap in time."""
+    """Return the cost of arithmetic and memory accesses that take place at the same time."""
     return max(arithmetic, moved) + min(arithmetic, moved) // 4
 
 

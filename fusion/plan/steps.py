@@ -1,4 +1,4 @@
-"""Plans. A plan is a sequence of steps over a table of buffers.
+"""Plans: sequences of steps over a table of buffers.
 
 `execute.py` creates and runs plans. `plan_cache.py` finds plans for other sizes and positions.
 """
@@ -27,7 +27,7 @@ LARGE = 16 << 20
 
 @dataclass(slots=True)
 class SizeSpecialization:
-    """Permission to specialize kernels of a GPU plan for the plan's sizes.
+    """Permission to specialize the kernels of a GPU plan for the sizes of the plan.
 
     `first` allows it for the first plan of a form, and `back` for large kernels of a plan that recurs. `made` counts
     the compiled kernels.
@@ -39,7 +39,7 @@ class SizeSpecialization:
 
 
 class Shown:
-    """The function that is called with the explanation of each new plan before the plan runs, or None."""
+    """Holder of the function that is called with the explanation of each new plan before the plan runs, or None."""
 
     plans: Callable[[Any], None] | None = None
 
@@ -52,7 +52,7 @@ class KernelFacts(NamedTuple):
     location: Location | None
 
     def sources(self) -> tuple[tuple[str, int, float], ...]:
-        """Return the user's lines with their shares of the kernel's instructions."""
+        """Return the source lines in the user's program, each with its share of the kernel's instructions."""
         costs: dict[tuple[str, int], int] = {}
         for op, where in self.members:
             if where is not None:
@@ -63,7 +63,7 @@ class KernelFacts(NamedTuple):
 
 
 def _cost(member: str) -> int:
-    """Return the cost of an operation, given its text among a kernel's members."""
+    """Return the cost of an operation, given the operation's text in the list of a kernel's members."""
     try:
         return find_op(member.rpartition(" ")[2]).cost
     except KeyError:  # an update or a copy

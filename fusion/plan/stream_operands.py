@@ -18,7 +18,7 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Remove the draws of streams that kernels can draw themselves, and return the remaining steps of the plan.
+    """Remove the steps that draw streams which kernels can draw themselves. Return the remaining steps of the plan.
 
     `kept` contains the plan's results, which must be in memory.
     """
@@ -40,7 +40,7 @@ def _is_memory(step: Any, slot: int) -> bool:
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return each kernel that reads a stream, with its argument. The list is empty if the stream must be in memory."""
+    """Return the kernels that read a stream, with the argument of each, or [] if the stream must be in memory."""
     found: list[tuple[KernelLaunch, int]] = []
     for step in steps:
         if isinstance(step, KernelLaunch):

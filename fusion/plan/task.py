@@ -1,4 +1,4 @@
-"""Tasks. A task is the computation of a materialized value: its loops, body and target.
+"""Tasks: the computations of materialized values, with their loops, bodies and targets.
 
 In: a materialized expression, and the set of other materialized expressions. Out: a `Task`, whose body reads other
 materialized values and computes everything else inline. Invariant: loops are split where a reshape splits axes, so
@@ -69,7 +69,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The version of the array that has the elements that the task does not write, or None."""
+        """The version of the array that supplies the elements that the task does not write, or None."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
@@ -110,7 +110,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that the task writes. It is empty if there are gaps."""
+        """Return the range of flat indices that the task writes. The range is empty if there are gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -170,7 +170,7 @@ def _index_and_operands(i: Instruction) -> tuple[object, ...]:
 def gather_index(
     terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...], at: Coordinates
 ) -> tuple[Affine, tuple[int, ...], tuple[int, ...]]:
-    """Return a gather's flat index in `base`: the affine part, and the index operands with their factors."""
+    """Return the flat index of a gather in `base`: the affine part, and the index operands with their factors."""
     strides = contiguous_strides(base) if len(terms) == len(base) else (1,)
     parts: list[tuple[Affine, int]] = []
     start = 0

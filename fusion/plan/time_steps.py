@@ -1,4 +1,4 @@
-"""Temporal blocking: chains of stencil steps that become one kernel.
+"""Temporal blocking: merging chains of stencil steps into one kernel.
 
 In: a schedule. Out: the schedule with chains of steps merged, if the traffic saved outweighs the additional arithmetic.
 The work is divided into blocks: ranges of rows, and tiles of the other axes. In each step, a block computes the points
@@ -48,7 +48,7 @@ ROW_COST = 48  # cost of starting a row, in points
 MANY_PARTS = 16
 # Cost of a byte from memory, in instructions per element.
 BYTE_COST = 3
-RING_COST = 5  # of an element that is stored in a ring and loaded again, from the L2 cache
+RING_COST = 5  # cost of an element that is stored in a ring and loaded again from the L2 cache
 # Minimum share of the expected time that must be saved, in percent.
 LEAST_GAIN = 10
 MOST_PERIOD = 6  # maximum number of steps in an iteration of a loop over steps
@@ -60,7 +60,7 @@ LOOK_AHEAD = 64  # maximum number of groups that wait for a chain to end
 
 
 class Chain:
-    """A chain of time steps, to which statements are added one after another."""
+    """A chain of time steps, which is built by adding one statement after another."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -114,7 +114,7 @@ class Chain:
     def _step_for(
         self, statement: Statement, reads: list[tuple[Expr, IntVector]], beside: Expr | None
     ) -> tuple[int, Step]:
-        """Return the step for a statement, and the step's number: the last step if possible, otherwise a new step."""
+        """Return the number of a statement's step, and the step: the last step if possible, otherwise a new step."""
         here = len(self.steps) - 1
         updating = statement.updates
         if self.steps and self.steps[here].extents == statement.extents:
@@ -135,7 +135,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the time steps as group `number`, which is executed block by block, with the halo that each step needs.
+        """Return the time steps as group `number`, which runs block by block. Each step gets the halo that it needs.
 
         `kept` contains the values that are needed outside the kernel.
         """
@@ -236,9 +236,9 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return the loop that replaces the steps from step `first`.
+    """Return the loop that replaces the steps from step `first` on.
 
-    It has `iterations` iterations of `period` steps each.
+    The loop has `iterations` iterations of `period` steps each.
 
     Return None unless all iterations have equal rings, and their halos and lags change by constants from one iteration
     to the next.
@@ -263,7 +263,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key of a step's computation, in which other steps are named by their distance to the step."""
+    """Return a key of a step's computation, in which other steps are identified by their distance from this step."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:

@@ -1,4 +1,4 @@
-"""Memory traffic of kernels, and a lower bound on it.
+"""Memory traffic of kernels, and a lower bound on the traffic.
 
 In: groups and schedules. Out: byte counts. Invariant: an element is counted once per kernel, even if the kernel reads
 it several times.
@@ -24,7 +24,7 @@ KERNEL_BYTES = 1536
 
 
 def traffic(group: Group) -> tuple[int, int]:
-    """Return the number of bytes that a group reads and the number that it writes.
+    """Return the number of bytes that a group reads and the number of bytes that it writes.
 
     Each element is accessed once.
     """
@@ -75,7 +75,7 @@ def taken_by_value(group: Group) -> list[Expr]:
 
 
 def _elements(node: Expr, forms: set[Affine | None], extents: list[int]) -> int:
-    """Return the number of elements that a group reads of `node` at the flat indices `forms`.
+    """Return the number of elements of `node` that a group reads at the flat indices `forms`.
 
     The number is at most the number of elements between the first and the last index.
     """
@@ -98,13 +98,13 @@ def bytes_written(task: Task) -> int:
 
 
 def copied_bytes(task: Task) -> int:
-    """Return the bytes of the previous version that a task has to copy if it does not run in place."""
+    """Return the bytes of the previous version that a task must copy unless the task runs in place."""
     start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 
 
 def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
-    """Return a lower bound on a schedule's traffic: each needed input and each result is accessed once.
+    """Return a lower bound on the traffic of a schedule, in which each needed input and each result is accessed once.
 
     A library call accesses its whole operands and result, and the kernels that compute or read them access them again.
     `drawn` are results that are never in memory.

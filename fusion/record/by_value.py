@@ -1,4 +1,4 @@
-"""Small arrays that kernels take by value: as parameters instead of from device memory.
+"""Small arrays that kernels take by value, as parameters rather than from device memory.
 
 In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with its current elements, bound to a
 slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose small
@@ -26,7 +26,7 @@ STEADY = 8
 
 
 class ValueBuffer(Buffer):
-    """A snapshot of the elements of a small array, in host memory.
+    """A snapshot, in host memory, of the elements of a small array.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return the buffer for the array's present `elements`: this buffer if possible, otherwise a new one."""
+        """Return the buffer for the current `elements` of the array: this buffer if possible, otherwise a new one."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self
@@ -72,7 +72,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """Return a buffer in device memory with the elements of `buffer`. Elements on the host are copied to the device."""
+    """Return a buffer in device memory with the elements of `buffer`, after copying elements that are on the host."""
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

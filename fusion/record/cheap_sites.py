@@ -57,7 +57,7 @@ def find_cheap(device: str, versions: list[Expr]) -> tuple[Site, ...]:
 
 
 def note_cheap(sites: Iterable[Site]) -> None:
-    """Execute the next operations at these call sites immediately."""
+    """Record call sites whose next operations are to be executed immediately."""
     for site in sites:
         _note(CHEAP, site)
 
@@ -71,7 +71,7 @@ def is_cheap(where: Location) -> bool:
 
 
 def note_alone(site: Site) -> None:
-    """Record the call site of the first of an evaluation's values, if no other value was pending."""
+    """Record the call site of an evaluation's first value if no other value was pending."""
     _note(ALONE, site)
 
 

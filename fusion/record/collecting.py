@@ -1,4 +1,4 @@
-"""Recording by user functions that interrupt an operation: finalizers, and functions that the operation calls.
+"""Recording in user functions that interrupt an operation: finalizers, and functions that the operation calls.
 
 In: the collector's callbacks before and after a collection, and calls to user functions. Out: during these calls, the
 thread has no epoch. A function that records gets its own epoch, and treats the interrupted epoch like an epoch of
@@ -21,7 +21,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Set the interrupted epoch aside. This is the first of the callbacks before a garbage collection."""
+    """Set the interrupted epoch aside. A garbage collection calls this function before all other callbacks."""
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -31,7 +31,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """Restore the interrupted epoch. This is the last of the callbacks after a garbage collection."""
+    """Restore the interrupted epoch. A garbage collection calls this function after all other callbacks."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:
@@ -41,7 +41,7 @@ def _end(phase: str, info: dict[str, Any]) -> None:
 
 
 def call_user(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function that may call user functions. The calling operation may hold expressions of the current epoch."""
+    """Call a function that may run user functions, while the caller may hold expressions of the current epoch."""
     before, recording.epoch = recording.epoch, None
     try:
         return function(*arguments)
@@ -55,7 +55,7 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed the interrupt."""
+    """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed it."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a separate thread: here the exception would be lost again)
         _thread.start_new_thread(_thread.interrupt_main, ())
@@ -64,7 +64,7 @@ def _raise_again(unraisable: Any) -> None:
 
 
 def install_collector_callbacks() -> None:
-    """Install callbacks of the garbage collector. They prevent finalizers from recording in the interrupted epoch."""
+    """Install garbage collector callbacks that prevent finalizers from recording in the interrupted epoch."""
     gc.callbacks.insert(0, _begin)
     gc.callbacks.append(_end)
     sys.unraisablehook = _raise_again

@@ -1,4 +1,4 @@
-"""Evaluation of storages: run the plan that computes them, and assign its results.
+"""Evaluation of storages: running the plan that computes them, and assigning its results.
 
 In: pending storages. Out: the same storages with memory. Invariant: a failed evaluation changes nothing, and pending
 work stays pending.
@@ -83,7 +83,7 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage. A pending storage is evaluated. Memory that is shared is copied."""
+    """Return the memory of a storage, after evaluating a pending storage or copying shared memory."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -132,7 +132,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 return
 
             def settle(plan: Plan, table: list[Any]) -> None:
-                """Assign the results of an evaluation. This may be repeated after an interrupt."""
+                """Assign the results of an evaluation. This function may be called again after an interrupt."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
@@ -215,7 +215,7 @@ def _assign(
 
 
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
-    """Move pending draws of random numbers to epochs of their own. Return the other storages.
+    """Move pending draws of random numbers to separate epochs. Return the other storages.
 
     Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
     memory that was recorded together with them.
@@ -233,7 +233,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Return a copy of an expression of `epoch` for the epoch `own`, with the copy's slots bound in `own`."""
+    """Copy an expression from `epoch` to the epoch `own`, binding the slots of the copy in `own`."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":
@@ -247,7 +247,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can be computed in the memory of an operand that nothing else refers to.
+    """Return whether a pending value can be computed in the memory of an operand that nothing else references.
 
     If the value were evaluated later, it would need a separate plan.
     """

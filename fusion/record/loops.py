@@ -34,7 +34,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return, for each expression, its source line if it is the first operation of a visit, otherwise None.
+    """Return, for each expression, the source line if the expression begins a visit to this line, otherwise None.
 
     A visit is one execution of a source line.
     """
@@ -62,7 +62,7 @@ def _location(node: Expr | None) -> Location | None:
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
     """Return whether the operation at call site `here` is the first of a visit to its source line.
 
-    It begins a visit if the previous operation is on another line, or if the program has jumped back within the line.
+    A visit begins if the previous operation is on another line, or if the program has jumped back within the line.
     """
     if before is None or here[1] != before[1]:
         return True
@@ -95,7 +95,7 @@ class VisitLoop:
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among the loops whose head was visited at least twice.
+    """Return the loop with the longest iterations among all loops whose head was visited at least twice.
 
     Return None if there is no loop.
 
@@ -125,7 +125,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two complete iterations have equal operation counts, but different array lengths.
+    """Return whether the last two complete iterations have equal operation counts but different array lengths.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """

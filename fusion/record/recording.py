@@ -110,7 +110,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
-    """Evaluate an expression without ending the recording. Return its buffer."""
+    """Evaluate an expression without ending the recording, and return the buffer of the result."""
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
@@ -127,7 +127,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation so that recording may be cut before the operation, but not within it.
+    """Decorate an operation so that recording may be cut before the operation but not during it.
 
     While the operation runs, it holds expressions that are valid only in its epoch.
     """
@@ -197,7 +197,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
     """Evaluate pending work. Return the epoch in which recording continues, and the evaluated storages."""
     live = epoch.live()
-    # first a new epoch: failed work stays pending in the old epoch, and must not fail every later operation
+    # begin a new epoch first: failed work stays pending in the old epoch, and must not make later operations fail
     fresh = recording.epoch = Epoch(epoch.device)
     epoch.ended = True
     if live:
@@ -254,14 +254,14 @@ def end_small_run() -> bool:
 
 
 def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
-    """Return the recorded expressions, without the small operations after the last large operation."""
+    """Return the recorded expressions up to the last large operation."""
     while recorded and (recorded[-1] is None or _work(recorded[-1]) <= limit):
         recorded.pop()
     return recorded
 
 
 def _site_of(recorded: list[Expr | None]) -> Site | None:
-    """Return the source line of the last operation. An update has the line of its value."""
+    """Return the source line of the last operation. For an update, this is the line of the assigned value."""
     for node in reversed(recorded):
         if node is not None and node.location is not None:
             return site_of(node.location)
@@ -269,7 +269,7 @@ def _site_of(recorded: list[Expr | None]) -> Site | None:
 
 
 def _is_copy(node: Expr | None) -> bool:
-    """Return whether an expression is an array in memory or a view of one, so that its evaluation only copies elements."""
+    """Return whether an expression is an array in memory or a view of such an array. Its evaluation is then a copy."""
     return node is not None and "leaf" in (node.kind, node.operands[0].kind if node.kind == "view" else "")
 
 
@@ -285,7 +285,7 @@ def _work(node: Expr) -> int:
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
-    """Return the pending expressions from position `begin` on, in the order of their recording."""
+    """Return the pending expressions from position `begin` on, in the order in which they were recorded."""
     return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 
@@ -325,7 +325,7 @@ def _choose_head(epoch: Epoch, count: int) -> None:
 
 
 def _note_search(site: Site, history: list[Site | None], found: bool, planned: bool) -> None:
-    """Update the loop heads and lengths at which recordings are cut, after a recording was cut at `site`.
+    """Update the loop heads at which recordings are cut and the length limits, after a cut at `site`.
 
     If its program was not `found` in memory, recordings are cut at the head of a longer loop that `history` shows. If
     such programs are `planned` several times in a row, the iterations have too many forms, and recordings become
@@ -427,7 +427,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count in `_references` for a buffer that belongs to a single storage."""
+    """Return the count that `_references` returns for a buffer that belongs to a single storage."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Host memory that a storage of the CPU shares with other code, which may read and write it at any time.
+"""Host memory that a CPU storage shares with other code, which may read and write the memory at any time.
 
 In: a storage, and memory. Out: the storage with its elements in `Storage.host`. Invariant: a recorded operation reads
 a copy that was made when it was recorded, and a write is done immediately. Each side therefore sees the writes of the
@@ -21,7 +21,7 @@ from weft.runtime import Buffer
 
 
 class SharedMemory:
-    """Owner of memory that is shared. NumPy arrays and buffers over the memory keep this object alive."""
+    """Owner of shared memory. NumPy arrays and buffers over the memory keep this object alive."""
 
     __slots__ = ("__array_interface__", "__weakref__", "buffer")
 
@@ -95,7 +95,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Return the reference count of an array that only its storage references, as `_find_exported` counts it."""
+    """Return the reference count that `_find_exported` measures for an array that only its storage references."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)
@@ -149,7 +149,7 @@ def keep_shared(storage: Storage, owner: SharedMemory) -> None:
 
 
 def copy_shared(storage: Storage, owner: SharedMemory) -> Buffer:
-    """Return a copy of the present elements of a storage with shared memory."""
+    """Return a copy of the current elements of a storage with shared memory."""
     source = owner.buffer
     copy = storage.device.allocate(source.nbytes)
     storage.device.copy(source, copy, source.nbytes)
@@ -163,7 +163,7 @@ def write_shared(
     make: Callable[[Expr], Expr],
     evaluate: Callable[[Expr, Epoch], Buffer],
 ) -> tuple[Expr, Expr]:
-    """Write the result of `make` to shared memory immediately. Return the old and the new version."""
+    """Write the result of `make` to shared memory immediately. Return the old version and the new version."""
     previous = epoch.bind(copy_shared(storage, owner), storage.shape, storage.dtype)
     made = make(previous)
     epoch.check(made)

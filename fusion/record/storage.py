@@ -1,4 +1,4 @@
-"""Storages and epochs. They connect recorded expressions with data.
+"""Storages and epochs, which connect recorded expressions with data.
 
 A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a buffer
 once evaluated. An `Epoch` is one thread's recording between two evaluations. The epoch binds leaves to numbered slots,
@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The state that aliasing arrays share.
+    """The state that all aliasing arrays share.
 
     Attributes
     ----------
@@ -97,12 +97,12 @@ limits: dict[Site, int] = {}
 LIMITS_LIMIT = 10_000
 
 
-# Stages of an evaluation. From OVERWRITING on, it cannot be restarted.
+# Stages of an evaluation. From OVERWRITING on, the evaluation cannot be restarted.
 IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording: the slots that it has bound, and its pending storages."""
+    """A recording: the slots that were bound in it, and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -142,15 +142,15 @@ class Epoch:
         self.soft = self.look = SOFT_LIMIT
         # number of operations below which the recording is not examined
         self.limit = min(SMALL_RUN, SOFT_LIMIT) if IMMEDIATE[0] and device.name == "cpu" else SOFT_LIMIT
-        self.examined = SMALL_RUN // 2  # number of operations when it was last searched for a run of small operations
-        self.head: Site | None = None  # the line at which it is cut
-        # visits to lines in previous recordings, as far back as programs were unknown
+        self.examined = SMALL_RUN // 2  # number of operations at the last search for a run of small operations
+        self.head: Site | None = None  # the line at which the recording is cut
+        # visits to lines in the preceding recordings whose programs were unknown
         self.history: list[Site | None] = []
         self.taken: set[Expr] = set()  # expressions of this recording that may be operands
         self.bytes_held = 0
         self.asides = 0  # number of evaluations after which recording continued here
-        self.ended = False  # no further recording here
-        self.stage = IDLE  # stage of its evaluation
+        self.ended = False  # whether nothing more may be recorded here
+        self.stage = IDLE  # stage of the epoch's evaluation
         self.withdrawn = 0  # number of items that have left `pending`
         self.lock: RLock = RLock() if before is None else before.lock
 
@@ -253,7 +253,7 @@ class Epoch:
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """Remove the storages from position `begin` on that only `pending` references.
+        """Remove, from position `begin` on, the storages that only `pending` references.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.
@@ -291,7 +291,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unheld() -> int:
-    """Return the reference count of a storage to which only the pending list and `Epoch.live` refer.
+    """Return the reference count of a storage that only the pending list and `Epoch.live` reference.
 
     The count is measured, since it depends on the interpreter.
     """

@@ -28,20 +28,20 @@ def request_plan(
     """
     if plan_store.open_store(device) is None or not plan_store.is_nameable(form.key):
         return None
-    # (the second process describes the machine for this one, if LLVM would have to be loaded for that)
+    # (the second process describes the machine if this process would have to load LLVM to do so)
     key = plan_store.store_key(form.key, device) if codegen.is_host_described() else b""
     arguments = device.name, slots, wanted, key, *_flatten(form.nodes, graph)
     return runtime.submit("weft.fusion.run.planning.compile_plan", arguments, partial(_forget, form.key), urgent=True)
 
 
 def _forget(key: object, seconds: float) -> None:
-    """Let the next search for the plans of a form read the disk."""
+    """Forget the plans of a form, so that the next search reads the disk."""
     codegen.read_description_again()
     plan_cache.forget(key)
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
-    """Return the nodes, versions and origins of a graph as numbers and tuples. In `nodes`, operands come first."""
+    """Return a graph's nodes, versions and origins as numbers and tuples. Operands come first in `nodes`."""
     number = {node: k for k, node in enumerate(nodes)}
     location_numbers: dict[Any, int] = {}
     rows = []
@@ -57,7 +57,7 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 
 
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
-    """Return the graph that `_flatten` has flattened.
+    """Rebuild the graph from the data that `_flatten` returned.
 
     Source locations become placeholders. Equal locations become equal placeholders.
     """

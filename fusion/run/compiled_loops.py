@@ -1,4 +1,4 @@
-"""Compiled loops of ops, and the order in which kernels reduce.
+"""Compiled loops of ops, and the order in which kernels perform reductions.
 
 In: an op and dtypes, or a reduction of an array. Out: loaded kernels, or a `Tree`. Invariant: kernels are
 created by the same lowering and code generation as plans, so they compute the same bits.

@@ -50,7 +50,7 @@ _plans_lock = threading.RLock()  # (reentrant: a finalizer may evaluate while th
 
 
 def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, settle: Settle) -> None:
-    """Evaluate the requested versions of the epoch, and the live versions on which they depend.
+    """Evaluate the requested versions of the epoch and the live versions on which they depend.
 
     `wanted` contains their positions in `versions`. None means all. `settle` is called with the plan and its table of
     buffers, in which `Plan.handed` gives the index of each version's buffer. `settle` may be called more than once if
@@ -127,7 +127,7 @@ def _find_or_make(
 
 
 def _tiers() -> Any:
-    """Return the `tiers` module, which is loaded only if the plan of a process's first program is not on disk."""
+    """Return the `tiers` module, which is loaded only if the plan for a process's first program is not on disk."""
     return import_module("weft.fusion.run.tiers")
 
 
@@ -137,7 +137,7 @@ def _planning() -> Any:
 
 
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:
-    """Return a plan that is specialized for the sizes of the graph, or None if specialization is not worthwhile."""
+    """Return a plan that is specialized for the graph's sizes, or None if specialization is not worthwhile."""
     graph = make_graph(versions, epoch.results)
     form = plan_cache.find_form(epoch.device.name, graph, wanted)
     make = _planning().make_specialized
@@ -164,7 +164,7 @@ def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, p
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether specialized kernels are worthwhile: on a GPU, if a launch accesses much memory."""
+    """Return whether specialized kernels are worthwhile: only on a GPU, and if a launch accesses much memory."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -172,7 +172,7 @@ def _is_worth_more(plan: Plan, device: Device) -> bool:
 
 
 def gather_requests(steps: list[Step]) -> list[Step]:
-    """Return the steps with consecutive memory requests merged into one step."""
+    """Return the steps with consecutive memory requests merged."""
     found: list[Step] = []
     for step in steps:
         if not isinstance(step, tuple):
@@ -186,7 +186,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """Return the steps with consecutive kernels merged into batches, if the device supports this."""
+    """Return the steps with consecutive kernels merged into batches if the device supports batches."""
     found: list[Step] = []
     launches: list[KernelLaunch] = []
     given_up: list[Step] = []
@@ -289,7 +289,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the table of buffers for a run: the epoch's slots, followed by empty entries.
+    """Return the table of buffers for a run: the epoch's slots followed by empty entries.
 
     The epoch of the run may have fewer slots than the epoch for which the plan was created.
     """
@@ -297,7 +297,7 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the remaining table entries: scalars, addresses of small arrays, completion counters, look-back descriptors."""
+    """Fill the other table entries: scalars, addresses of small arrays, completion counters, look-back descriptors."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
@@ -347,7 +347,7 @@ def _slice_arena(step: ArenaSlices, table: list[Any], device: Device) -> None:
 def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
     """Launch the kernels of a batch.
 
-    They are launched one by one if there are listeners, or if launches are printed.
+    The kernels are launched one by one if there are listeners, or if launches are printed.
     """
     if Listening.listeners or "launch" in setting("debug"):
         for launch in step.launches[table[-1] :]:
@@ -402,7 +402,7 @@ _UNSHARED = _count_unshared()
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Provide the memory of a result: memory donated by a value that it replaces, new memory, or a copy of that value.
+    """Provide memory for a result: donated by the value that the result replaces, new, or a copy of that value.
 
     Return the slot of the epoch whose memory was donated to the result, otherwise -1.
     """

@@ -1,4 +1,4 @@
-"""Ops that are computed by simpler NumPy functions until a compilation is worthwhile.
+"""Ops that simpler NumPy functions compute until it is worthwhile to compile loops.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
 expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the
@@ -32,7 +32,7 @@ BY_NUMPY = "NumPy computes it, which is slower"
 
 
 def compile_price() -> float:
-    """Return the seconds that NumPy may take for an op before its loop is compiled in this process."""
+    """Return the time in seconds that NumPy may spend on an op before the op's loop is compiled in this process."""
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 
@@ -41,7 +41,7 @@ class NeedsCodeError(Exception):
 
 
 class _Value:
-    """An array that takes the place of a kernel's `Value` in the expansion of an op."""
+    """An array that stands in for a kernel's `Value` in the expansion of an op."""
 
     __slots__ = ("array", "type")
 
@@ -62,7 +62,7 @@ class _OnArrays:
         raise NeedsCodeError(name)
 
     def constant(self, value: object, dtype: Any = None) -> _Value:
-        """Return a constant. Raises NeedsCodeError without `dtype`, because only indices have no dtype."""
+        """Return a constant. Raises NeedsCodeError if `dtype` is None, because only indices have no dtype."""
         if dtype is None:
             raise NeedsCodeError
         kind = np.dtype(dtype)
@@ -113,7 +113,7 @@ def _parts(value: _Value) -> Any:
 
 
 def _saturate(x: np.ndarray, own: np.dtype, dtype: np.dtype) -> Any:
-    """Convert a float to an integer. Values out of range saturate, and NaN becomes 0."""
+    """Convert a float to an integer. Out-of-range values saturate, and NaN becomes 0."""
     if own.kind != "f" or dtype.kind not in "iu":
         raise NeedsCodeError("cast")
     limits = np.iinfo(dtype)
@@ -127,7 +127,7 @@ def _forget_expansions(_: None) -> None:
 
 
 class ExpandedOp:
-    """A callable that computes an op by the op's expansion until the op's loop is compiled.
+    """A callable that computes an op by its expansion until the loop of the op has been compiled.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class ExpandedOp:
         return getattr(self.compiled(), name)
 
     def compiled(self) -> Any:
-        """Return the compiled loop. The first call compiles it."""
+        """Return the compiled loop, which the first call compiles."""
         if self._made is None:
             self._made = self._compile()
             self.when_compiled()

@@ -1,4 +1,4 @@
-"""Steps of a plan that call functions on the host, or functions that launch kernels themselves.
+"""Steps of a plan that call functions on the host, or functions that launch their own kernels.
 
 In: a call and the table of buffers. Out: its result in memory.
 """
@@ -26,7 +26,7 @@ def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
 
 
 def _multiply_on_device(step: HostCall, table: list[Any], device: Device) -> bool:
-    """Multiply matrices by the device's library. Return False if the device has no such library."""
+    """Multiply matrices with the device's library. Return False if the device has no such library."""
     operands = []
     for slot, node, window in step.operands:
         strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)
@@ -44,7 +44,7 @@ def launch_with_draws(
     work: int,
     arguments: array[int],
 ) -> None:
-    """Launch a kernel that reads streams of random numbers. The numbers are written to memory only if necessary."""
+    """Launch a kernel that reads random number streams. The numbers are written to memory only if necessary."""
     slots = [slot for _, slot, _ in streams]
     words = [device.view_memory(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
     readers = []

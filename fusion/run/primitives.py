@@ -1,4 +1,4 @@
-"""Primitives. For each op and loop, a primitive is a NumPy function that computes the same bits as compiled plans.
+"""Primitives: for each op and loop, a NumPy function that computes the same bits as compiled plans.
 
 In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if it
 computes the same bits as a kernel. Otherwise the op's expansion into such loops is used, and later a loop that the code
@@ -67,7 +67,7 @@ def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedO
 
 @cache
 def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
-    """Return NumPy's function for an op. Return None if its bits differ from those of a kernel."""
+    """Return NumPy's function for an op, or None if the function and a kernel compute different bits."""
     if not uses_numpy(op, loop, dtype):
         return None
     if op == "cast":
@@ -94,7 +94,7 @@ def is_ready(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> bool:
 
 
 def substitute(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive:
-    """Return an op's reference function, for programs that cannot be compiled. Its bits may differ from a kernel's."""
+    """Return an op's reference function, for programs that cannot be compiled. A kernel's bits may differ."""
     definition = None if op == "cast" else find_op(op)
     if definition is not None and definition.reference is None and not definition.ufunc:
         raise NeedsKernelError

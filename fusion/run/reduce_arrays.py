@@ -1,4 +1,4 @@
-"""Reductions of NumPy arrays with the same bits as CPU kernels, in few NumPy calls.
+"""Reductions of NumPy arrays by few NumPy calls, with the same bits as CPU kernels.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
 combined in the kernel's order. NumPy's own reduction is used only if its result is the same in any order.
@@ -42,7 +42,7 @@ _POSITIONS = frozenset({"argmax", "argmin"})
 
 
 class NeedsKernelError(Exception):
-    """Raised if only a kernel computes the right bits.
+    """Raised if only a kernel can compute the right bits.
 
     Examples are extrema that are zeros of both signs, and products of complex numbers.
     """
@@ -143,7 +143,7 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
 
 
 def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the order for a key from the cache. If it is not cached, call `find` and cache the result."""
+    """Return the cached order for a key. On a cache miss, call `find` and cache the result."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = find()
@@ -231,7 +231,7 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the remaining elements, which are fewer than the vector lanes, with the first lanes.
+    """Combine the remaining elements, which are fewer than the vector lanes, into the first lanes.
 
     The other lanes keep their values, initially the identity.
     """
@@ -252,7 +252,7 @@ def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
 
 
 def _reduce_compiled(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype) -> Any:
-    """Reduce contiguous rows with a compiled loop. Return None for other rows, and in the first calls for each op."""
+    """Reduce contiguous rows with a compiled loop. Return None for other rows and for the first calls with each op."""
     ndim = values.ndim
     if len(axes) == ndim:
         values = values.reshape(-1)

@@ -62,12 +62,12 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The costs of the programs of one form: seconds lost by interpretation, and expected seconds of compilation."""
+    """The costs of the programs of one form, in seconds: time lost by interpretation, and expected compile time."""
 
     lost: float = 0.0
     price: float = 0.0
     broken: bool = False  # whether planning failed
-    due: bool = False  # whether it is to be compiled, or has been compiled
+    due: bool = False  # whether the form is to be compiled, or has been compiled
     request: Any = None  # the last request to the second process
     patience: float = 0.0  # lost seconds after which this process no longer waits for the second process
     sizes: Any = None  # the sizes of the graph in this request
@@ -80,14 +80,14 @@ _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """Ratio of the measured to the expected compile time, and the costs of loading the planner.
+    """Ratio of measured to expected compile time, and the costs of loading the planner.
 
     The ratio is lower if the disk cache often has the code.
     """
 
     factor = 1.0
     start = START  # cost of loading the planner, less the lost time of programs of any form; 0 after loading
-    second = START  # the same for the second process, which slows this one down while it starts
+    second = START  # the same for the second process, whose start slows this process down
     loaded = False  # whether the planner is loaded
 
 
@@ -96,7 +96,7 @@ _lock = threading.RLock()
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a form, and the expected seconds that interpretation loses in one run.
+    """Return the recorded costs of a form, and the time in seconds that interpretation is expected to lose in one run.
 
     The costs are None if the graph cannot be interpreted. The seconds are 0 if they do not matter.
     """
@@ -138,7 +138,7 @@ def _form_of(key: int) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio of measured to expected compile time, given the seconds that planning and compilation took."""
+    """Update the ratio of measured to expected compile time with the time in seconds that a compilation took."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     _note_rate(form_price, seconds)
@@ -158,7 +158,7 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph, unless this is impossible or its form should be compiled now.
+    """Interpret a graph, unless that is impossible or the graph's form should be compiled now.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
@@ -194,7 +194,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret a graph that has no plan. A compiled run would be faster by `losing` seconds.
+    """Return whether to interpret a graph without a plan. A compiled run would be faster by `losing` seconds.
 
     If its form should be compiled, also request the compilation.
     """
@@ -219,12 +219,12 @@ def _should_interpret(
 
 
 def _limit(form: FormCost) -> float:
-    """Return the seconds lost by interpretation after which a form is compiled."""
+    """Return the time in seconds that interpretation may lose before a form is compiled."""
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether interpretation was tried for a graph, or for one of the same form and array lengths."""
+    """Return whether interpretation was tried for this graph, or for a graph of the same form and array lengths."""
     return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
 
 
@@ -242,7 +242,7 @@ def reinterpret(key: object, epoch: Epoch, versions: list[Expr], settle: Any) ->
 
 
 def _keeps_interpreting(form: FormCost) -> bool:
-    """Return whether the graphs of a form should still be interpreted."""
+    """Return whether graphs of a form should continue to be interpreted."""
     if setting("debug") or setting("dump"):
         return False
     if setting("interpret") == "always" or form.broken:
@@ -312,7 +312,7 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether an error is a failure of the optimizer. Interpretation can replace the plan in this case."""
+    """Return whether an error is a failure of the optimizer, in which case interpretation can replace the plan."""
     return not isinstance(error, _OUTSIDE) and not setting("strict")
 
 
@@ -348,7 +348,7 @@ def interpret_after_failure(
 
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
-    """Interpret all graphs of a form from now on, and warn. Raises `error` instead if WEFT_STRICT=1."""
+    """Interpret all graphs of a form from now on, and issue a warning. With WEFT_STRICT=1, raise `error` instead."""
     form.broken = not setting("strict")
     runtime.report_failure(
         "the optimizer", "this program is interpreted, which is slower", error, describe(graph.versions)

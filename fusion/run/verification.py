@@ -1,4 +1,4 @@
-"""Verification of plans (the ``verify`` setting). Each program is also interpreted, and the bits are compared.
+"""Verification of plans (the ``verify`` setting): each program is also interpreted, and the bits are compared.
 
 In: an evaluation that is about to run. Out: a `Verification`, which compares the results after the plan has run.
 Invariant: interpretation runs first and overwrites nothing, so that both runs start with the same values.
@@ -27,7 +27,7 @@ GPU_UNITS = 1000
 
 
 class VerificationCounts:
-    """Counters of the evaluations that were compared, and of the evaluations that only a plan can compute."""
+    """Counters of the evaluations that were compared and of those that only a plan can compute."""
 
     compared = 0
     skipped = 0
@@ -96,7 +96,7 @@ class Verification:
 
 
 def first_difference(found: np.ndarray, wanted: np.ndarray, units: int = 0) -> str:
-    """Return a description of the first difference between two arrays of the same dtype. Return "" if they are equal.
+    """Describe the first difference between two arrays of the same dtype. Return "" if the arrays are equal.
 
     Bits are compared, except that all NaNs are equal, and floats may differ by `units` units in the last place of the
     largest finite element.

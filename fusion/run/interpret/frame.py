@@ -1,4 +1,4 @@
-"""Frames. A frame is the state of one run of a program.
+"""Frames, each of which is the state of one run of an interpreted program.
 
 In: a program and an epoch. Out: the buffers of its outputs. Invariant: memory is overwritten only if it contains no
 needed value. Memory from before the run is overwritten only after every step that can fail. From then on, an interrupt
@@ -31,7 +31,7 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program. Return a table with the buffer of each output at the output's number.
+    """Run a program. Return a table of the output buffers, indexed by output number.
 
     Raises NeedsKernelError if only a plan computes the right bits. In this case, no memory has been overwritten.
     """
@@ -70,7 +70,7 @@ _UNSHARED = _count_unshared()
 
 
 class ValueFrame:
-    """The values of an interpreted run. Each value either owns its memory, or uses that of another value.
+    """The values of an interpreted run. Each value either owns its memory or uses the memory of another value.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class ValueFrame:
         return found
 
     def apart(self, number: int, other: int) -> Any:
-        """Return the value numbered `number`, or a copy of it if it shares memory with the value numbered `other`."""
+        """Return value `number`, or a copy of this value if it shares memory with value `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:
@@ -139,7 +139,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return memory with the elements of the previous version of a value, for the step that updates this version.
+        """Return memory that contains the previous version of a value, for the step that updates this version.
 
         It is the memory of the previous version if nothing else needs this memory, otherwise a copy.
         """
@@ -156,7 +156,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return memory for a final update of the program. The memory may contain elements from before the run."""
+        """Return memory for a final update of the program. The memory may hold elements from before the run."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:
@@ -169,7 +169,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the leaves whose memory final updates may overwrite, because nothing else refers to this memory."""
+        """Find the leaves whose memory final updates may overwrite, because nothing else references the memory."""
         if self._remote:
             return
         readers: dict[int, int] = {}
@@ -217,7 +217,7 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return the buffers of the outputs by number. Each is C-contiguous and unshared."""
+        """Return the output buffers by output number. All buffers are C-contiguous and unshared."""
         found: list[Any] = [None] * len(self.values)
         taken: set[int] = set()
         for node, number in self.program.outputs:

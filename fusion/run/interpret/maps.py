@@ -1,4 +1,4 @@
-"""Elementwise operations. They are computed over blocks that fit into the cache.
+"""Elementwise operations, which are computed over blocks that fit into the cache.
 
 In: an elementwise value, and the values computed only for it. Out: a `Cluster` of calls to primitives on blocks of
 arrays and registers. Invariant: in every block, a register is written before it is read. A register belongs to one
@@ -29,7 +29,7 @@ TARGET = -1  # the register whose memory is the array of the cluster
 
 
 class PrimitiveCall(NamedTuple):
-    """A call to a primitive on registers and inputs.
+    """A call of a primitive with registers and inputs as operands.
 
     Negative operands are registers, and other operands are inputs. The result is a register. It may also be an operand
     of the same item size.
@@ -105,7 +105,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Builder of a cluster. It assigns values to registers, and reuses a register at the last use of its value.
+    """Builder of a cluster, which assigns values to registers and reuses a register from the last use of its value on.
 
     `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
     """
@@ -204,7 +204,7 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
-    """Yield an index for each block. A block has at most `most` elements.
+    """Yield an index for each block of at most `most` elements.
 
     A block consists of whole inner axes and a range of the next axis.
     """

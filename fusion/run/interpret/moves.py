@@ -122,7 +122,7 @@ def _taken_shape(base: Any, axis: int) -> tuple[int, ...]:
 
 
 def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[Any]) -> int:
-    """Return the axis along which an index array selects elements if all other axes are whole. Return -1 otherwise."""
+    """Return the axis along which an index array selects elements, or -1 unless all other axes are taken whole."""
     if len(indices) != 1 or len(terms) != len(shape) or not node.size:
         return -1
     own = [k for k, (_, _, which) in enumerate(terms) if which >= 0]
@@ -144,7 +144,7 @@ def _taken_axis(node: Expr, terms: Any, shape: tuple[int, ...], indices: list[An
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return one index array per dimension of the indexed array. Together, the index arrays broadcast to `shape`."""
+    """Return one index array per dimension of the indexed array. The index arrays broadcast to `shape`."""
     found = []
     for first, steps, which in terms:
         total: Any = np.int64(first)

@@ -1,4 +1,4 @@
-"""Programs: graphs in the order in which they are interpreted.
+"""Programs: graphs with their nodes in the order of interpretation.
 
 In: a graph and the requested versions. Out: a `Program`: steps in an order in which operands come first. Invariant:
 updates that may overwrite memory from before the run come last, after every step that can fail.
@@ -67,7 +67,7 @@ class Program:
 
 
 class ReductionOrders:
-    """The orders in which a plan would perform reductions. They are determined only when a reduction needs one."""
+    """The orders in which a plan would perform reductions, determined when a reduction first needs one."""
 
     def __init__(
         self, order: list[Expr], outputs: list[Expr], graph: LiveGraph, device: Device, any_order: bool
@@ -87,11 +87,11 @@ class ReductionOrders:
 
     @property
     def asked(self) -> bool:
-        """Whether the order of any reduction depends on the choice of values that a plan would materialize."""
+        """Whether any order has so far depended on the choice of values that a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
-        """Return the values that a plan would materialize, and the reductions that it may unroll."""
+        """Return the values that a plan would materialize, and the reductions that the plan may unroll."""
         if self._rules is None:
             rules = import_module("weft.fusion.plan.materialized_values")  # (loads the code generator)
             short = rules.find_short(self._order, set(self._outputs))
@@ -153,7 +153,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 def _without_differences(
     order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
 ) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
-    """Return the nodes to compute, and their operands. The operand of a variance in `found` is its array.
+    """Return the nodes to compute with their operands. The operand of each variance in `found` is its array.
 
     The nodes of the squared differences are omitted unless other nodes need them.
     """

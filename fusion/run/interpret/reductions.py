@@ -1,4 +1,4 @@
-"""Reductions and scans, computed in the order of a plan.
+"""Reductions and scans in the order in which a plan would compute them.
 
 In: a reduction, and the computation of its operand. Out: the order for `reduce_arrays`. Invariant: if a plan's order is
 unknown or not the CPU's, the graph needs a kernel.
@@ -30,17 +30,17 @@ _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
-    """Return whether the result of a reduction or scan depends on its order."""
+    """Return whether the result of a reduction or scan depends on the order of the operations."""
     return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
 
 
 def may_fail(node: Expr) -> bool:
-    """Return whether the computation of a node may raise NeedsKernelError because of the values of its operand."""
+    """Return whether computing a node may raise NeedsKernelError, depending on the values of the operand."""
     return node.kind == "reduce" and dtype_kind(node.dtype) == "f" and node.op in _EXACT
 
 
 def choose_order(node: Expr, orders: ReductionOrders) -> Any:
-    """Return the order in which a plan would perform a reduction.
+    """Return the order in which a plan would compute a reduction.
 
     Return None if `reduce_values` derives the order from the shape of the operand.
     """
@@ -92,7 +92,7 @@ def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
 def may_be_shifted(node: Expr, origins: Any) -> bool:
     """Return whether a node may be the sum of a variance or a softmax.
 
-    Such a sum is over squares or exponentials of x minus its mean or maximum.
+    Such a sum is over squares or exponentials of x minus the mean or the maximum of x.
     """
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:
@@ -143,7 +143,7 @@ def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
 
 
 def _is_in_memory(node: Expr) -> bool:
-    """Return whether every plan materializes a value.
+    """Return whether every possible plan materializes a value.
 
     Values that are assembled from boxes in new memory need not be materialized.
     """

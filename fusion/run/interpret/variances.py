@@ -1,4 +1,4 @@
-"""Sums of squared differences from the mean, with the same bits as a plan.
+"""Sums of squared differences from the mean, bit-identical to those of a plan.
 
 In: such a sum over all elements of an array that a plan divides into blocks. Out: the sum. Invariant: each block is
 summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences are never needed.
@@ -26,7 +26,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Return the sums of squared differences from the mean, each with its array and with the order of its blocks."""
+    """Return the sums of squared differences from the mean, each with its array and the order of its blocks."""
     found = {}
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
