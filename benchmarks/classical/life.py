@@ -1,4 +1,4 @@
-"""Conway's game of life on a torus, with a count of the live cells."""
+"""Conway's Game of Life on a torus, with a count of the live cells."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Simulation of bodies that attract each other, with the leapfrog method.
+"""Gravitational n-body simulation with the leapfrog method.
 
 The program also computes the energy and the angular momentum over time.
 """

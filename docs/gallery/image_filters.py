@@ -1,4 +1,4 @@
-"""Blur, sharpening and edge detection for an image, with a separable Gaussian filter and differences."""
+"""Blurring, sharpening and edge detection in an image, with a separable Gaussian filter and differences."""
 
 import numpy as np
 

@@ -16,91 +16,95 @@ TIMES = ROOT / "benchmarks" / "results" / "gallery" / "gallery.json"
 TEXTS = {
     "black_scholes": (
         "Option prices",
-        "The Black-Scholes formula computes the price of an option with logarithms, exponentials and the normal distribution.\n"
-        "NumPy needs dozens of loops for the formula, but weft needs only one. There is no such formula for Asian options, so the\n"
-        "program estimates their price by simulation. weft draws the same random numbers as NumPy.",
+        "The Black-Scholes formula gives the price of an option in terms of logarithms, exponentials and the normal distribution.\n"
+        "NumPy evaluates the formula in dozens of loops, weft in a single loop. There is no such formula for Asian options, so\n"
+        "the program estimates their price by simulation. weft generates the same random numbers as NumPy.",
     ),
     "gray_scott": (
         "Gray-Scott patterns",
-        "Two substances react and diffuse. Each step reads nine neighbors of a point with `roll`. weft replaces `roll` with index\n"
-        "arithmetic, so the shifted arrays are never stored.",
+        "The program simulates two substances that react and diffuse. Each step uses `roll` to read the neighbors of each point.\n"
+        "weft replaces `roll` with index arithmetic, so the shifted arrays are never stored.",
     ),
     "heat": (
         "Heat in a plate",
-        "Each time step assigns to slices of the plate and to its borders. weft updates the plate in place. If the plate is large,\n"
-        "one kernel computes several time steps.",
+        "The program simulates heat conduction with explicit time steps. Each step assigns to a slice that contains the interior of\n"
+        "the plate, and then to the four edges. weft updates the plate in place. If the plate is large, one kernel computes several\n"
+        "time steps.",
     ),
     "image_filters": (
         "Image filters",
-        "The program applies a separable Gaussian blur, unsharp masking and an edge filter. weft records all iterations of the\n"
-        "loops over the filter weights, so one kernel reads all neighbors of a pixel.",
+        "The program applies a separable Gaussian blur, unsharp masking and an edge filter to an image. weft records all\n"
+        "iterations of the loops over the filter weights, so a single kernel reads all neighbors of a pixel.",
     ),
     "ising": (
         "The Ising model",
-        "The program simulates a magnet near its critical temperature, with the Metropolis algorithm in checkerboard order. An\n"
-        "assignment through a boolean mask updates the spins. weft computes the new values for all elements, and stores them where\n"
-        "the mask is true.",
+        "The program simulates a magnet near its critical temperature. It uses the Metropolis algorithm, and updates the spins in\n"
+        "checkerboard order, by assignments through a boolean mask. weft computes the new values of all elements, and stores them\n"
+        "where the mask is true.",
     ),
     "k_means": (
         "k-means clustering",
-        "The program uses Lloyd's algorithm. A single kernel computes the distances, the nearest center of each point, and the loss.",
+        "The program uses Lloyd's algorithm. A single kernel computes the distances, the nearest center for each point, and the loss.",
     ),
     "lattice_boltzmann": (
         "Flow around a cylinder",
-        "The program uses the lattice Boltzmann method with nine velocities. The picture shows the vorticity shortly after the start.",
+        "The program simulates the flow of a fluid with the lattice Boltzmann method and nine velocities. The picture shows the\n"
+        "vorticity shortly after the start.",
     ),
     "life": (
-        "Game of life",
-        "This is Conway's game on a torus. The color of a cell shows its age.",
+        "Game of Life",
+        "The program simulates Conway's Game of Life on a torus. The color of each cell shows its age.",
     ),
     "mandelbrot": (
         "The Mandelbrot set",
-        "The program computes escape times, from which it derives smooth colors. It removes the points that have escaped, so its\n"
-        "arrays become smaller in each step.",
+        "The program computes how quickly each point escapes, and derives smooth colors from these escape times. Only points\n"
+        "that have not escaped yet are computed, so the arrays become smaller with each step.",
     ),
     "n_body": (
-        "Bodies that attract each other",
-        "The program computes the forces between all pairs of bodies, and uses the leapfrog method. NumPy writes the distances of\n"
-        "all pairs to memory, but weft does not.",
+        "Gravitational n-body simulation",
+        "The program computes the forces between all pairs of bodies, and moves the bodies with the leapfrog method. NumPy stores\n"
+        "the distances of all pairs in memory, whereas weft does not.",
     ),
     "pagerank": (
         "PageRank",
-        "The program applies power iteration to the links of a random web. Most of the time is spent in indexing with arrays and in\n"
-        "`bincount`.",
+        "The program ranks the pages of a randomly generated web by power iteration. Most of the time is spent in integer-array\n"
+        "indexing and in `bincount`.",
     ),
     "poisson": (
         "Poisson's equation",
-        "The program first uses Jacobi iterations, and then successive over-relaxation with checkerboard masks.",
+        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation with checkerboard\n"
+        "masks.",
     ),
     "principal_components": (
         "Principal components",
-        "The program uses power iteration with deflation. Most of the time is spent in matrix products, which both NumPy and weft\n"
-        "compute with the BLAS library.",
+        "The program computes principal components by power iteration with deflation. Most of the time is spent in matrix\n"
+        "products, for which both NumPy and weft call BLAS.",
     ),
     "ray_marcher": (
         "A ray marcher",
-        "Signed distance functions describe spheres, a torus and a floor. The picture shows the distance from the viewer.",
+        "The program renders a scene of spheres, a torus and a floor, which are described by signed distance functions. The picture\n"
+        "shows the distance from the viewer.",
     ),
     "seawater": (
         "Density of seawater",
-        "UNESCO's equation of state is a polynomial with dozens of coefficients. weft computes it in one kernel, which reads three\n"
-        "numbers per point. The lines in the picture connect points of equal temperature.",
+        "UNESCO's equation of state consists of polynomials with dozens of coefficients. weft evaluates it in a single kernel that\n"
+        "reads three numbers per point. The lines in the picture connect points of equal temperature.",
     ),
     "spectrogram": (
         "A spectrogram",
         "The program multiplies windowed frames of a signal by a matrix of sines and cosines. Most of the time is spent in these\n"
-        "products, which both NumPy and weft compute with the BLAS library. The picture shows a chirp, and a tone that is switched\n"
-        "on and off.",
+        "products, for which both NumPy and weft call BLAS. The picture shows a chirp and a tone that is switched on and off.",
     ),
     "wave_fdtd": (
         "Electromagnetic waves",
-        "The program uses Yee's method in two dimensions, with an absorbing border. Each step updates three fields in place.",
+        "The program simulates waves in two dimensions with Yee's method and an absorbing boundary. Each step updates three\n"
+        "fields in place.",
     ),
 }
 # The reason that is given for programs that are slower than NumPy
 SLOWER = (
-    "NumPy is faster here, because most of the time is spent in random memory accesses and in library calls, which fusion does "
-    "not speed up."
+    "NumPy is faster here, because most of the time is spent in random memory accesses and in library routines, which "
+    "fusion does not accelerate."
 )
 
 
@@ -128,7 +132,7 @@ def time_table(result: dict[str, Any] | None) -> str:
         f"| warm | {show_ms(result['numpy'])} | {show_ms(result['weft'])} |",
     ]
     ratio = result["ratio"]
-    verdict = f"When warm, weft is {ratio:.3g} times as fast as NumPy." if ratio >= 1 else SLOWER
+    verdict = f"In warm calls, weft is {ratio:.3g} times as fast as NumPy." if ratio >= 1 else SLOWER
     return "\n".join(rows) + f"\n\n{verdict} The table contains {result['how']}.\n"
 
 
@@ -138,8 +142,8 @@ def program_page(name: str, result: dict[str, Any] | None) -> str:
     shown = PROGRAMS[name]
     return (
         f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(result)}\n"
-        f"The picture shows the result of `main({shown.picture})`, which ran on weft when this page was built.\n\n"
-        f"## The program\n\nThe program uses only NumPy. To run the program on weft, add a line that calls `main`, and run the file with `weft run`.\n\n"
+        f"The picture shows the result of `main({shown.picture})`, which was computed by weft when this page was built.\n\n"
+        f"## The program\n\nThe program uses only NumPy. To run it on weft, add a line that calls `main`, and run the file with `weft run`.\n\n"
         f"```{{literalinclude}} ../../../../{shown.folder}/{name}.py\n:language: python\n```\n"
     )
 
@@ -155,10 +159,10 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
         )
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
-        f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, with pictures, and with run times for NumPy and weft.\n"
-        "The speed below each picture is the speed of a repeated call. Each page describes the measurement.\n\n"
+        f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, with pictures of their results and with their run times on\n"
+        "NumPy and on weft. The speed below each picture was measured for repeated calls. The page of each program contains the details.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
-        "`python -m benchmarks --device cpu --suite gallery --out FOLDER` measures the times again.\n\n"
+        "`python -m benchmarks --device cpu --suite gallery --out FOLDER` repeats the measurements.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     )
 

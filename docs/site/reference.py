@@ -56,30 +56,30 @@ MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
 REMEDIES = {
     "CacheWarning": "Make the folder of WEFT_CACHE_DIR writable, or set WEFT_CACHE=0.",
-    "CompileError": "Install the tool that the message names. If code generation failed, report the kernel.",
-    "CudaError": "The message names the driver function that failed. Run `weft doctor`.",
+    "CompileError": "Install the tool named in the message. If code generation failed, report the kernel as a bug.",
+    "CudaError": "Run `weft doctor`. The message contains the name of the driver function that failed.",
     "DeviceLostError": "Start a new process. To find the invalid access, run the kernel on the CPU with WEFT_SANITIZE=1.",
     "DeviceMismatchError": "Move one array, for example with `x.to('cpu')`.",
-    "DeviceNotFoundError": "Run `weft info`, which prints the missing packages and the command that installs them.",
+    "DeviceNotFoundError": "Run `weft info`, which lists missing packages and prints the command that installs them.",
     "DivergenceError": "Move the barrier or the warp operation to a line that all threads reach.",
-    "HostFallbackWarning": "Copy the array once with `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore turns the warning off.",
-    "KernelAttributeError": "Use a name that the message suggests.",
+    "HostFallbackWarning": "Copy the array to the host once with `x.to('cpu')`, or use an operation that has a kernel. To disable the warning, set WEFT_HOST_FALLBACK=ignore.",
+    "KernelAttributeError": "Use one of the names that the message suggests.",
     "KernelError": "See the subclasses.",
-    "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
-    "KernelNameError": "Assign the name on every path that leads to its use.",
-    "KernelSyntaxError": "Use the alternative that the message names.",
+    "KernelFault": "Move the barrier named in the message to a line that all threads reach.",
+    "KernelNameError": "Assign a value to the name on every path that leads to its use.",
+    "KernelSyntaxError": "Use the alternative that the message suggests.",
     "KernelTypeError": "Convert one operand, or use two variables with different names.",
     "LaunchError": "Use at most 1024 threads per block, or less shared memory.",
-    "MaskedArrayError": "First fill the masked elements, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
+    "MaskedArrayError": "Fill the masked elements first, for example with `x.filled(0)`, or use the functions in `numpy.ma`.",
     "MissingAssemblerError": "Run `pip install nvidia-nvjitlink`.",
-    "OptimizerWarning": "The result is correct. Open an issue, and attach the report that the message names.",
+    "OptimizerWarning": "The result is correct. Open an issue, and attach the report whose path is in the message.",
     "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the limit. Then evaluate again.",
     "PerformanceWarning": "Follow the advice in the message. For example, pass `cuda.In(x)` if the kernel only reads `x`.",
-    "SanitizerError": "Each report names the access, the array and the line. To fix a race, insert a barrier between the two accesses.",
-    "SettingError": "Correct the environment variable that the message names.",
+    "SanitizerError": "Each report describes the access, the array and the source line. To fix a race, insert a barrier between the two accesses.",
+    "SettingError": "Correct the environment variable named in the message.",
     "UnsupportedDtypeError": "Convert the array to a numeric dtype, or use NumPy for this operation.",
-    "VerificationError": "Open an issue, and attach the report that the message names.",
-    "WeftError": "See the subclasses. To catch all errors of weft, catch this class.",
+    "VerificationError": "Open an issue, and attach the report whose path is in the message.",
+    "WeftError": "See the subclasses. Catch this class to catch all errors raised by weft.",
 }
 
 Pages = dict[str, str]
@@ -115,13 +115,11 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
     module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
     for slug, (title, shown) in GROUPS.items():
         wanted = sorted(n for n, module in module_of.items() if {n, module} & set(shown.split()) and n[0] != "_")
-        text = (
-            "These functions have the same parameters and results as in NumPy. Operations on large arrays are recorded."
-        )
+        text = "These functions have the same parameters and results as the NumPy functions of the same name. Operations on large arrays are recorded."
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.definition.name}"]
-    text = "These functions operate on each element, and support broadcasting. They fuse with each other and with\nreductions. Aliases have no separate entries."
+    text = "These functions operate elementwise on arrays, and support broadcasting. They are fused with each other and with\nreductions. Aliases are not listed separately."
     pages["elementwise"] = heading("Elementwise functions", text) + entries(
         [names["weft.UFunc"], *own, *(names[f"weft.{n}"] for n in ELEMENTWISE)], names
     )
@@ -170,8 +168,8 @@ def op_page() -> str:
         rows += [f"   * - {link}{also}", f"     - {escape(op.doc)}", f"     - {dtypes_of(op)}"]
         rows += [f"     - {bound}", f"     - {sign}"]
     text = (
-        "This table lists all elementwise operations. Every op runs on the CPU and on GPUs, in fused kernels and in explicit\n"
-        "kernels. The column ULP contains the largest error, in units in the last place of the result. *exact* means that the\n"
+        "This table lists all elementwise operations (*ops*). All of them run on the CPU and on GPUs, in both fused and explicit\n"
+        "kernels. The ULP column contains the maximum error in units in the last place of the result. *exact* means that the\n"
         "result is bit-identical to NumPy's. Ops on 16-bit floats are computed in float32 and rounded once."
     )
     return heading("Table of ops", text) + "\n".join(rows) + "\n"
@@ -181,7 +179,8 @@ def error_page(names: dict[str, PublicName]) -> str:
     """Return the page of errors and warnings, with remedies."""
     classes = {name: getattr(wf, name) for name in (*wf.__all__, "SanitizerError") if name in REMEDIES}
     text = heading(
-        "Errors and warnings", "An error message describes the request, the mistake, its location, and a remedy."
+        "Errors and warnings",
+        "An error message describes what was requested, what is wrong, where the mistake is, and how to correct it.",
     )
     rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - is a", "     - what to do"]
     for name, kind in sorted(classes.items()):
@@ -209,7 +208,7 @@ def kernel_page(names: dict[str, PublicName]) -> str:
     """Return the page of kernel decorators and of the names of the CUDA model."""
     text = heading(
         "Kernels",
-        "These decorators and functions create kernels. :doc:`The user guide </kernels>` shows how to use them.",
+        "These decorators and functions create kernels. For an introduction, see :doc:`Write a kernel </kernels>`.",
     )
     text += entries((names[f"weft.{name}"] for name in KERNELS), names)
     text += "\nThe CUDA model\n--------------\n\nKernels can use the following names from ``weft.cuda``.\n\n"
@@ -229,9 +228,9 @@ def host_page() -> str:
     ]
     listed = [f"`{n} <{NUMPY_PAGE.format(n)}>`__" for n in host if n not in mine and n not in wf.__all__]
     text = (
-        "weft has no kernels for the following NumPy functions. ``wf.NAME`` converts weft arrays to NumPy arrays, calls NumPy's\n"
-        "function on the host, and converts the results back. Some functions of ``wf.fft``, ``wf.linalg`` and ``wf.random`` also\n"
-        "run on the host."
+        "weft has no kernels for the following NumPy functions. ``wf.NAME`` converts weft arrays to NumPy arrays, calls the\n"
+        "NumPy function on the host, and converts the results back to weft arrays. Some functions in ``wf.fft``, ``wf.linalg``\n"
+        "and ``wf.random`` also run on the host."
     )
     return heading("NumPy functions on the host", text) + ", ".join(listed) + "\n"
 
@@ -241,15 +240,15 @@ def reference_pages() -> Pages:
     names = {name.name: name for name in public_names()}
     members = [name for name in names.values() if name.name.startswith("weft.Array.")]
     pages = function_pages(names)
-    of_array = "An array is a view of memory. The elements may not have been computed yet."
+    of_array = "An array is a view of memory whose contents may not have been computed yet."
     pages["array"] = heading("Array", of_array) + describe(names["weft.Array"], names) + entries(members, names)
-    text = "These functions run, show and measure the recorded operations."
+    text = "These functions evaluate, show and measure recorded operations."
     pages["running"] = heading("Running and explaining", text) + entries((names[f"weft.{n}"] for n in RUNNING), names)
-    text = heading("Devices, streams and memory", "These functions select devices and manage their memory.")
+    text = heading("Devices, streams and memory", "These functions select devices, create streams, and manage memory.")
     memory = [name for name in names.values() if name.name.startswith("weft.memory.")]
     pages["machines"] = text + entries([*(names[f"weft.{n}"] for n in MACHINES), *memory], names)
     pages["kernels"] = kernel_page(names)
-    text = "These host functions have the same names as in Numba CUDA. On a machine without a GPU, they use the CPU."
+    text = "These functions are called on the host, and have the same names as in Numba CUDA. On a machine without a GPU, they use the CPU."
     cuda = [name for name in names.values() if name.name.startswith("weft.cuda.") and callable(name.target)]
     pages["cuda"] = heading("weft.cuda", text) + entries(cuda, names)
     pages["ops"], pages["errors"], pages["commands"] = op_page(), error_page(names), command_page()
@@ -267,7 +266,7 @@ def reference_pages() -> Pages:
         "commands",
         "host",
     ]
-    text = f"The reference describes {len(names)} public names. Examples use ``import numpy as np``, ``import weft as wf`` and ``from weft import cuda``."
+    text = f"The reference describes {len(names)} public names. The examples assume ``import numpy as np``, ``import weft as wf`` and ``from weft import cuda``."
     toc = ".. toctree::\n   :maxdepth: 1\n\n" + "".join(f"   {page}\n" for page in order)
     pages["index"] = heading("Reference", text) + toc
     return pages
