@@ -154,7 +154,7 @@ def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
     Returns
     -------
     tuple of (int, str)
-        The bytes of each array, and the source line that created it.
+        The size of each array in bytes, and the source line that created the array.
 
     Examples
     --------

@@ -67,7 +67,7 @@ REMEDIES = {
     "KernelError": "See the subclasses.",
     "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
     "KernelNameError": "Assign the name on every path that leads to its use.",
-    "KernelSyntaxError": "Use the alternative that the message names.",
+    "KernelSyntaxError": "Use the alternative that the message suggests.",
     "KernelTypeError": "Convert one operand, or use two variables with different names.",
     "LaunchError": "Use at most 1024 threads per block, or less shared memory.",
     "MaskedArrayError": "First fill the masked elements, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
@@ -115,9 +115,7 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
     module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
     for slug, (title, shown) in GROUPS.items():
         wanted = sorted(n for n, module in module_of.items() if {n, module} & set(shown.split()) and n[0] != "_")
-        text = (
-            "These functions have the same parameters and results as in NumPy. Operations on large arrays are recorded."
-        )
+        text = "These functions have the same parameters and results as the NumPy functions of the same names. Operations on large arrays are recorded."
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.definition.name}"]
@@ -171,8 +169,8 @@ def op_page() -> str:
         rows += [f"     - {bound}", f"     - {sign}"]
     text = (
         "This table lists all elementwise operations. Every op runs on the CPU and on GPUs, in fused kernels and in explicit\n"
-        "kernels. The column ULP contains the largest error, in units in the last place of the result. *exact* means that the\n"
-        "result is bit-identical to NumPy's. Ops on 16-bit floats are computed in float32 and rounded once."
+        "kernels. The *ULP* column lists the maximum error, in units in the last place of the result. *exact* means that the result\n"
+        "is bit-identical to NumPy's. Ops on 16-bit floats are computed in float32 and rounded once."
     )
     return heading("Table of ops", text) + "\n".join(rows) + "\n"
 
@@ -181,9 +179,10 @@ def error_page(names: dict[str, PublicName]) -> str:
     """Return the page of errors and warnings, with remedies."""
     classes = {name: getattr(wf, name) for name in (*wf.__all__, "SanitizerError") if name in REMEDIES}
     text = heading(
-        "Errors and warnings", "An error message describes the request, the mistake, its location, and a remedy."
+        "Errors and warnings",
+        "Each error message states what was requested, what is wrong, where the error occurred, and how to correct it.",
     )
-    rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - is a", "     - what to do"]
+    rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - base classes", "     - what to do"]
     for name, kind in sorted(classes.items()):
         bases = ", ".join(f"``{base.__name__}``" for base in kind.__bases__)
         rows += [f"   * - ``{name}``", f"     - {bases}", f"     - {link_names(REMEDIES[name], names)}"]
@@ -243,7 +242,7 @@ def reference_pages() -> Pages:
     pages = function_pages(names)
     of_array = "An array is a view of memory. The elements may not have been computed yet."
     pages["array"] = heading("Array", of_array) + describe(names["weft.Array"], names) + entries(members, names)
-    text = "These functions run, show and measure the recorded operations."
+    text = "These functions evaluate, display and measure recorded operations."
     pages["running"] = heading("Running and explaining", text) + entries((names[f"weft.{n}"] for n in RUNNING), names)
     text = heading("Devices, streams and memory", "These functions select devices and manage their memory.")
     memory = [name for name in names.values() if name.name.startswith("weft.memory.")]

@@ -228,7 +228,7 @@ def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) ->
 
 
 def _choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Return an array whose elements this index array selects from `choices`, like `numpy.choose`."""
+    """Construct an array from `choices`, with this array as the index array, like `numpy.choose`."""
     return OWN["choose"](self, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
@@ -293,7 +293,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Return a field of each element, which starts at byte `offset`, like `numpy.ndarray.getfield`.
+    """Return the field that starts at byte `offset` of each element, like `numpy.ndarray.getfield`.
 
     The result is a view, or a copy on a GPU.
     """
@@ -309,7 +309,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
-    """Assign values to a field of each element, which starts at byte `offset`, like `numpy.ndarray.setfield`."""
+    """Assign values to the field that starts at byte `offset` of each element, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)

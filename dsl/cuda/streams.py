@@ -144,7 +144,7 @@ def as_queue(value: object) -> runtime.Stream | None:
 
 
 def stream(device: str | runtime.Device | None = None) -> Stream:
-    """Create a stream. A block ``with weft.stream():`` runs its operations in a new stream.
+    """Create a stream. Operations in a ``with weft.stream():`` block run in the new stream.
 
     Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be
     used in any other stream, which then waits for the array.
@@ -245,7 +245,7 @@ class Event:
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event of the current device. If `timing` is false, the event is cheaper and records no time.
+    """Return a new event for the current device. If `timing` is false, the event is cheaper and records no time.
 
     Examples
     --------

@@ -184,7 +184,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Return an array whose elements come from the first choice with a true condition, like `numpy.select`.
+    """Return an array that takes each element from the first choice whose condition is true, like `numpy.select`.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Return an array whose elements an index array selects from several choices, like `numpy.choose`.
+    """Construct an array from an index array and a sequence of arrays to choose from, like `numpy.choose`.
 
     Examples
     --------

@@ -126,7 +126,7 @@ class Explanation:
 
     ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 
-    `least` is the minimum number of bytes to move: each input is read once, and each result is written once. `stages`
+    `least` is the number of bytes moved if each input is read once and each result is written once. `stages`
     contains a title and the text of each kernel at the requested stage.
 
     Examples
