@@ -80,7 +80,7 @@ TABLE = (
         "WEFT_IMMEDIATE",
         _count,
         16384,
-        "maximum number of elements in host memory for which operations are executed immediately; 0: none; read when weft is imported",
+        "size limit, in elements, for the immediate execution of operations in host memory; 0: no immediate execution; read when weft is imported",
     ),
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder to which the stages of every kernel are written"),
