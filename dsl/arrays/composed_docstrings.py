@@ -107,7 +107,11 @@ _CALLS = {
         "[2 + 1j, 1, 2]",
         "array([1.+0.j, 2.+0.j, 2.+1.j])",
     ),
-    "trim_zeros": ("Return an array without the zeros at its ends", "wf.asarray([0, 1, 0, 2, 0])", "array([1, 0, 2])"),
+    "trim_zeros": (
+        "Return an array without its leading and trailing zeros",
+        "wf.asarray([0, 1, 0, 2, 0])",
+        "array([1, 0, 2])",
+    ),
     "unstack": (
         "Return the slices of an array along an axis",
         "wf.asarray([[1, 2], [3, 4]])",
@@ -118,7 +122,11 @@ _CALLS = {
         "[0.0, 3.0, 6.0, 9.0 - 2 * np.pi]",
         "array([0., 3., 6., 9.])",
     ),
-    "vander": ("Return the Vandermonde matrix of points", "[2, 3], 3", "array([[4, 2, 1],\n       [9, 3, 1]])"),
+    "vander": (
+        "Return the Vandermonde matrix of a sequence of points",
+        "[2, 3], 3",
+        "array([[4, 2, 1],\n       [9, 3, 1]])",
+    ),
     "real_if_close": (
         "Return the real parts if all imaginary parts are close to zero",
         "[1 + 1e-20j, 2]",

@@ -325,7 +325,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the order of the bytes of each element. In a complex element, each part is reversed."""
+    """Reverse the order of the bytes of each element. In a complex element, the bytes of each part are reversed separately."""
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
@@ -410,7 +410,7 @@ _product = at_once(or_numpy(on_operands_device(linear.matmul), np.matmul), np.ma
 
 
 def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
-    """Return the elements as a new, writable NumPy array, like the method of pandas arrays.
+    """Return the elements as a new, writable NumPy array, like the `to_numpy` method of pandas objects.
 
     `copy` and `na_value` have no effect.
     """

@@ -102,7 +102,7 @@ def _divmod(x: Any, y: Any) -> Any:
 
 
 def _modf(x: Any) -> Any:
-    """Return the fractional and integral parts of numbers, like `numpy.modf`. Both have the sign of the number.
+    """Return the fractional and integral parts of numbers, like `numpy.modf`. Both parts have the sign of the number.
 
     Examples
     --------

@@ -156,7 +156,7 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return a picture of the plan. The boxes are kernels, and the lines between them are arrays.
+        """Return a picture of the plan. Boxes represent kernels, and the lines between boxes represent arrays.
 
         `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """

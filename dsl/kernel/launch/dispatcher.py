@@ -65,7 +65,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a launch configuration, such as grid and block.
+    """A kernel with a launch configuration, such as the sizes of the grid and of the blocks.
 
     A call with the kernel's arguments launches the kernel.
     """
