@@ -337,7 +337,7 @@ _SESSIONS = {
         ">>> x, y = wf.meshgrid([1, 2, 3], [10, 20])\n>>> x + y\narray([[11, 12, 13],\n       [21, 22, 23]])",
     ),
     "unique_all": (
-        "Return the unique values, their first indices, inverse indices and counts, like `numpy.unique_all`.",
+        "Return the unique values, the indices of their first occurrences, the inverse indices, and the counts, like\n`numpy.unique_all`.",
         ">>> wf.unique_all([3, 1, 3]).inverse_indices\narray([1, 0, 1])",
     ),
     "unique_counts": (

@@ -325,7 +325,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the order of the bytes of each element. In a complex element, the bytes of each part are reversed separately."""
+    """Reverse the order of the bytes of each element. In a complex element, the parts are reversed separately."""
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
