@@ -56,21 +56,21 @@ MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
 REMEDIES = {
     "CacheWarning": "Make the folder of WEFT_CACHE_DIR writable, or set WEFT_CACHE=0.",
-    "CompileError": "Install the tool that the message names. If code generation failed, report the kernel.",
+    "CompileError": "Install the tool that the message names. If code generation failed, open an issue and attach the kernel.",
     "CudaError": "The message names the driver function that failed. Run `weft doctor`.",
     "DeviceLostError": "Start a new process. To find the invalid access, run the kernel on the CPU with WEFT_SANITIZE=1.",
-    "DeviceMismatchError": "Move one array, for example with `x.to('cpu')`.",
+    "DeviceMismatchError": "Move one of the arrays, for example with `x.to('cpu')`.",
     "DeviceNotFoundError": "Run `weft info`, which prints the missing packages and the command that installs them.",
     "DivergenceError": "Move the barrier or the warp operation to a line that all threads reach.",
     "HostFallbackWarning": "Copy the array once with `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore turns the warning off.",
-    "KernelAttributeError": "Use a name that the message suggests.",
+    "KernelAttributeError": "Use one of the names that the message suggests.",
     "KernelError": "See the subclasses.",
     "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
     "KernelNameError": "Assign the name on every path that leads to its use.",
     "KernelSyntaxError": "Use the alternative that the message suggests.",
     "KernelTypeError": "Convert one operand, or use two variables with different names.",
     "LaunchError": "Use at most 1024 threads per block, or less shared memory.",
-    "MaskedArrayError": "First fill the masked elements, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
+    "MaskedArrayError": "Fill the masked elements first, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
     "MissingAssemblerError": "Run `pip install nvidia-nvjitlink`.",
     "OptimizerWarning": "The result is correct. Open an issue, and attach the report that the message names.",
     "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the limit. Then evaluate again.",
@@ -79,7 +79,7 @@ REMEDIES = {
     "SettingError": "Correct the environment variable that the message names.",
     "UnsupportedDtypeError": "Convert the array to a numeric dtype, or use NumPy for this operation.",
     "VerificationError": "Open an issue, and attach the report that the message names.",
-    "WeftError": "See the subclasses. To catch all errors of weft, catch this class.",
+    "WeftError": "See the subclasses. To catch all of weft's errors, catch this class.",
 }
 
 Pages = dict[str, str]
