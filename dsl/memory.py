@@ -93,7 +93,7 @@ def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
     Parameters
     ----------
     nbytes : int or None, optional
-        The limit. None removes it. If omitted, the limit is unchanged.
+        The limit. None removes the limit. If omitted, the limit is unchanged.
     device : str or Device, optional
         The device, by default the default device.
 
@@ -154,7 +154,7 @@ def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
     Returns
     -------
     tuple of (int, str)
-        The bytes of each array, and the source line that created it.
+        The size of each array in bytes, and the source line that created the array.
 
     Examples
     --------

@@ -42,7 +42,8 @@ def evaluate(*arrays: Any) -> Any:
 
     Parameters
     ----------
-    *arrays : Array, or lists, tuples and dicts of them
+    *arrays : Array, or list, tuple or dict of arrays
+
         Other values, such as numbers, are ignored.
 
     Returns
@@ -72,7 +73,8 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
     Parameters
     ----------
-    *arrays : Array, or lists of them
+    *arrays : Array or list of arrays
+
     stage : str, optional
         Also show the text of each kernel at this stage: ``kernel``, ``llvm``, ``asm`` or ``sass``.
     target : str, optional

@@ -146,7 +146,7 @@ class _Clock:
 
 
 class Profile:
-    """A record of the launches in a block ``with weft.profile() as p:``. ``print(p)`` shows the record as a table.
+    """A record of the launches in a ``with weft.profile() as p:`` block. ``print(p)`` shows the record as a table.
 
     Operations that are pending before the block run first, and are not counted. Operations that are recorded in the
     block run before the profile ends. Profiles can be nested.
@@ -159,7 +159,7 @@ class Profile:
     seconds : float
         Seconds from the beginning to the end of the profile.
     counts : dict
-        Increases of the counters of `weft.statistics`, and seconds of the host (``planning``, ``running``).
+        Increases of the counters of `weft.statistics`, and seconds spent on the host (``planning``, ``running``).
     """
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class WeftError(Exception):
 
 @public_error
 class OutOfMemoryError(WeftError, MemoryError):
-    """Raised if a device has no free memory left, even after all cached memory has been freed.
+    """Raised if an allocation fails even after weft has released its cached memory.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class OutOfMemoryError(WeftError, MemoryError):
     limit : int or None
         The limit set by `weft.memory.limit`.
     largest : tuple of (int, str)
-        The size in bytes of each of the largest live arrays, and the source line that created the array.
+        For each of the largest live arrays, the size in bytes and the source line that created the array.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class CudaError(WeftError, RuntimeError):
 
 @public_error
 class CompileError(WeftError, RuntimeError):
-    """Raised if a kernel cannot be compiled, or if a tool for compilation is missing.
+    """Raised if a kernel cannot be compiled, or if a tool that the compilation requires is missing.
 
     Examples
     --------
@@ -222,7 +222,7 @@ class SettingError(WeftError, ValueError):
 
 @public_error
 class CacheWarning(UserWarning):
-    """Warning that the disk cache cannot be used. The program continues without the cache.
+    """Issued if the disk cache cannot be used. The program continues without the cache.
 
     Examples
     --------
@@ -236,7 +236,7 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if the ``verify`` setting is on, and the results of a plan and of the interpreter differ.
+    """Raised if verification is enabled, and a plan and the interpreter compute different results.
 
     Examples
     --------
@@ -250,7 +250,7 @@ class VerificationError(WeftError, AssertionError):
 
 @public_error
 class OptimizerWarning(UserWarning):
-    """Warning that planning or compiling has failed. Slower code computes the same result instead.
+    """Issued if planning or compiling fails. Slower code then computes the same result.
 
     Examples
     --------
@@ -266,7 +266,7 @@ class OptimizerWarning(UserWarning):
 
 @public_error
 class PerformanceWarning(UserWarning):
-    """Warning that an operation is slower than it could be. The result is correct.
+    """Issued if an operation is slower than it could be. The result is correct.
 
     Examples
     --------
@@ -280,9 +280,9 @@ class PerformanceWarning(UserWarning):
 
 @public_error
 class HostFallbackWarning(PerformanceWarning):
-    """Warning that NumPy computes an operation on GPU arrays on the host.
+    """Issued if NumPy executes an operation on the host although the operands are on a GPU.
 
-    The `host_fallback` setting (WEFT_HOST_FALLBACK) turns the warning off, or turns it into an error.
+    The `host_fallback` setting (WEFT_HOST_FALLBACK) can disable the warning or turn it into an error.
 
     Examples
     --------

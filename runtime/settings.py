@@ -63,7 +63,7 @@ TABLE = (
         "WEFT_DEVICE",
         str,
         "",
-        'default device: "cpu", "cuda:0", "simt" (GPU schedules on the CPU), "null" (compiles, but runs nothing); empty: the GPU if there is one',
+        'default device: "cpu", "cuda:0", "simt" (GPU schedules on the CPU), "null" (compiles, but runs nothing); empty: the first GPU if there is one, otherwise the CPU',
     ),
     Setting("cache", "WEFT_CACHE", _flag, True, "whether compiled kernels are stored on disk"),
     Setting("plans", "WEFT_PLANS", _flag, True, "whether plans are also stored on disk"),
@@ -80,7 +80,7 @@ TABLE = (
         "WEFT_IMMEDIATE",
         _count,
         16384,
-        "maximum number of elements of an operation in host memory that executes immediately; 0: none; read when weft is imported",
+        "size limit, in elements, for the immediate execution of operations in host memory; 0: no immediate execution; read when weft is imported",
     ),
     Setting("debug", "WEFT_DEBUG", _stages, (), f"stages to print: {', '.join(STAGES)}"),
     Setting("dump", "WEFT_DUMP", str, "", "folder to which the stages of every kernel are written"),
@@ -89,7 +89,7 @@ TABLE = (
         "WEFT_WEAK_SCALARS",
         _flag,
         False,
-        "whether numbers in weft.cuda kernels have NumPy's types instead of Numba's",
+        "whether Python numbers in weft.cuda kernels follow NumPy's type rules instead of Numba's",
     ),
     Setting("checked", "WEFT_CHECKED", _flag, False, "whether kernels check every index"),
     Setting(
@@ -97,7 +97,7 @@ TABLE = (
         "WEFT_SANITIZE",
         _flag,
         False,
-        "whether kernels run on the CPU in the sanitizer, which checks every access",
+        "whether kernels run on the CPU in the sanitizer, which checks every memory access",
     ),
     Setting("kernel_python", "WEFT_KERNEL_PYTHON", _flag, False, "whether kernels run as plain Python, for a debugger"),
     Setting(
@@ -112,7 +112,7 @@ TABLE = (
         "WEFT_PROGRESS",
         _flag,
         True,
-        "whether compilations that take longer than a second are shown on a terminal",
+        "whether the terminal shows a progress line for compilations that take longer than a second",
     ),
     Setting(
         "nvtx",
@@ -133,7 +133,7 @@ TABLE = (
         "WEFT_HOST_FALLBACK",
         _choice("ignore", "warn", "raise"),
         "warn",
-        'action if NumPy computes an operation on GPU arrays on the host: "ignore", "warn" (once per source line), "raise"',
+        'action when NumPy executes an operation on GPU arrays on the host: "ignore", "warn" (once per source line), "raise"',
     ),
     Setting(
         "strict",

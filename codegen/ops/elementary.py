@@ -119,7 +119,7 @@ def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
 
 
 ROWS = (
-    _round("rint", "Round to the nearest integer, and round ties to the even integer."),
+    _round("rint", "Round to the nearest integer; round ties to the nearest even integer."),
     _round("floor", "Return the largest integer that is not greater than the operand."),
     _round("ceil", "Return the smallest integer that is not less than the operand."),
     _round("trunc", "Round to an integer toward zero."),
@@ -148,7 +148,7 @@ ROWS = (
     _math(
         "arctan2",
         "atan2",
-        "Return the arc tangent of the first operand divided by the second, in the correct quadrant.",
+        "Return the angle whose tangent is the first operand divided by the second, in the correct quadrant.",
         aliases=("atan2",),
     ),
     _math("sinh", "sinh", "Return the hyperbolic sine of the operand."),

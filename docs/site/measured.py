@@ -10,12 +10,13 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
-This page is generated from the benchmark results in `benchmarks/results`. [Measure a program](guide/measuring.md) describes how to run the
-benchmarks. All programs ran on two CPU cores, except for those in the section on GPUs.
+The data on this page come from the `benchmarks/results` folder. To repeat the measurements, see
+[Measure a program](guide/measuring.md). Except in the section [On a GPU](#on-a-gpu), the programs ran on two CPU cores.
 
-*Warm* times are the times of repeated calls in the same process. *Cold* times are the times of the first call in a new process, either with
-an empty or with a filled cache of compiled kernels. Before a program is measured, its results are checked against NumPy's. NumPy, weft and
-the other libraries are measured alternately, so that other load on the machine affects all of them equally. All times are medians.
+*Warm* times are the times of repeated calls in the same process. *Cold* times are the times of the first call in a new process. Before a
+cold call, the disk cache of compiled kernels is either empty or filled. Before a program is measured, its results are compared with NumPy's
+results. NumPy, weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All
+times are medians.
 """
 
 
@@ -53,13 +54,13 @@ def on_a_gpu() -> str:
     found = load("cuda/fused-cuda-0")
     said = found["summary"]
     return (
-        "\n## On a GPU\n\nThis table contains the warm times of the ten programs above and of four more programs on a GPU. The times\n"
-        "include both the launches and the kernels. NumPy runs on the CPU of the same machine. The best peer is the fastest of CuPy,\n"
-        "JAX, PyTorch and torch.compile. Hand-written CUDA C++ kernels are shown for comparison only, and do not count as peers. On\n"
-        f"average (geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. It is at least as\n"
-        f"fast as the best peer in {said['at least as fast as the best peer']} of {said['programs']} programs. In programs with hundreds of\n"
-        "operations (such as Mandelbrot), recording takes longer than the kernels, because weft records the operations in every\n"
-        f"call. {machine(found)}\n\n"
+        "\n## On a GPU\n\nThis table shows the warm times of the ten programs above and of four more programs on a GPU. Each time\n"
+        "includes the launches and the kernels. NumPy runs on the CPU of the same machine. The best peer is the fastest of CuPy,\n"
+        "JAX, PyTorch and torch.compile. The times of hand-written kernels in CUDA C++ are shown for comparison only. On average\n"
+        f"(geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
+        f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
+        "records the operations in every call. In programs with hundreds of operations, such as Mandelbrot, recording takes\n"
+        f"longer than the kernels. {machine(found)}\n\n"
         + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
         + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
     )
@@ -70,10 +71,10 @@ def large_programs() -> str:
     found = load("cpu/fused-2")
     said = found["summary"]
     return (
-        "\n## Large programs\n\nThis table contains the warm times of ten programs on arrays with millions of elements, with weft, NumPy and\n"
-        "other libraries (*peers*). For each peer, the programs were rewritten to use the functions of that library. On average\n"
-        f"(geometric mean), weft is {said['geometric mean, NumPy / weft']:.1f} times as fast as NumPy, and\n"
-        f"{said['geometric mean, best peer / weft']:.2f} times as fast as the fastest peer for each program. {machine(found)}\n\n"
+        "\n## Large programs\n\nThis table shows the warm times of ten programs on arrays of millions of elements. The peers are other\n"
+        "libraries. For each peer, the programs were rewritten with the library's own functions. On average (geometric mean), weft is\n"
+        f"{said['geometric mean, NumPy / weft']:.1f} times as fast as NumPy, and {said['geometric mean, best peer / weft']:.2f} times as\n"
+        f"fast as the best peer. {machine(found)}\n\n"
         + peers_table(found, 1, "numexpr", "Numba", "JAX", "torch.compile")
         + "\n\n![Bandwidth of the programs](../benchmarks/results/cpu/fused-2.svg)\n"
     )
@@ -86,7 +87,7 @@ def npbench(preset: str, table: bool) -> str:
     ratios = {result["program"]: result["ratio"] for result in found["results"] if result.get("ratio")}
     text = (
         f"\n### Preset {preset}\n\nIn warm calls, weft is {said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric\n"
-        f"mean), and it is faster than NumPy in {said['warm, programs faster than NumPy']} programs. A cold call takes\n"
+        f"mean), and is faster in {said['warm, programs faster than NumPy']} programs. A cold call with weft takes\n"
         f"{said['first call, empty cache, geometric mean of weft / NumPy']:.2f} times as long as with NumPy if the cache is empty, and\n"
         f"{said['first call, filled cache, geometric mean of weft / NumPy']:.2f} times as long if the cache is filled. {machine(found)}\n\n"
     )
@@ -118,8 +119,8 @@ def where_numpy_is_faster() -> str:
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
         f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n"
         f"- Loops over elements of large arrays: {slower(load('elements/elements'))}\n\n"
-        "Most of these programs use small arrays, need a result in each iteration, or spend most of their time in library routines\n"
-        "such as matrix products. For more information, see [Small arrays](guide/small_arrays.md) and\n"
+        "Most of these programs use small arrays, need a result in each iteration, or spend most of their time in library\n"
+        "calls such as matrix products. For such cases, see [Small arrays](guide/small_arrays.md) and\n"
         "[What the first run costs](guide/first_run.md).\n"
     )
 
@@ -135,8 +136,8 @@ def small_arrays() -> str:
     for statement, ratios in by_statement.items():
         rows.append(f"| `{statement}` | {' | '.join(f'{ratios[n]:.2f}' if n in ratios else '-' for n in sizes)} |")
     return (
-        "\n## Small arrays\n\nThis table compares the speed of single statements on small arrays, which weft executes immediately, with\n"
-        "NumPy's speed. Values greater than 1 mean that weft is faster.\n"
+        "\n## Small arrays\n\nThis table shows weft's speed divided by NumPy's speed for single statements on small arrays. weft executes\n"
+        "such statements immediately.\n"
         f"{machine(found)}\n\n" + "\n".join(rows) + "\n"
     )
 
@@ -151,10 +152,10 @@ def measured_page() -> str:
         + "\n## NPBench\n\nNPBench is a set of 54 programs from scientific computing. weft runs the NumPy versions of these programs unmodified.\n"
         + npbench("M", table=True)
         + npbench("S", table=False)
-        + "\n## Classical programs\n\nThis is a set of 24 well-known numerical programs with typical problem sizes. In warm calls, weft is\n"
+        + "\n## Classical programs\n\nThis set consists of 24 well-known numerical programs with arrays of typical sizes. In warm calls, weft is\n"
         f"{said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric mean), and\n"
-        f"it is faster than NumPy in {said['warm, programs faster than NumPy']} programs. The [gallery](gallery/index.md)\n"
-        "shows some of these programs with larger problem sizes.\n\n"
+        f"is faster in {said['warm, programs faster than NumPy']} programs. The [gallery](gallery/index.md) contains some of these programs\n"
+        "with larger arrays.\n\n"
         "![Classical programs](../benchmarks/results/classical/classical.svg)\n"
         + on_a_gpu()
         + where_numpy_is_faster()

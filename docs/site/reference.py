@@ -56,21 +56,21 @@ MACHINES = "default_device devices device set_default_device stream".split()
 KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
 REMEDIES = {
     "CacheWarning": "Make the folder of WEFT_CACHE_DIR writable, or set WEFT_CACHE=0.",
-    "CompileError": "Install the tool named in the message. If code generation failed, report the kernel as a bug.",
-    "CudaError": "Run `weft doctor`. The message contains the name of the driver function that failed.",
+    "CompileError": "Install the tool that the message names. If code generation failed, open an issue and attach the kernel.",
+    "CudaError": "The message names the driver function that failed. Run `weft doctor`.",
     "DeviceLostError": "Start a new process. To find the invalid access, run the kernel on the CPU with WEFT_SANITIZE=1.",
-    "DeviceMismatchError": "Move one array, for example with `x.to('cpu')`.",
-    "DeviceNotFoundError": "Run `weft info`, which lists missing packages and prints the command that installs them.",
+    "DeviceMismatchError": "Move one of the arrays, for example with `x.to('cpu')`.",
+    "DeviceNotFoundError": "Run `weft info`, which prints the missing packages and the command that installs them.",
     "DivergenceError": "Move the barrier or the warp operation to a line that all threads reach.",
-    "HostFallbackWarning": "Copy the array to the host once with `x.to('cpu')`, or use an operation that has a kernel. To disable the warning, set WEFT_HOST_FALLBACK=ignore.",
+    "HostFallbackWarning": "Copy the array once with `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore turns the warning off.",
     "KernelAttributeError": "Use one of the names that the message suggests.",
     "KernelError": "See the subclasses.",
-    "KernelFault": "Move the barrier named in the message to a line that all threads reach.",
-    "KernelNameError": "Assign a value to the name on every path that leads to its use.",
+    "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
+    "KernelNameError": "Assign the name on every path that leads to its use.",
     "KernelSyntaxError": "Use the alternative that the message suggests.",
     "KernelTypeError": "Convert one operand, or use two variables with different names.",
     "LaunchError": "Use at most 1024 threads per block, or less shared memory.",
-    "MaskedArrayError": "Fill the masked elements first, for example with `x.filled(0)`, or use the functions in `numpy.ma`.",
+    "MaskedArrayError": "Fill the masked elements first, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
     "MissingAssemblerError": "Run `pip install nvidia-nvjitlink`.",
     "OptimizerWarning": "The result is correct. Open an issue, and attach the report whose path is in the message.",
     "OutOfMemoryError": "Delete some of the arrays in `error.largest`, or raise the limit. Then evaluate again.",
@@ -78,8 +78,8 @@ REMEDIES = {
     "SanitizerError": "Each report describes the access, the array and the source line. To fix a race, insert a barrier between the two accesses.",
     "SettingError": "Correct the environment variable named in the message.",
     "UnsupportedDtypeError": "Convert the array to a numeric dtype, or use NumPy for this operation.",
-    "VerificationError": "Open an issue, and attach the report whose path is in the message.",
-    "WeftError": "See the subclasses. Catch this class to catch all errors raised by weft.",
+    "VerificationError": "Open an issue, and attach the report that the message names.",
+    "WeftError": "See the subclasses. To catch all of weft's errors, catch this class.",
 }
 
 Pages = dict[str, str]
@@ -115,7 +115,7 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
     module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
     for slug, (title, shown) in GROUPS.items():
         wanted = sorted(n for n, module in module_of.items() if {n, module} & set(shown.split()) and n[0] != "_")
-        text = "These functions have the same parameters and results as the NumPy functions of the same name. Operations on large arrays are recorded."
+        text = "These functions have the same parameters and results as the NumPy functions of the same names. Operations on large arrays are recorded."
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.definition.name}"]
@@ -168,9 +168,9 @@ def op_page() -> str:
         rows += [f"   * - {link}{also}", f"     - {escape(op.doc)}", f"     - {dtypes_of(op)}"]
         rows += [f"     - {bound}", f"     - {sign}"]
     text = (
-        "This table lists all elementwise operations (*ops*). All of them run on the CPU and on GPUs, in both fused and explicit\n"
-        "kernels. The ULP column contains the maximum error in units in the last place of the result. *exact* means that the\n"
-        "result is bit-identical to NumPy's. Ops on 16-bit floats are computed in float32 and rounded once."
+        "This table lists all elementwise operations. Every op runs on the CPU and on GPUs, in fused kernels and in explicit\n"
+        "kernels. The *ULP* column lists the maximum error, in units in the last place of the result. *exact* means that the result\n"
+        "is bit-identical to NumPy's. Ops on 16-bit floats are computed in float32 and rounded once."
     )
     return heading("Table of ops", text) + "\n".join(rows) + "\n"
 
@@ -180,9 +180,9 @@ def error_page(names: dict[str, PublicName]) -> str:
     classes = {name: getattr(wf, name) for name in (*wf.__all__, "SanitizerError") if name in REMEDIES}
     text = heading(
         "Errors and warnings",
-        "An error message describes what was requested, what is wrong, where the mistake is, and how to correct it.",
+        "Each error message states what was requested, what is wrong, where the error occurred, and how to correct it.",
     )
-    rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - is a", "     - what to do"]
+    rows = [".. list-table::", "   :header-rows: 1", "", "   * - class", "     - base classes", "     - what to do"]
     for name, kind in sorted(classes.items()):
         bases = ", ".join(f"``{base.__name__}``" for base in kind.__bases__)
         rows += [f"   * - ``{name}``", f"     - {bases}", f"     - {link_names(REMEDIES[name], names)}"]
@@ -242,7 +242,7 @@ def reference_pages() -> Pages:
     pages = function_pages(names)
     of_array = "An array is a view of memory whose contents may not have been computed yet."
     pages["array"] = heading("Array", of_array) + describe(names["weft.Array"], names) + entries(members, names)
-    text = "These functions evaluate, show and measure recorded operations."
+    text = "These functions evaluate, display and measure recorded operations."
     pages["running"] = heading("Running and explaining", text) + entries((names[f"weft.{n}"] for n in RUNNING), names)
     text = heading("Devices, streams and memory", "These functions select devices, create streams, and manage memory.")
     memory = [name for name in names.values() if name.name.startswith("weft.memory.")]

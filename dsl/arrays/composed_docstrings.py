@@ -21,7 +21,7 @@ _CALLS = {
         "array([1., 2.])",
     ),
     "require": (
-        "Return an array that satisfies requirements on its dtype and its memory",
+        "Return an array with the required dtype, memory layout and flags",
         "[1, 2], dtype=np.float32",
         "array([1., 2.], dtype=float32)",
     ),
@@ -91,14 +91,14 @@ _CALLS = {
         "[-2.0, 3.0], [[True, False]], [0, np.square]",
         "array([0., 9.])",
     ),
-    "poly": ("Return the coefficients of a polynomial from its roots", "[1.0, 2.0]", "array([ 1., -3.,  2.])"),
+    "poly": ("Return the coefficients of the polynomial with the given roots", "[1.0, 2.0]", "array([ 1., -3.,  2.])"),
     "polyint": ("Return the coefficients of an antiderivative of a polynomial", "[3, 2]", "array([1.5, 2. , 0. ])"),
     "polyadd": ("Return the coefficients of the sum of two polynomials", "[1, 2], [9, 5, 4]", "array([9, 6, 6])"),
     "polyder": ("Return the coefficients of a derivative of a polynomial", "[1, 2, 3]", "array([2, 2])"),
     "polymul": ("Return the coefficients of the product of two polynomials", "[1, 2], [1, 3]", "array([1, 5, 6])"),
     "polysub": ("Return the coefficients of the difference of two polynomials", "[2, 10], [1, 4]", "array([1, 6])"),
     "resize": (
-        "Return an array with the given shape, and repeat the elements as needed",
+        "Return a new array with the given shape, repeating the elements as needed",
         "[1, 2], (2, 3)",
         "array([[1, 2, 1],\n       [2, 1, 2]])",
     ),
@@ -107,7 +107,11 @@ _CALLS = {
         "[2 + 1j, 1, 2]",
         "array([1.+0.j, 2.+0.j, 2.+1.j])",
     ),
-    "trim_zeros": ("Return an array without the zeros at its ends", "wf.asarray([0, 1, 0, 2, 0])", "array([1, 0, 2])"),
+    "trim_zeros": (
+        "Return an array without its leading and trailing zeros",
+        "wf.asarray([0, 1, 0, 2, 0])",
+        "array([1, 0, 2])",
+    ),
     "unstack": (
         "Return the slices of an array along an axis",
         "wf.asarray([[1, 2], [3, 4]])",
@@ -118,7 +122,11 @@ _CALLS = {
         "[0.0, 3.0, 6.0, 9.0 - 2 * np.pi]",
         "array([0., 3., 6., 9.])",
     ),
-    "vander": ("Return the Vandermonde matrix of points", "[2, 3], 3", "array([[4, 2, 1],\n       [9, 3, 1]])"),
+    "vander": (
+        "Return the Vandermonde matrix of a sequence of points",
+        "[2, 3], 3",
+        "array([[4, 2, 1],\n       [9, 3, 1]])",
+    ),
     "real_if_close": (
         "Return the real parts if all imaginary parts are close to zero",
         "[1 + 1e-20j, 2]",
@@ -136,7 +144,7 @@ _CALLS = {
     ),
     "histogram_bin_edges": ("Return the edges of the bins of a histogram", "[0, 1, 4], bins=2", "array([0., 2., 4.])"),
     "i0": (
-        "Return the modified Bessel function of the first kind and order 0",
+        "Return the modified Bessel function of the first kind, order 0",
         "[0.0, 1.0]",
         "array([1.        , 1.26606588])",
     ),
@@ -158,12 +166,12 @@ _CALLS = {
     "iscomplexobj": ("Return whether an array has a complex dtype", "[1 + 0j, 2]", "True"),
     "isrealobj": ("Return whether the dtype of an array is not complex", "[1 + 0j, 2]", "False"),
     "mintypecode": (
-        "Return the character of the smallest type to which all given types can be cast safely",
+        "Return the type character of the smallest type to which all given types can be cast safely",
         '["i", "f"]',
         "'f'",
     ),
     "result_type": (
-        "Return the dtype that results from type promotion of the arguments",
+        "Return the dtype that results from applying type promotion to the arguments",
         "np.int8, wf.ones(3, dtype=np.float32)",
         "dtype('float32')",
     ),
@@ -329,7 +337,7 @@ _SESSIONS = {
         ">>> x, y = wf.meshgrid([1, 2, 3], [10, 20])\n>>> x + y\narray([[11, 12, 13],\n       [21, 22, 23]])",
     ),
     "unique_all": (
-        "Return the unique values, their first indices, inverse indices and counts, like `numpy.unique_all`.",
+        "Return the unique values, the indices of their first occurrences, the inverse indices, and the counts, like\n`numpy.unique_all`.",
         ">>> wf.unique_all([3, 1, 3]).inverse_indices\narray([1, 0, 1])",
     ),
     "unique_counts": (

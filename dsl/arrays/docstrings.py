@@ -389,7 +389,7 @@ FUNCTIONS = {
         ">>> x, y = wf.ogrid[0:2, 5:8]\n>>> x.shape, y.shape\n((2, 1), (1, 3))",
     ),
     "einsum_path": (
-        "Return the cheapest order of contractions of an Einstein sum, and a report about it, like `numpy.einsum_path`.",
+        "Return the cheapest contraction order for an Einstein summation, and a report, like `numpy.einsum_path`.",
         ">>> x, y = wf.ones((9, 2)), wf.ones((2, 9))\n>>> wf.einsum_path('ij,jk,kl', x, y, x)[0]\n"
         "['einsum_path', (1, 2), (0, 1)]",
     ),

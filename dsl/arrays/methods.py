@@ -228,7 +228,7 @@ def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) ->
 
 
 def _choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Return an array whose elements this index array selects from `choices`, like `numpy.choose`."""
+    """Construct an array from `choices`, with this array as the index array, like `numpy.choose`."""
     return OWN["choose"](self, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
@@ -293,7 +293,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Return a field of each element, which starts at byte `offset`, like `numpy.ndarray.getfield`.
+    """Return the field that starts at byte `offset` of each element, like `numpy.ndarray.getfield`.
 
     The result is a view, or a copy on a GPU.
     """
@@ -309,7 +309,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
-    """Assign values to a field of each element, which starts at byte `offset`, like `numpy.ndarray.setfield`."""
+    """Assign values to the field that starts at byte `offset` of each element, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)
@@ -325,7 +325,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the order of the bytes of each element. In a complex element, each part is reversed."""
+    """Reverse the order of the bytes of each element. In a complex element, the parts are reversed separately."""
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
@@ -410,7 +410,7 @@ _product = at_once(or_numpy(on_operands_device(linear.matmul), np.matmul), np.ma
 
 
 def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
-    """Return a new, writable NumPy array with the same elements, like the `to_numpy` method of pandas.
+    """Return the elements as a new, writable NumPy array, like the `to_numpy` method of pandas objects.
 
     `copy` and `na_value` have no effect.
     """

@@ -86,7 +86,7 @@ def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class UFunc:
-    """An elementwise function that is defined by an op of the op table.
+    """An elementwise function that is defined by an entry in the op table.
 
     Examples
     --------
@@ -246,7 +246,7 @@ class UFunc:
     def reduceat(self, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
         """Reduce slices along an axis, like `numpy.ufunc.reduceat`.
 
-        On a GPU, a kernel computes the result if the indices are increasing.
+        On a GPU, a kernel computes the result if the indices are in increasing order.
         """
         if out is None and isinstance(array, Array) and array.ndim:
             segments = _reduce_segments(self.definition.name, array, indices, axis, dtype)

@@ -40,7 +40,7 @@ class ForeignOperandError(UnsupportedDtypeError):
 
 @public_error
 class MaskedArrayError(UnsupportedDtypeError):
-    """Raised for a masked array, because conversion to a weft array would lose the mask.
+    """Raised for a masked array, because a conversion to a weft array would lose the mask.
 
     Examples
     --------

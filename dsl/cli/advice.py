@@ -55,13 +55,13 @@ def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
     found = []
     if (reads := measured.reads[line]) >= OFTEN:
         found.append(
-            f"This line asks for a value {reads:,} times. Each time, the pending work runs, and fusion ends. "
-            "Keep the value in an array, or ask for it less often."
+            f"This line reads a value {reads:,} times. Each read evaluates the pending operations, so later operations "
+            "cannot fuse with them. Keep the value in an array, or read it less often."
         )
     if line in measured.widened:
         found.append(
-            "Here, float32 values become float64, because the other operand is float64. The results have twice "
-            "the bytes. Create the other operand with dtype=np.float32."
+            "Here, float32 values become float64, because the other operand is float64. The results take twice as "
+            "many bytes. Create the other operand with dtype=np.float32."
         )
     for kernel in one.kernels:
         if kernel.note.name.endswith(" on the host"):
@@ -69,8 +69,8 @@ def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
             if name in WRITERS:
                 continue
             found.append(
-                f"{name} has no kernel. NumPy computes it on the host, and what surrounds it is not fused with it "
-                f"({show_seconds(kernel.seconds)})."
+                f"weft has no kernel for {name}. NumPy executes the function on the host ({show_seconds(kernel.seconds)}), "
+                "and other operations do not fuse with it."
             )
     return found
 
@@ -84,12 +84,12 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
         packages = measured.packages.get(line)
         package = max(packages, key=packages.__getitem__) if packages else ""
         where = {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
-        found = [f"{show_seconds(host)} are spent on the host outside of kernels, mostly in {where}."]
+        found = [f"This line spends {show_seconds(host)} on the host outside of kernels, mostly in {where}."]
         mean = sum(kernel.seconds for kernel in own) / max(launches, 1)
         if launches >= OFTEN and mean < SHORT:
             found.append(
-                f"A kernel runs for about {show_seconds(mean)}, about as long as its launch takes. "
-                "Use larger arrays, or fewer Python iterations."
+                f"Each kernel runs for about {show_seconds(mean)}, which is about as long as its launch takes. "
+                "Use larger arrays or fewer Python iterations."
             )
         return found
     longest = max(own, key=lambda kernel: kernel.seconds, default=None)
@@ -97,12 +97,12 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
         return []
     if longest.share is not None and longest.share >= FULL:
         return [
-            f"Its kernel is limited by memory: it reaches {longest.share:.0%} of the speed of a copy. "
-            "Narrower dtypes, or arrays that fit in the cache, would make it faster."
+            f"The line's kernel is limited by memory bandwidth: it reaches {longest.share:.0%} of the speed of a copy. "
+            "Narrower dtypes or arrays that fit in the cache would make it faster."
         ]
     if longest.note.instructions > DENSE * longest.note.nbytes:
         return [
-            f"Its kernel is limited by arithmetic: about {longest.note.instructions / longest.note.nbytes:.0f} "
-            "instructions per byte. Fewer operations, or float32, would make it faster."
+            f"The line's kernel is limited by arithmetic: it executes about {longest.note.instructions / longest.note.nbytes:.0f} "
+            "instructions per byte. Fewer operations or float32 would make it faster."
         ]
     return []

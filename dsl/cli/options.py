@@ -50,15 +50,15 @@ def make_parser() -> argparse.ArgumentParser:
     running.add_argument("--device", default="", help='the device, such as "cpu" or "cuda:0"')
     explaining = commands.add_parser(
         "explain",
-        help="write an HTML page with the time, bytes and kernels of each line of a script",
+        help="write an HTML page that shows the time, the bytes moved and the kernels of each line of a script",
         usage="weft explain [options] (SCRIPT | -m MODULE | -c CODE) [arguments]",
     )
     explaining.add_argument(
-        "-o", "--output", default="", metavar="FILE", help="file name of the page (default: SCRIPT-weft.html)"
+        "-o", "--output", default="", metavar="FILE", help="name of the HTML file (default: SCRIPT-weft.html)"
     )
     explaining.add_argument("--device", default="", help='the device, such as "cpu" or "cuda:0"')
-    commands.add_parser("info", help="print the versions, the devices and the CUDA components that were found")
-    commands.add_parser("doctor", help="assemble a kernel for every target and run one on every device")
+    commands.add_parser("info", help="print the versions of packages, the devices, and the CUDA components found")
+    commands.add_parser("doctor", help="compile a kernel for every target, and run a kernel on every device")
     caching = commands.add_parser("cache", help="show or clear the disk cache of compiled kernels")
     caching.add_argument(
         "action", choices=("info", "clear"), help="print the folder and the size of the cache, or delete its entries"

@@ -69,7 +69,7 @@ def _summary(measured: Measured) -> str:
         f"<p>A warm run took {show_seconds(profile.seconds)}: {show_seconds(sum(one.seconds for one in lines))} in "
         f"{counted(len(profile.launches), 'launch', 'launches')} of kernels and library functions, and "
         f"{show_seconds(sum(measured.host.values()))} on the host. The first run took "
-        f"{show_seconds(measured.first)}, and compiled {counted(measured.compilations, 'kernel')}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
+        f"{show_seconds(measured.first)} and compiled {counted(measured.compilations, 'kernel')}.</p><p>weft {version('weft')}, Python {platform.python_version()}, device "
         f"{escape(device)}.</p>"
     )
 
@@ -77,7 +77,7 @@ def _summary(measured: Measured) -> str:
 def _slowest(measured: Measured) -> str:
     found = advise(measured)
     if not found:
-        return "<p>No line takes a notable time.</p>"
+        return "<p>No line takes a significant share of the time.</p>"
     whole = measured.profile.seconds or 1.0
     items = []
     for one in found:
@@ -103,9 +103,9 @@ def _program(measured: Measured) -> str:
     return (
         f"<p><span class='key' style='background:{KERNEL_COLOUR}'></span> in kernels, "
         f"<span class='key' style='background:{HOST_COLOUR}'></span> on the host (Python, libraries, and weft's own "
-        "work). The time of a kernel is divided among its lines in proportion to the costs of their operations. It is "
-        "attributed to the lines that record the operations, and not to the line that needs the value. Time on the host "
-        "is sampled every millisecond. In a loop without calls, it is attributed to the last line.</p>"
+        "work). A kernel's time is divided among its lines in proportion to the costs of their operations. The time is "
+        "attributed to the lines that record the operations, not to the line that needs the value. Time on the host is "
+        "sampled every millisecond. In a loop without calls, this time is attributed to the last line.</p>"
         + source_tables(lines, measured.file, _texts(measured))
     )
 
@@ -117,7 +117,7 @@ def _texts(measured: Measured) -> dict[str, list[str]]:
 def _plans(measured: Measured) -> str:
     """Return HTML diagrams of the plans that took the most time."""
     if not measured.plans:
-        return "<p>No plan ran: every operation was small, or a library's.</p>"
+        return "<p>No plan ran, because all operations were on small arrays or were library calls.</p>"
     parts = [
         f"<h3>Plan {k}: {show_seconds(one.seconds)} in kernels</h3><p>{escape(one.plan.summary)}</p>"
         f"<div class='scroll'>{one.plan.svg(one.numbers)}</div>"

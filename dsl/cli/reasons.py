@@ -36,22 +36,26 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
     `counts` are the statistics of a warm run. The program runs once more to count its reads of array values.
     """
     if not counts.kernels:
-        small = f"arrays have at most {IMMEDIATE[0]:,} elements, for which weft calls NumPy"
-        return [f"no kernel ran: the {small}, or the program only calls library functions"]
+        small = f"arrays have at most {IMMEDIATE[0]:,} elements, and weft calls NumPy for such arrays"
+        return [f"no kernel ran: the {small}, or the program calls only library functions"]
     with count_reads() as reads:
         run()
     reasons = []
     if not counts.settled:
-        reasons.append("the program is still interpreted: weft compiles it when enough runs have shown that this pays")
+        reasons.append("the program is still interpreted: weft compiles it after more runs, when compilation pays off")
     if counts.bytes < _SMALL * counts.kernels:
         elements = counts.bytes // (16 * counts.kernels)
-        reasons.append(f"a kernel reads and writes about {max(elements, 1):,} elements, for which NumPy is as fast")
+        reasons.append(
+            f"each kernel processes only about {max(elements, 1):,} elements, and NumPy is as fast for so few elements"
+        )
     for (file, line), number in reads.most_common(3):
         if number >= _OFTEN:
-            reasons.append(f"values are asked for {number:,} times at {show_file(file)}:{line}, which ends fusion")
+            reasons.append(f"values are read {number:,} times at {show_file(file)}:{line}, and each read ends fusion")
     share = counts.outside / counts.seconds
     if share > 0.5:
-        reasons.append(f"{100 * share:.0f} % of the time passes outside of kernels: Python, libraries, or NumPy itself")
+        reasons.append(
+            f"{100 * share:.0f} % of the time is spent outside of kernels: in Python, in libraries, or in NumPy itself"
+        )
     in_kernels = counts.seconds - counts.outside
     figures = f"{1e3 * in_kernels:.3g} ms in kernels and library functions, and NumPy's whole run {1e3 * numpy_seconds:.3g} ms"
     return reasons or [f"the run spends {figures}"]

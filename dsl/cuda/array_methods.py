@@ -52,7 +52,7 @@ def split(self: Array, section: int, stream: object = 0) -> Iterator[Array]:
 
 
 def bind(self: Array, stream: object = 0) -> Array:
-    """Return another array with the same storage. `stream` is ignored, because an array can be used in any stream.
+    """Return another array object with the same storage. `stream` is ignored, because arrays can be used in any stream.
 
     Examples
     --------

@@ -366,7 +366,7 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return True, because kernels can always run on the CPU. `weft.devices()` lists the devices.
+    """Return True, because kernels can always run at least on the CPU. `weft.devices()` lists the devices.
 
     Examples
     --------

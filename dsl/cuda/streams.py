@@ -26,9 +26,9 @@ _NAMES = {0: "<Default CUDA stream>", 1: "<Legacy default CUDA stream>", 2: "<Pe
 class Stream:
     """A queue of copies and kernels, created by `weft.stream`, `cuda.stream` and related functions.
 
-    In a block ``with stream:``, the evaluations, kernels and copies of the calling thread run in the stream if they use
-    the device of the stream. Operations that were recorded before the block run first. Operations that are recorded in
-    the block run at its end.
+    In a ``with stream:`` block, the calling thread's evaluations, kernels and copies run in the stream if they use the
+    stream's device. Operations that were recorded before the block run first. Operations that are recorded in the block
+    run at the end of the block.
     """
 
     def __init__(self, queue: runtime.Stream, external: bool = False, device: runtime.Device | None = None) -> None:
@@ -105,7 +105,7 @@ class Stream:
         self.queue.add_callback(call)
 
     def async_done(self) -> asyncio.Future[Stream]:
-        """Return an awaitable that is done once all earlier work in the stream has ended. Its result is the stream."""
+        """Return an awaitable that completes once all earlier work in the stream has ended. Its result is the stream."""
         import asyncio  # slow to import, and already loaded if there is an event loop
 
         loop = asyncio.get_running_loop()
@@ -143,7 +143,7 @@ def as_queue(value: object) -> runtime.Stream | None:
 
 
 def stream(device: str | runtime.Device | None = None) -> Stream:
-    """Create a stream. In a block ``with weft.stream():``, operations run in a new stream.
+    """Create a stream. Operations in a ``with weft.stream():`` block run in the new stream.
 
     Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be
     used in any other stream, which then waits for the array.
@@ -239,12 +239,12 @@ class Event:
         (default_device().create_stream(0) if queue is None else queue).wait(self._event)
 
     def elapsed_time(self, evtend: Event) -> float:
-        """Return the milliseconds from this event to `evtend`."""
+        """Return the time from this event to `evtend`, in milliseconds."""
         return event_elapsed_time(self, evtend)
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event on the current device. Without `timing`, the event is cheaper and records no time.
+    """Return a new event for the current device. If `timing` is false, the event is cheaper and records no time.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def event(timing: bool = True) -> Event:
 
 
 def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
-    """Return the milliseconds between two recorded events.
+    """Return the time between two recorded events, in milliseconds.
 
     Examples
     --------

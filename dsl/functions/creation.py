@@ -56,7 +56,7 @@ def asarray(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Convert the input to an array. A NumPy array is copied. The array shares the memory of a writable buffer.
+    """Convert the input to an array. NumPy arrays are copied. The memory of other writable buffers is shared.
 
     Weft arrays are returned unchanged unless their dtype differs from `dtype`.
 

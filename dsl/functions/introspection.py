@@ -168,7 +168,8 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iterating evaluates the arrays.
+    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration over the object
+    evaluates the arrays.
 
     Examples
     --------

@@ -259,7 +259,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
     """Flatten an array. The result is a view if the array is contiguous, otherwise a copy.
 
     Order "A" is "F" for arrays in Fortran order, and "C" for all other arrays. Order "K" is the order of the elements
-    in memory. It does not change the positions of broadcast axes.
+    in memory. Broadcast axes keep their positions.
 
     Examples
     --------

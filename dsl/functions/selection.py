@@ -324,7 +324,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Return an array whose elements are selected from several choices by an index array, like `numpy.choose`.
+    """Construct an array from an index array and a sequence of arrays to choose from, like `numpy.choose`.
 
     Examples
     --------

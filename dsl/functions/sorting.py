@@ -174,7 +174,7 @@ def argsort(
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """Return the indices that sort by several keys, like `numpy.lexsort`. The last key is the primary key.
+    """Return the indices that sort a sequence of keys, like `numpy.lexsort`. The last key is the primary key.
 
     Examples
     --------

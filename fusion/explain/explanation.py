@@ -126,7 +126,7 @@ class Explanation:
 
     ``str()`` formats the result as text. A notebook shows it as a table and a picture.
 
-    `least` is the minimum number of bytes to move: each input is read once, and each result is written once. `stages`
+    `least` is the number of bytes moved if each input is read once and each result is written once. `stages`
     contains a title and the text of each kernel at the requested stage.
 
     Examples
@@ -156,7 +156,7 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return an SVG picture of the plan, with kernels as boxes and arrays as lines between them.
+        """Return a picture of the plan. Boxes represent kernels, and the lines between boxes represent arrays.
 
         `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """

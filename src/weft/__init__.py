@@ -1,7 +1,8 @@
-"""weft: write NumPy, get fused CUDA kernels. Without a GPU, programs are fused and compiled for the CPU.
+"""weft: write NumPy, get fused kernels for GPUs and CPUs.
 
-``import weft as wf`` and use NumPy's names: operations are recorded, planned into few kernels, compiled and run when a
-value is needed. Functions for which weft has no kernels are NumPy's own, called on the host.
+Write ``import weft as wf``, and use NumPy's names. Operations on large arrays are recorded. When a value is needed, the
+operations are fused into a few kernels, which are compiled and run. If weft has no kernel for a function, NumPy executes
+the function on the host.
 """
 
 from __future__ import annotations

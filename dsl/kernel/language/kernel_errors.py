@@ -123,7 +123,7 @@ class KernelNameError(KernelTypeError, NameError):
 
 @public_error
 class KernelAttributeError(KernelTypeError, AttributeError):
-    """Raised for an attribute that does not exist inside a kernel.
+    """Raised for an attribute that is not supported inside a kernel.
 
     Examples
     --------

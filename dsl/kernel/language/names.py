@@ -22,7 +22,7 @@ FULL_MASK = 0xFFFFFFFF
 TABLE: dict[str, tuple[str, str]] = {
     # thread indices
     "grid": ("ndim", "Return the position of the thread in the grid: an int, or a tuple of 2 or 3 ints (x first)."),
-    "gridsize": ("ndim", "Return the number of threads of the grid: an int, or a tuple of 2 or 3 ints (x first)."),
+    "gridsize": ("ndim", "Return the number of threads in the grid: an int, or a tuple of 2 or 3 ints (x first)."),
     # barriers and fences
     "syncthreads": ("", "Wait for all threads of the block."),
     "syncthreads_count": (
@@ -38,14 +38,17 @@ TABLE: dict[str, tuple[str, str]] = {
         "Wait for all threads of the block, and return 1 if `predicate` is true in any of them, otherwise 0.",
     ),
     "syncwarp": ("mask=0xFFFFFFFF", "Wait for the lanes of the warp whose bits are set in `mask`."),
-    "threadfence": ("", "Order this thread's earlier writes before its later writes, for all threads of the device."),
+    "threadfence": (
+        "",
+        "Order this thread's earlier writes before its later writes, as seen by all threads of the device.",
+    ),
     "threadfence_block": (
         "",
-        "Order this thread's earlier writes before its later writes, for all threads of the block.",
+        "Order this thread's earlier writes before its later writes, as seen by all threads of the block.",
     ),
     "threadfence_system": (
         "",
-        "Order this thread's earlier writes before its later writes, for all devices and the host.",
+        "Order this thread's earlier writes before its later writes, as seen by all devices and the host.",
     ),
     # memory
     "shared.array": (
@@ -101,11 +104,11 @@ TABLE: dict[str, tuple[str, str]] = {
     "atomic.sub": ("ary, idx, val", "Execute ``ary[idx] -= val`` atomically, and return the old element."),
     "atomic.min": (
         "ary, idx, val",
-        "Assign `val` to ``ary[idx]`` if `val` is less, and return the old element. NaN is never less.",
+        "Assign `val` to ``ary[idx]`` if `val` is smaller than the element, and return the old element. NaN is never smaller.",
     ),
     "atomic.max": (
         "ary, idx, val",
-        "Assign `val` to ``ary[idx]`` if `val` is greater, and return the old element. NaN is never greater.",
+        "Assign `val` to ``ary[idx]`` if `val` is larger than the element, and return the old element. NaN is never larger.",
     ),
     "atomic.nanmin": (
         "ary, idx, val",
@@ -137,35 +140,35 @@ TABLE: dict[str, tuple[str, str]] = {
         "Assign `val` to the only element of `ary` if the element equals `old`, and return the old element.",
     ),
     # bits, numbers, time
-    "popc": ("x", "Return the number of 1 bits of an integer."),
+    "popc": ("x", "Return the number of 1 bits in an integer."),
     "clz": ("x", "Return the number of 0 bits above the highest 1 bit of a 32-bit or 64-bit integer."),
     "ffs": ("x", "Return the position of the lowest 1 bit, counted from 1, or 0 if no bit is set."),
     "brev": ("x", "Return the bits of a 32-bit or 64-bit integer in reverse order."),
     "fma": ("a, b, c", "Return ``a * b + c``, rounded once."),
     "cbrt": ("a", "Return the cube root of `a`."),
     "rsqrt": ("a", "Return 1 divided by the square root of `a`."),
-    "selp": ("a, b, c", "Return `b` if `a` is true, otherwise `c`. Both `b` and `c` are computed."),
+    "selp": ("a, b, c", "Return `b` if `a` is true, otherwise `c`. Both `b` and `c` are evaluated."),
     "nanosleep": ("ns", "Suspend the thread for approximately `ns` nanoseconds."),
     "clock": ("", "Return a 32-bit counter of clock cycles."),
     "clock64": ("", "Return a 64-bit counter of clock cycles."),
     # loads and stores with a cache operator
     "ldca": ("array, i", "Load ``array[i]``, and cache it at all levels."),
     "ldcg": ("array, i", "Load ``array[i]``, and cache it only at the global level."),
-    "ldcs": ("array, i", "Load ``array[i]``, which is probably not read again."),
-    "ldlu": ("array, i", "Load ``array[i]``, which is not read again."),
+    "ldcs": ("array, i", "Load ``array[i]``, which is unlikely to be read again."),
+    "ldlu": ("array, i", "Load ``array[i]``, which will not be read again."),
     "ldcv": ("array, i", "Load ``array[i]`` from memory, even if it is cached."),
     "stcg": ("array, i, value", "Execute ``array[i] = value``, and cache the element only at the global level."),
-    "stcs": ("array, i, value", "Execute ``array[i] = value`` for an element that is probably not read again."),
+    "stcs": ("array, i, value", "Execute ``array[i] = value`` for an element that is unlikely to be read again."),
     "stwb": ("array, i, value", "Execute ``array[i] = value``, and write the element back at all cache levels."),
     "stwt": ("array, i, value", "Execute ``array[i] = value``, and write the element through the caches to memory."),
     "inline_ptx": (
         "template, constraints, *values",
-        "Insert PTX code, in the syntax of LLVM's inline assembly. The kernel then runs only on a GPU.",
+        "Insert PTX code, written in the syntax of LLVM's inline assembly. The kernel can then run only on a GPU.",
     ),
     # cooperative groups
     "cg.this_grid": (
         "",
-        "Return the group of all threads of the grid. If a kernel calls its `sync`, the launch is cooperative.",
+        "Return the group of all threads of the grid. If a kernel calls the group's `sync` method, the launch is cooperative.",
     ),
     "cg.grid_sync": ("", "Wait for all threads of the grid, as ``this_grid().sync()`` does."),
     "cg.this_thread_block": ("", "Return the group of all threads of the block."),
@@ -181,8 +184,8 @@ TABLE: dict[str, tuple[str, str]] = {
 TRIPLES = {
     "threadIdx": "The index of the thread in its block.",
     "blockIdx": "The index of the block in the grid.",
-    "blockDim": "The number of threads of a block along each axis.",
-    "gridDim": "The number of blocks of the grid along each axis.",
+    "blockDim": "The number of threads in a block along each axis.",
+    "gridDim": "The number of blocks in the grid along each axis.",
 }
 
 

@@ -422,9 +422,9 @@ _PYTHON: dict[type, ScalarType] = {
 
 
 def typeof(value: Any) -> Type:
-    """Return the type of a value as an argument of a kernel.
+    """Return the type that a value has as a kernel argument.
 
-    The value can be a number, an array of NumPy or weft, an object with ``__cuda_array_interface__``, a record, an enum
+    The value can be a number, a NumPy or weft array, an object with ``__cuda_array_interface__``, a record, an enum
     member, None, or a tuple, named tuple or dataclass of such values.
 
     Raises

@@ -143,7 +143,7 @@ def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tup
 def compile(
     pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
 ) -> tuple[Any, Any]:
-    """Compile a function to PTX, like `compile_ptx`, but by default as a device function with the C ABI.
+    """Compile a function to PTX like `compile_ptx`, but compile a device function by default.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function like `compile`, but return a list that contains the code, and the result type.
+    """Compile a function like `compile`, but return the code as a list. The result type is also returned.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel together with a launch configuration, such as the grid and the block.
+    """A kernel with a launch configuration, such as the sizes of the grid and of the blocks.
 
     A call with the kernel's arguments launches the kernel.
     """
@@ -375,8 +375,8 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
         The function. Alternatively, a signature (text or type object) or a list of signatures for which the kernel is
         compiled when it is defined.
     debug : bool
-        Check every index and every divisor. The messages of IndexError and ZeroDivisionError name the block and the
-        thread.
+        Check every index and every divisor. If a check fails, raise IndexError or ZeroDivisionError with a message that
+        names the block and the thread.
     fastmath : bool
         Allow fused multiply-add, and approximate division and square roots.
     max_registers : int
@@ -388,9 +388,9 @@ def kernel(function: Any = None, *signatures: Any, **options: Any) -> Any:
     link : list
         Files, or objects such as `cuda.CUSource`, that define the functions declared with `cuda.declare_device`.
     extensions : list
-        Objects that convert the arguments of each launch. Their method ``prepare_args(type, value, stream, retr)``
-        receives None as the type of a value that kernels do not support. The method returns a type and a value.
-        Functions that it appends to ``retr`` are called after the launch.
+        Objects that convert the arguments of each launch with a method ``prepare_args(type, value, stream, retr)``. The
+        method returns a type and a value. ``type`` is None if kernels do not support the value. After the launch, weft
+        calls the functions that the method has appended to ``retr``.
 
     Returns
     -------

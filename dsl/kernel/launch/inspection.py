@@ -179,7 +179,7 @@ class Inspection:
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the maximum number of threads per block, which is less than 1024 if a thread needs many registers."""
+        """Return the maximum number of threads per block. It is less than 1024 if threads need many registers."""
 
         def most(kernel: CompiledKernel) -> int:
             registers = max(kernel.resources["registers"], 1)

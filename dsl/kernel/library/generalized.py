@@ -41,7 +41,7 @@ def parse_layout(text: str) -> tuple[Layout, Layout]:
 
 
 class GeneralizedFunction:
-    """A generalized ufunc, created by `weft.guvectorize`, which applies a function to subarrays."""
+    """A generalized ufunc, created by `weft.guvectorize`. It applies a function to subarrays at each outer index."""
 
     def __init__(self, function: FunctionType, layout: str, signatures: Any = (), options: Any = None) -> None:
         self.function = function.function if isinstance(function, DeviceFunction) else function

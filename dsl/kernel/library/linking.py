@@ -174,7 +174,7 @@ def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
 def declare_device(
     name: str, sig: Any, link: Any = (), use_cooperative: bool = False, abi: str = "numba"
 ) -> ForeignFunction:
-    """Declare a function in separately compiled code, so that kernels can call the function.
+    """Declare a function that is defined in separately compiled code, so that kernels can call the function.
 
     Parameters
     ----------

@@ -321,12 +321,13 @@ def vectorize(
     target, identity
         Numba's options, which have no effect.
     **options
-        Options of kernels, and those of `numpy.vectorize`: `otypes`, `doc`, `excluded`, `cache` and `signature`.
+        Options of `weft.kernel`, and the options `otypes`, `doc`, `excluded`, `cache` and `signature` of
+        `numpy.vectorize`.
 
     Returns
     -------
     VectorFunction
-        If `excluded`, `cache` or `signature` is given, an object of `numpy.vectorize` whose calls return weft arrays.
+        If `excluded`, `cache` or `signature` is given, a `numpy.vectorize` object whose calls return weft arrays.
 
     Warns
     -----

@@ -148,10 +148,10 @@ class SanitizerError(WeftError):
 
 
 def sanitize() -> AbstractContextManager[None]:
-    """Check every memory access of the kernels launched in a block ``with weft.sanitize():``.
+    """Check every memory access of the kernels that are launched in a ``with weft.sanitize():`` block.
 
-    If a kernel has errors, its launch raises `SanitizerError`. The ``WEFT_SANITIZE=1`` setting checks all launches of a
-    program.
+    If a kernel has errors, its launch raises `SanitizerError`. With WEFT_SANITIZE=1, all launches of a program are
+    checked.
 
     Returns
     -------

@@ -85,8 +85,8 @@ def test_the_page_is_whole(page: tuple[Page, Path]) -> None:
     ("comment", "sentence"),
     [
         ("widens", "float32 values become float64"),
-        ("reads", "asks for a value 12 times"),
-        ("host", "has no kernel"),
+        ("reads", "reads a value 12 times"),
+        ("host", "has no kernel for"),
     ],
 )
 def test_avoidable_costs_are_named(page: tuple[Page, Path], comment: str, sentence: str) -> None:
@@ -129,7 +129,7 @@ def test_writing_a_file_is_no_avoidable_cost(tmp_path: Path, monkeypatch: pytest
     script = tmp_path / "saves.py"
     script.write_text("import numpy as np\nx = np.ones(50_000) * 2\nnp.savez('x.npz', x=x)\nprint(x.sum() > 0)\n")
     sentences = " ".join(sentence for one in advise(measured(script)) for sentence in one.sentences)
-    assert "numpy.savez has no kernel" not in sentences
+    assert "no kernel for numpy.savez" not in sentences
 
 
 def test_programs_that_fail_write_no_page(

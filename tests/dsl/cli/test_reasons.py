@@ -28,7 +28,7 @@ def test_lines_that_ask_for_values(tmp_path: Path) -> None:
         "    if x.sum() < k:\n        pass\nprint(x.mean() > 3, float(x[0]))\n"
     )
     (reason,) = explain_speed(lambda: load_program(script, "script"), Figures(), 1.0)
-    assert reason.startswith("values are asked for 20 times at ") and "script.py:5" in reason
+    assert reason.startswith("values are read 20 times at ") and "script.py:5" in reason
     (figures,) = explain_speed(lambda: None, Figures(), 0.5)
     assert figures == "the run spends 900 ms in kernels and library functions, and NumPy's whole run 500 ms"
     assert "still interpreted" in explain_speed(lambda: None, Figures(settled=False), 0.5)[0]
