@@ -284,8 +284,9 @@ def _is_short(repeat: Operation) -> bool:
 
     Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """
-    inside = [o for o in program_order(repeat.regions[0].operations) if o.opcode not in ("constant", "cast", "yield")]
-    used = {value for o in inside for value in o.operands}
+    operations = list(program_order(repeat.regions[0].operations))
+    inside = [o for o in operations if o.opcode not in ("constant", "cast", "yield")]
+    used = {value for o in operations for value in o.operands}
     others = [
         o
         for o in inside
