@@ -29,7 +29,7 @@ class MemoryEmitter(StreamEmitter):
         where = self.dialect.pointer(pointer.type)
         width = scalar_type(self.kernel.index_dtype)
         if width != "i64" and not index.lstrip("-").isdigit():
-            index = self.line(f"sext {width} {index} to i64")
+            index = self.wide_indices.get(index) or self.line(f"sext {width} {index} to i64")
         return self.line(f"getelementptr inbounds {kind}, {where} {self.scalar_of(pointer)}, i64 {index}")
 
     def load(self, operation: Operation) -> None:

@@ -123,6 +123,7 @@ class Writer:
     metadata: list[str] = field(default_factory=list)
     keeps_loops: bool = False  # whether metadata marks the loops that must not be unrolled
     environment: dict[Value, Item] = field(default_factory=dict)
+    wide_indices: dict[str, str] = field(default_factory=dict)  # a narrowed index -> the i64 from which it was made
     lanes: int = 0
     mask: str = ""  # lanes that an enclosing `if` or a masked remainder leaves active; empty: all
     active: str = ""  # number of leading lanes that a masked remainder leaves active, in the index dtype; empty: all

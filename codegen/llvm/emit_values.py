@@ -126,6 +126,7 @@ class ValueEmitter(Writer):
         known = item.known if target.kind in "iu" else None
         if operation.attributes.get("nowrap") and not lanes and target.itemsize < source.itemsize:
             text = self.line(f"trunc nsw {scalar_type(source)} {item.text} to {scalar_type(target)}")
+            self.wide_indices[text] = item.text
             self.set(operation, Item(text, known=known))
             return
         self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))

@@ -15,7 +15,7 @@ import numpy as np
 from weft.codegen.kernel_ir.operation import Kernel, Operation, Pointer, Value, program_order
 
 # Kind of atomic -> the atomic that combines a private copy with the array, and its identity, from the dtype's limits.
-_COMBINED = {
+COMBINED = {
     "add": "add",
     "subtract": "add",
     "bitwise_or": "bitwise_or",
@@ -124,12 +124,12 @@ def _atomics(pointer: Value, uses: dict[Value, list[Operation]]) -> list[Operati
     if len(kinds) != 1 or dtype.kind not in "iuf":
         return []
     kind, order = kinds.pop()
-    return found if kind in _COMBINED and order == "monotonic" else []
+    return found if kind in COMBINED and order == "monotonic" else []
 
 
 def _describe(bounds: ArrayBounds, atomic: Operation, others: tuple[ArrayBounds, ...]) -> PrivateArray:
     dtype = bounds.pointer.type.dtype  # type: ignore[union-attr]
-    combine = _COMBINED[atomic.attributes["kind"]]
+    combine = COMBINED[atomic.attributes["kind"]]
     return PrivateArray(bounds, dtype, combine, _identity(combine, dtype), others)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import STRUCTURAL, SYNCHRONIZATION, Block, Kernel, Operation, Pointer, Value
+from weft.codegen.passes.find_private_arrays import COMBINED
 from weft.codegen.passes.find_uniform import Uniformity, find_uniform
 from weft.codegen.passes.index_steps import program_order
 from weft.codegen.passes.rewrite import Rewriter, copy_of
@@ -278,15 +279,30 @@ def _can_wait(o: Operation) -> bool:
 def _is_short(repeat: Operation) -> bool:
     """Return whether the iterations are so short that a thread should execute several at once.
 
-    This holds if the loop is short and stores only the thread's own variables, such as a sum.
+    It should if the loop is short and changes only the thread's own variables, such as a sum, or integers by atomics
+    whose order does not matter, such as the counts of a histogram.
 
     Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """
-    inside = [o for o in program_order(repeat.regions[0].operations) if o.opcode not in ("constant", "cast", "yield")]
-    others = [o for o in inside if o.opcode in STRUCTURAL and o.opcode not in _STRAIGHT]
+    operations = list(program_order(repeat.regions[0].operations))
+    inside = [o for o in operations if o.opcode not in ("constant", "cast", "yield")]
+    used = {value for o in operations for value in o.operands}
+    others = [
+        o
+        for o in inside
+        if o.opcode in STRUCTURAL and o.opcode not in _STRAIGHT and not (_commutes(o) and used.isdisjoint(o.results))
+    ]
     stored = [o.operands[0].type for o in inside if o.opcode == "store"]
     own = all(isinstance(kind, Pointer) and kind.space == "local" for kind in stored)
     return own and not others and len(inside) <= _SHORT
+
+
+def _commutes(o: Operation) -> bool:
+    """Return whether an operation is an atomic on an integer, whose order among other atomics of its kind is arbitrary."""
+    if o.opcode != "atomic":
+        return False
+    kind = o.operands[2].type
+    return isinstance(kind, np.dtype) and kind.kind in "iu" and o.attributes["kind"] in COMBINED
 
 
 class _Sharer(Rewriter):

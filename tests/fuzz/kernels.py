@@ -81,6 +81,7 @@ class Generator:
         self.axes = len(self.block) if isinstance(self.block, tuple) else 1
         self.threads = int(np.prod(self.block))
         self.own = self.random.choice(("y, x", "x, y")) if self.axes == 2 else "g"  # the thread's row of the outputs
+        self.masks = self.chance(0.4)  # whether lanes of a warp diverge around warp operations, which needs coroutines
         self.atomics = {dtype: self.random.choice(kinds.split()) for dtype, kinds in TOTALS.items()}
 
     # -- text --
@@ -220,7 +221,8 @@ class Generator:
                 self.call,
             ]
         if self.together:
-            kinds += [self.exchange, self.share_totals, self.shuffle, self.masked, self.vote, self.reduce]
+            kinds += [self.exchange, self.share_totals, self.shuffle, self.vote, self.reduce]
+            kinds += [self.masked if self.masks else self.warp_branch] * 2
             if depth > 0:
                 kinds += [lambda: self.uniform_flow(depth)] * 2
         self.random.choice(kinds)()
@@ -417,21 +419,35 @@ class Generator:
     def masked(self) -> None:
         """Write a branch, with warp operations among the lanes that take the same side of the branch."""
         pick, chosen, lanes = self.random, self.name("c"), self.name("m")
-        whole_warps = self.threads >= 64 and self.chance(0.5)
-        condition = f"t // 32 == {pick.randrange(self.threads // 32)}" if whole_warps else self.condition()
-        self.line(f"{chosen} = {condition}")
+        self.line(f"{chosen} = {self.condition()}")
         self.line(f"{lanes} = cuda.ballot_sync(0xFFFFFFFF, {chosen})")
         with self.inside(f"if {chosen}:"):
             dtype = pick.choice(("int32", "uint32", "int64"))
             fold = pick.choice(("add", "min", "max", "and", "or", "xor"))
             self.store("int64", f"cuda.{pick.choice(('all', 'any', 'eq'))}_sync({lanes}, {self.condition(1)})")
-            self.line(f"{chosen}v = cuda.reduce_{fold}_sync({lanes}, {self.value(dtype, 2)})")
-            guard = f"if (t + {pick.randint(0, 3)}) % {pick.randint(2, 5)} == 0:"
-            with self.inside(guard if self.chance(0.5) else "if True:"):
-                self.store(dtype, f"{chosen}v")
+            self.store(dtype, f"cuda.reduce_{fold}_sync({lanes}, {self.value(dtype, 2)})")
         if self.chance(0.5):
             with self.inside("else:"):
                 self.store("uint32", f"cuda.match_any_sync(~{lanes}, t % 3)")
+
+    def warp_branch(self) -> None:
+        """Write a branch that whole warps take, with warp operations and guards of stores."""
+        pick = self.random
+        condition = pick.choice(
+            (f"t // 32 == {pick.randrange(-(-self.threads // 32))}", "xint32[t // 32] > 2", "t >= 32")
+        )
+        with self.inside(f"if {condition}:"):
+            for _ in range(pick.randint(1, 2)):
+                dtype = pick.choice(("int32", "uint32", "int64"))
+                text = f"cuda.shfl_sync(0xFFFFFFFF, {self.value(dtype, 2)}, 0)"
+                if self.threads % 32 == 0 and self.chance(0.5):
+                    text = f"cuda.reduce_{pick.choice(('add', 'max', 'xor'))}_sync(0xFFFFFFFF, {self.value(dtype, 2)})"
+                self.made(dtype, text)
+                made = self.variables[dtype][-1]
+                guard = f"(t + {pick.randint(0, 3)}) % {pick.randint(2, 5)} == 0"
+                with self.inside(f"if {pick.choice((guard, guard, f't < {pick.randrange(self.threads)}'))}:"):
+                    self.store(dtype, made)
+                self.assign()
 
     def vote(self) -> None:
         kind = self.random.choice(("count", "and", "or"))

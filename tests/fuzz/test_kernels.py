@@ -33,5 +33,6 @@ def test_the_sample_holds_what_it_should() -> None:
         "cuda.atomic.xor(s",
         "cuda.gridsize(1)",
         "cuda.gridsize(2)",
+        "if t // 32 == 1",
     ):
         assert word in text, word

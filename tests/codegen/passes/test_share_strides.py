@@ -74,6 +74,33 @@ def histogram(x, o):
         cuda.atomic.add(o, int(x[i] * 7), 1.0)
 
 
+def shared_counts(x, o):
+    """Count in shared memory."""
+    counts = cuda.shared.array(8, np.int32)
+    t = cuda.threadIdx.x
+    for k in range(t, 8, cuda.blockDim.x):
+        counts[k] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        if x[i] > 0.1:
+            cuda.atomic.add(counts, int(x[i] * 8), 1)
+    cuda.syncthreads()
+    for k in range(t, 8, cuda.blockDim.x):
+        cuda.atomic.add(o, k, counts[k])
+
+
+def taken_numbers(x, o):
+    """Use the results of atomics: the order of the threads decides which thread gets a number."""
+    count = cuda.shared.array(1, np.int32)
+    if cuda.threadIdx.x == 0:
+        count[0] = 0
+    cuda.syncthreads()
+    total = 0
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        total += cuda.atomic.add(count, 0, 1)
+    cuda.atomic.add(o, 0, total)
+
+
 def rows(a, o):
     for row in range(cuda.blockIdx.x, a.shape[0], cuda.gridDim.x):
         for column in range(cuda.threadIdx.x, a.shape[1], cuda.blockDim.x):
@@ -272,7 +299,7 @@ def waits(x, o):
         cuda.atomic.add(o, 0, 1.0)
 
 
-SHARED = [scale, counted, skipping, summed, own_sums, histogram, rows, plane, early]
+SHARED = [scale, counted, skipping, summed, own_sums, histogram, shared_counts, taken_numbers, rows, plane, early]
 SHARED += [warp_sums, last_block, returns_first, every_second_block, plane_sums, votes, one_after_another, row_sums]
 ALONE = [stops_early, returns, read_after, changed, own_steps, own_stops, backward, waits]
 BLOCK = [rows, votes, one_after_another, row_sums]
@@ -328,6 +355,16 @@ def test_loops_that_are_shared(function: Callable[..., None]) -> None:
 def test_loops_that_are_not(function: Callable[..., None]) -> None:
     before, after = passed(function)
     assert after is before
+
+
+@pytest.mark.parametrize(
+    "function, several", [(own_sums, True), (shared_counts, True), (taken_numbers, False), (histogram, False)]
+)
+def test_loops_with_several_iterations_at_once(function: Callable[..., None], several: bool) -> None:
+    """Test that threads run several iterations at once in sums and in integer atomics without results."""
+    _, after = passed(function)
+    labels = [o.attributes["label"] for o in after.walk() if o.opcode == "scope"]
+    assert any(label.endswith(".whole") for label in labels) == several
 
 
 @pytest.mark.parametrize("elements", [1, 31, 1000, 70_001])

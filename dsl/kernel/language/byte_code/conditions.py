@@ -23,10 +23,12 @@ class Conditions:
 
     def merge(self) -> None:
         """Merge blocks until no rule applies."""
-        rules = (self._sequence, self._condition, self._both, self._value, self._chain, self._choice)
+        # the other rules would merge the end of a chained comparison with the expression that contains the comparison
+        groups = (self._chain,), (self._sequence, self._condition, self._both, self._value, self._choice)
         while True:
             self._count()
-            if any(rule(number, block) for number, block in reversed(self.blocks.items()) for rule in rules):
+            blocks = list(self.blocks.items())[::-1]
+            if any(rule(number, block) for rules in groups for number, block in blocks for rule in rules):
                 continue
             if not any(self._copy_end(block) for block in self.blocks.values()):
                 return
