@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import inspect
 import io
 import shlex
 import sys
 import time
+import tokenize
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,10 +32,10 @@ from weft.dsl.plans import evaluate
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_function import ScriptFunction
 from weft.dsl.script.script_namespace import script_module
-from weft.dsl.tracebacks import hide_in_ipython
+from weft.dsl.tracebacks import HANDLED, hide_in_ipython, mark_shown
 from weft.runtime import IMMEDIATE, default_device
 
-# Objects with state that the cell may change: each run of a comparison gets a copy of them
+# Types of objects with state that a cell may change
 _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.random.RandomState)
 
 
@@ -41,18 +43,34 @@ def load_ipython_extension(shell: Any) -> None:
     """Define ``%%weft``, and hide weft's frames in tracebacks. IPython calls this function on ``%load_ext weft``."""
     hide_in_ipython()
 
-    def weft(line: str, cell: str) -> None:
-        """Run a notebook cell with weft in place of NumPy.
+    def weft(line: str, cell: str | None = None) -> None:
+        """Run a cell on weft: within the cell, ``numpy`` refers to weft.
 
-        With ``--compare``, the cell also runs under NumPy, and a line says whether the results agree.
+        Usage, in the first line of a cell::
+
+          %%weft             Run the cell.
+          %%weft --compare   Also run the cell with NumPy, and print the times and the differences between the results.
+
+        Large NumPy arrays of other cells share their memory with the weft arrays that the cell uses. The arrays that the
+        cell creates remain weft arrays. A semicolon at the end of the cell hides the value of the last line.
+
+        Example::
+
+          %%weft
+          import numpy as np
+          x = np.linspace(0, 10, 5_000_000)
+          print((np.exp(-x) * np.sin(x)).sum())
         """
-        if _options(line).compare:
+        if cell is None:
+            raise _usage_error("%%weft is for cells: write %%weft in the first line of a cell. %%weft? shows the help.")
+        if line.strip() in ("-h", "--help"):
+            print(inspect.getdoc(weft))
+        elif _options(line).compare:
             _compare(shell, cell)
         else:
-            with _on_weft(shell.user_ns):
-                shell.run_cell(cell)
+            _run_on_weft(shell, cell)
 
-    shell.register_magic_function(weft, "cell", "weft")
+    shell.register_magic_function(weft, "line_cell", "weft")
 
 
 def _options(line: str) -> argparse.Namespace:
@@ -61,8 +79,43 @@ def _options(line: str) -> argparse.Namespace:
     parser.add_argument("--compare", action="store_true")
     known, unknown = parser.parse_known_args(shlex.split(line))
     if unknown:
-        raise ValueError(f"%%weft has the option --compare, not {' '.join(unknown)}")
+        raise _usage_error(f"%%weft has the options --compare and --help, not {' '.join(unknown)}")
     return known
+
+
+def _usage_error(text: str) -> Exception:
+    from IPython.core.error import UsageError  # (weft can be imported without IPython)
+
+    return UsageError(text)
+
+
+def _run_on_weft(shell: Any, cell: str) -> None:
+    """Run the text below a cell's ``%%weft`` line, with the number and the line numbers of this cell.
+
+    An error is shown, and then raised again so that the notebook stops at this cell.
+    """
+    hook = shell.displayhook
+    outer, count, interactivity = hook.exec_result, shell.execution_count, shell.ast_node_interactivity
+
+    def restore_count(*_: Any) -> None:
+        shell.execution_count = count
+
+    # IPython reads the cell's number before this event, and the number of its output after this event
+    shell.events.register("pre_execute", restore_count)
+    shell.execution_count = getattr(outer, "execution_count", None) or count
+    with contextlib.suppress(tokenize.TokenError):  # (running the cell raises its syntax error)
+        if hook.semicolon_at_end_of_expression(cell):
+            shell.ast_node_interactivity = "none"
+    text = cell if cell.startswith("%%") else f"# %%weft\n{cell}"
+    try:
+        with _on_weft(shell.user_ns):
+            result = shell.run_cell(text)
+    finally:
+        shell.events.unregister("pre_execute", restore_count)
+        hook.exec_result, shell.execution_count, shell.ast_node_interactivity = outer, count, interactivity
+    error = result.error_before_exec or result.error_in_exec
+    if isinstance(error, HANDLED):
+        raise mark_shown(error)
 
 
 @contextlib.contextmanager
@@ -127,10 +180,7 @@ def _compare(shell: Any, cell: str) -> None:
     with compiled_first():
         _run_hidden(shell, cell, True)
         runs.append(_run_hidden(shell, cell, True))
-    with _on_weft(shell.user_ns):
-        result = shell.run_cell(cell)
-    if not result.success:
-        return
+    _run_on_weft(shell, cell)
     failures = [run for run in runs if isinstance(run, str)]
     if failures:
         print(f"%%weft: the cell cannot run several times ({failures[0]}), so nothing was compared")
@@ -165,11 +215,11 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
     """
     names, kept, state = shell.user_ns, dict(shell.user_ns), np.random.get_state()
     code = compile(shell.transform_cell(cell), "<the compared cell>", "exec")
-    used = set(_names_in(code))
-    names.update({n: copy.deepcopy(v) for n, v in kept.items() if n in used and isinstance(v, _WITH_STATE)})
-    names.update({n: v.copy() if on_weft else np.array(v) for n, v in kept.items() if isinstance(v, Array)})
+    used = _names_used(code, names)
     text = io.StringIO()
     try:
+        names.update(copy.deepcopy({n: v for n, v in kept.items() if n in used and _has_state(v)}))
+        names.update({n: v.copy() if on_weft else np.array(v) for n, v in kept.items() if isinstance(v, Array)})
         with _on_weft(names) if on_weft else contextlib.nullcontext(), contextlib.redirect_stdout(text):
             begin = time.perf_counter()
             exec(code, names)
@@ -183,6 +233,26 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
         names.clear()
         names.update(kept)
         np.random.set_state(state)
+
+
+def _has_state(value: object) -> bool:
+    """Return whether a cell may change an object, so that each run of a comparison needs a copy of the object."""
+    return isinstance(value, _WITH_STATE) or type(value).__module__ == "__main__"
+
+
+def _names_used(code: types.CodeType, names: dict[str, Any]) -> set[str]:
+    """Return the names that a code object uses, including the notebook's functions and classes that it may call."""
+    used, pending = set[str](), [code]
+    while pending:
+        new = {*_names_in(pending.pop())} - used
+        used |= new
+        for value in (names[name] for name in new & names.keys()):
+            own = value if isinstance(value, type) else type(value)
+            functions = [value] if isinstance(value, types.FunctionType) else vars(own).values()
+            pending += [
+                one.__code__ for one in functions if isinstance(one, types.FunctionType) and one.__globals__ is names
+            ]
+    return used
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:

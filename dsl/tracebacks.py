@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import weft.runtime
 from weft.runtime import setting
 
+HANDLED = (Exception, KeyboardInterrupt)  # the errors that `hide_in_ipython` handles
+_SHOWN = "_weft_shown"  # attribute of an error that IPython has shown
 _PACKAGE = os.path.dirname(os.path.dirname(weft.runtime.__file__)) + os.sep
 
 
@@ -55,14 +58,34 @@ def hide_in_ipython() -> None:
     """Hide weft's frames in errors that IPython shows, unless IPython has a custom error handler."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
-        shell.set_custom_exc((Exception,), _show)
+        shell.set_custom_exc(HANDLED, _show)
+
+
+def mark_shown(error: BaseException) -> BaseException:
+    """Mark an error that IPython has shown. If the error is raised again, IPython does not show it a second time."""
+    error.__dict__[_SHOWN] = True
+    return error
 
 
 def _show(
     shell: Any, kind: type[BaseException], error: BaseException, _: TracebackType | None, tb_offset: int | None = None
 ) -> None:
     hide_frames(error)
+    if error.__dict__.pop(_SHOWN, False):
+        return
+    _add_suggestion(error)
     shell.showtraceback((kind, error, error.__traceback__), tb_offset=tb_offset)
+
+
+def _add_suggestion(error: BaseException) -> None:
+    """Add the most similar name to the message of an error about an unknown name of weft, as Python does in a script."""
+    if not isinstance(error, AttributeError) or len(error.args) != 1:
+        return
+    owner = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)
+    package = (owner.__name__ if isinstance(owner, ModuleType) else owner.__module__).partition(".")[0]
+    close = difflib.get_close_matches(error.name or "", dir(error.obj), 1) if package in ("numpy", "weft") else []
+    if close and "Did you mean" not in error.args[0]:
+        error.args = (f"{error.args[0]}. Did you mean: {close[0]!r}?",)
 
 
 def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.WarningMessage], None]) -> None:
