@@ -47,36 +47,55 @@ _LOGIC_BOOLS = 8
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
     """Return the maximum number of elements for which a call is executed immediately."""
+    rule = _RULES.get(name)
+    return (rule(name, arguments, options) if rule else 0) or IMMEDIATE[0]
+
+
+def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    if len(arguments) < 2:
+        return 0
+    table, sought = (arguments[k] for k in _SEARCHES[name])
+    values = values_of(table) if type(table) is Array else table
+    few = type(values) is np.ndarray and np.size(sought) * values.size.bit_length() <= _STEPS * IMMEDIATE[0]
+    return max(len(arguments) * values.size, 2 * np.size(sought), IMMEDIATE[0]) if few else 0
+
+
+def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
     if name == "einsum":
-        return IMMEDIATE[0] if einsum_products(arguments) <= IMMEDIATE[0] else GROWN
-    if name in _SEARCHES and len(arguments) > 1:
-        table, sought = (arguments[k] for k in _SEARCHES[name])
-        values = values_of(table) if type(table) is Array else table
-        if type(values) is np.ndarray and np.size(sought) * values.size.bit_length() <= _STEPS * IMMEDIATE[0]:
-            return max(len(arguments) * values.size, 2 * np.size(sought), IMMEDIATE[0])
-    if name in GROWING:
-        known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
-        return IMMEDIATE[0] if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN
-    if name in _MOVING:
-        flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
-        arrays = [each for each in flat if type(each) is Array]
-        if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
-            return values.size  # (returns a view)
-        # (rolled arrays are usually summed, by one kernel without a copy)
-        return most_moved_alone(arrays, name == "roll")
-    if name in EXACT and arguments and type(arguments[0]) is Array and options.keys() <= {"axis"}:
-        values = values_of(arguments[0])
-        if values is not None and values.dtype.kind in "biu" and _is_in_order(name, values, arguments[1:], options):
-            return EXACT_BYTES * IMMEDIATE[0] // values.itemsize
-    if name == "array_equal":  # (NumPy compares arrays in memory before a kernel would start)
-        pair: list[Any] = [values_of(each) if type(each) is Array else each for each in arguments]
-        if len(pair) == 2 and all(type(each) is np.ndarray and each.flags.c_contiguous for each in pair):
-            return EXACT_BYTES * IMMEDIATE[0] // sum([each.itemsize for each in pair])
-    if name == "bincount" and len(arguments) == 1:  # (a scatter with atomics, which nothing fuses with)
-        return MEDIUM * IMMEDIATE[0]
-    if name in _ELEMENTWISE and arguments and type(arguments[0]) is Array:
-        return most_at(arguments[0].size, user_location())
-    return IMMEDIATE[0]
+        return 0 if einsum_products(arguments) <= IMMEDIATE[0] else GROWN
+    known = name in _PRODUCT_SIZES and options.keys() <= {"axis"}
+    return 0 if known and _grown_size(name, arguments) <= IMMEDIATE[0] else GROWN
+
+
+def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
+    arrays = [each for each in flat if type(each) is Array]
+    if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
+        return values.size  # (returns a view)
+    # (rolled arrays are usually summed, by one kernel without a copy)
+    return most_moved_alone(arrays, name == "roll")
+
+
+def _limit_exact(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    values = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
+    if values is None or values.dtype.kind not in "biu" or not options.keys() <= {"axis"}:
+        return 0
+    return EXACT_BYTES * IMMEDIATE[0] // values.itemsize if _is_in_order(name, values, arguments[1:], options) else 0
+
+
+def _limit_equal(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    pair: list[Any] = [values_of(each) if type(each) is Array else each for each in arguments]
+    if len(pair) != 2 or not all(type(each) is np.ndarray and each.flags.c_contiguous for each in pair):
+        return 0
+    return EXACT_BYTES * IMMEDIATE[0] // sum([each.itemsize for each in pair])
+
+
+def _limit_counted(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    return MEDIUM * IMMEDIATE[0] if len(arguments) == 1 else 0
+
+
+def _limit_elementwise(name: str, arguments: Any, options: dict[str, Any]) -> int:
+    return most_at(arguments[0].size, user_location()) if arguments and type(arguments[0]) is Array else 0
 
 
 def most_at(size: int, where: Location) -> int:
@@ -86,8 +105,6 @@ def most_at(size: int, where: Location) -> int:
     return MEDIUM * limit if is_medium and is_cheap(where) else limit
 
 
-# Functions with the same bits in NumPy for arrays of all sizes, which take about as long as one or two ops.
-_ELEMENTWISE = frozenset({"clip", "diff", "where"})
 # Functions that look up values in a sorted array: the positions of the array and of the values among the arguments.
 _SEARCHES = {"searchsorted": (0, 1), "interp": (1, 0)}
 # Number of comparisons of such a search, per element of the limit, that NumPy executes before a kernel would start.
@@ -196,6 +213,17 @@ GROWN = 128
 _PRODUCT_SIZES = frozenset({"kron", "meshgrid", "outer", "repeat", "tile", "vander"})
 # Functions that warn about empty arrays, with the user's source line.
 WARNING = frozenset({"mean", "nanmean", "nanstd", "nanvar", "std", "var"})
+# Rules of the functions whose limit may differ from `IMMEDIATE`. A rule returns 0 for the usual limit.
+_RULES: dict[str, Callable[[str, Any, dict[str, Any]], int]] = {
+    **dict.fromkeys(_SEARCHES, _limit_searched),
+    **dict.fromkeys(GROWING, _limit_grown),
+    **dict.fromkeys(_MOVING, _limit_moved),
+    **dict.fromkeys(EXACT, _limit_exact),
+    "array_equal": _limit_equal,  # (NumPy compares arrays in memory before a kernel would start)
+    "bincount": _limit_counted,  # (a scatter with atomics, which nothing fuses with)
+    # (NumPy returns the same bits for arrays of all sizes, in about the time of one or two ops)
+    **dict.fromkeys(("clip", "diff", "where"), _limit_elementwise),
+}
 # Functions that broadcast their arguments, and products of matrices.
 BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
