@@ -77,11 +77,7 @@ LOOPS = (
         "Split a scatter loop into blocks, whose values are computed in vectors and then written in order.",
         lambda kernel, target: cut_scatters(kernel),
     ),
-    Pass(
-        "choose_lanes",
-        "Mark the loops that run in vectors.",
-        lambda kernel, target: choose_lanes(kernel, target),
-    ),
+    Pass("choose_lanes", "Mark the loops that run in vectors.", lambda kernel, target: choose_lanes(kernel, target)),
     Pass(
         "settle_scatters",
         "Make the blocks of scatter loops serial, after vector lanes have been chosen.",

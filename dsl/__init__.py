@@ -18,23 +18,10 @@ if TYPE_CHECKING:
     from weft.dsl.functions.symbolic import lambdify
     from weft.dsl.plans import compile, evaluate, explain
 
-__all__ = [
-    "OWN",
-    "Array",
-    "UFunc",
-    "compile",
-    "evaluate",
-    "explain",
-    "find_name",
-    "lambdify",
-]
+__all__ = ["OWN", "Array", "UFunc", "compile", "evaluate", "explain", "find_name", "lambdify"]
 
 __getattr__ = lazy_names(
-    globals(),
-    {
-        "weft.dsl.functions.symbolic": "lambdify",
-        "weft.dsl.plans": "compile evaluate explain",
-    },
+    globals(), {"weft.dsl.functions.symbolic": "lambdify", "weft.dsl.plans": "compile evaluate explain"}
 )
 
 

@@ -281,8 +281,7 @@ def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], opt
     """Call a function with NumPy arrays over the memory of the arguments that are weft arrays."""
     taken: list[tuple[np.ndarray, Array]] = []
     result = function(
-        *[_take(value, taken) for value in arguments],
-        **{name: _take(value, taken) for name, value in options.items()},
+        *[_take(value, taken) for value in arguments], **{name: _take(value, taken) for name, value in options.items()}
     )
     return next((value for host, value in taken if host is result), result)  # (an argument `out`)
 

@@ -129,12 +129,7 @@ class OptionalServices(Protocol):
         return None
 
     def prepare_grid(
-        self,
-        function: Any,
-        grid: tuple[int, int, int],
-        block: tuple[int, int, int],
-        shared_bytes: int,
-        count: int,
+        self, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, count: int
     ) -> Any:
         """Prepare an explicit kernel with `count` arguments for repeated launches.
 

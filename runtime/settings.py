@@ -115,11 +115,7 @@ TABLE = (
         "whether the terminal shows a progress line for compilations that take longer than a second",
     ),
     Setting(
-        "nvtx",
-        "WEFT_NVTX",
-        _flag,
-        False,
-        "whether NVIDIA's tools show launches as ranges; requires the nvtx package",
+        "nvtx", "WEFT_NVTX", _flag, False, "whether NVIDIA's tools show launches as ranges; requires the nvtx package"
     ),
     Setting(
         "interpret",

@@ -66,11 +66,7 @@ CHOICES: dict[tuple[str, str], tuple[object, ...]] = {
     ("block_index", "axis"): (0, 1, 2),
     ("block_size", "axis"): (0, 1, 2),
     ("grid_size", "axis"): (0, 1, 2),
-    ("atomic", "kind"): (
-        None,
-        *_REDUCTIONS,
-        *("subtract", "fmin", "fmax", "exchange", "increment", "decrement"),
-    ),
+    ("atomic", "kind"): (None, *_REDUCTIONS, *("subtract", "fmin", "fmax", "exchange", "increment", "decrement")),
     ("atomic", "scope"): ("device", "block", "system"),
     ("atomic", "order"): ("monotonic", "acq_rel"),
     ("atomic_cas", "scope"): ("device", "block", "system"),

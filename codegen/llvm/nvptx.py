@@ -189,10 +189,7 @@ def _annotations(kernel: Kernel) -> list[str]:
         return []
     numbers = range(FIRST_ANNOTATION, FIRST_ANNOTATION + len(nodes))
     listed = ", ".join(f"!{k}" for k in numbers)
-    return [
-        f"!nvvm.annotations = !{{{listed}}}",
-        *(f"!{k} = {node}" for k, node in zip(numbers, nodes, strict=True)),
-    ]
+    return [f"!nvvm.annotations = !{{{listed}}}", *(f"!{k} = {node}" for k, node in zip(numbers, nodes, strict=True))]
 
 
 @lru_cache(maxsize=1)

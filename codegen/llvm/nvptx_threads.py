@@ -131,9 +131,7 @@ def shuffle(emitter: Emitter, operation: Operation) -> None:
 def _moved(emitter: Emitter, value: Value, mode: str, mask: str, lane: str, clamp: int) -> str:
     parts = [
         emitter.call(
-            f"llvm.nvvm.shfl.sync.{mode}.i32",
-            "i32",
-            [("i32", mask), ("i32", part), ("i32", lane), ("i32", str(clamp))],
+            f"llvm.nvvm.shfl.sync.{mode}.i32", "i32", [("i32", mask), ("i32", part), ("i32", lane), ("i32", str(clamp))]
         )
         for part in to_words(emitter, value)
     ]

@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from weft.codegen.kernel_ir.operation import Value
 
 
-def _math(
-    name: str,
-    c_name: str,
-    doc: str,
-    *,
-    cost: int = 20,
-    ulp: float = 4,
-    aliases: tuple[str, ...] = (),
-) -> OpDef:
+def _math(name: str, c_name: str, doc: str, *, cost: int = 20, ulp: float = 4, aliases: tuple[str, ...] = ()) -> OpDef:
     """Return an op for a C library function that NumPy also has."""
     arity = getattr(np, name).nin
     return OpDef(

@@ -61,9 +61,7 @@ def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
             turned = b.op("add", quadrant, b.constant(quarter, x.type))
             quadrant = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
         odd = b.op(
-            "bitwise_or",
-            test(b, "equal", quadrant, one(b, x)),
-            test(b, "equal", quadrant, b.constant(3, x.type)),
+            "bitwise_or", test(b, "equal", quadrant, one(b, x)), test(b, "equal", quadrant, b.constant(3, x.type))
         )
         value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
         low = test(b, "less", quadrant, b.constant(2, x.type))

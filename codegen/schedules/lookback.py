@@ -312,12 +312,7 @@ class _Descriptors:
         with b.scope(label), b.repeat():
             word = b.load(self.descriptors, word_index, volatile=True)
             half = w.number(32, _WORD)
-            same = b.op(
-                "equal",
-                b.op("right_shift", word, half),
-                b.op("right_shift", self.tag, half),
-                dtype=np.bool_,
-            )
+            same = b.op("equal", b.op("right_shift", word, half), b.op("right_shift", self.tag, half), dtype=np.bool_)
             with b.if_(same):
                 b.store(self.bits, w.number(part), b.cast(word, _HALF))
                 b.leave(label)

@@ -237,10 +237,7 @@ def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tu
 
 
 def _strided(
-    w: ThreadWriter,
-    chain: Sequence[Operation],
-    plan: Sequence[tuple[Value, Value, Value]],
-    carried: Sequence[Value],
+    w: ThreadWriter, chain: Sequence[Operation], plan: Sequence[tuple[Value, Value, Value]], carried: Sequence[Value]
 ) -> list[Value]:
     """Emit nested loops in which each thread runs its share of the iterations. Return the final accumulators.
 

@@ -20,13 +20,7 @@ from weft.codegen.passes.merge_kernels import COUNTER
 from weft.codegen.schedules.columns import find_columns
 from weft.codegen.schedules.decision import Decision
 from weft.codegen.schedules.nest import Nest, find_nest
-from weft.codegen.schedules.rows import (
-    RowFacts,
-    RowNest,
-    RowWriter,
-    find_row,
-    vectors_kept,
-)
+from weft.codegen.schedules.rows import RowFacts, RowNest, RowWriter, find_row, vectors_kept
 from weft.codegen.schedules.writer import ThreadWriter
 from weft.codegen.target import Target
 

@@ -25,11 +25,7 @@ _CALLS = {
         "[1, 2], dtype=np.float32",
         "array([1., 2.], dtype=float32)",
     ),
-    "block": (
-        "Assemble an array from nested lists of blocks",
-        "[wf.ones(2), wf.zeros(1)]",
-        "array([1., 1., 0.])",
-    ),
+    "block": ("Assemble an array from nested lists of blocks", "[wf.ones(2), wf.zeros(1)]", "array([1., 1., 0.])"),
     "corrcoef": (
         "Return the correlation coefficients of variables",
         "[[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]]",
@@ -45,21 +41,13 @@ _CALLS = {
         "[1, 2]",
         "array([[1, 0],\n       [0, 2]])",
     ),
-    "dsplit": (
-        "Split an array along the third axis",
-        "[[[1, 2]]], 2",
-        "[array([[[1]]]), array([[[2]]])]",
-    ),
+    "dsplit": ("Split an array along the third axis", "[[[1, 2]]], 2", "[array([[[1]]]), array([[[2]]])]"),
     "insert": (
         "Return a copy of an array with values inserted before the given indices",
         "[1, 2, 3], 1, 9",
         "array([1, 9, 2, 3])",
     ),
-    "iscomplex": (
-        "Return whether each element has a nonzero imaginary part",
-        "[1 + 2j, 3]",
-        "array([ True, False])",
-    ),
+    "iscomplex": ("Return whether each element has a nonzero imaginary part", "[1 + 2j, 3]", "array([ True, False])"),
     "isneginf": (
         "Return whether each element is negative infinity",
         "[-np.inf, 0.0, np.inf]",
@@ -190,61 +178,17 @@ _CALLS = {
         "wf.ones((2, 2))",
         "(array([0, 0, 1]), array([0, 1, 1]))",
     ),
-    "vstack": (
-        "Join arrays vertically (row-wise)",
-        "[[1, 2], [3, 4]]",
-        "array([[1, 2],\n       [3, 4]])",
-    ),
-    "hstack": (
-        "Join arrays horizontally (column-wise)",
-        "[[1, 2], [3, 4]]",
-        "array([1, 2, 3, 4])",
-    ),
-    "diff": (
-        "Compute the differences between consecutive elements along an axis",
-        "[1, 4, 9, 16]",
-        "array([3, 5, 7])",
-    ),
-    "fliplr": (
-        "Reverse the order of the columns",
-        "[[1, 2], [3, 4]]",
-        "array([[2, 1],\n       [4, 3]])",
-    ),
-    "flipud": (
-        "Reverse the order of the rows",
-        "[[1, 2], [3, 4]]",
-        "array([[3, 4],\n       [1, 2]])",
-    ),
-    "atleast_1d": (
-        "Return arrays with at least one axis",
-        "3.0",
-        "array([3.])",
-    ),
-    "atleast_2d": (
-        "Return arrays with at least two axes",
-        "[1, 2]",
-        "array([[1, 2]])",
-    ),
-    "trapezoid": (
-        "Integrate along an axis by the trapezoidal rule",
-        "[1, 2, 3], dx=0.5",
-        "np.float64(2.0)",
-    ),
-    "angle": (
-        "Return the angle of complex numbers",
-        "[1.0, 1j, -1.0], deg=True",
-        "array([  0.,  90., 180.])",
-    ),
-    "allclose": (
-        "Test whether all elements are equal within a tolerance",
-        "[1.0, 2.0], [1.0, 2.0 + 1e-10]",
-        "True",
-    ),
-    "array_equal": (
-        "Test whether two arrays have the same shape and elements",
-        "[1, 2], [1, 2]",
-        "True",
-    ),
+    "vstack": ("Join arrays vertically (row-wise)", "[[1, 2], [3, 4]]", "array([[1, 2],\n       [3, 4]])"),
+    "hstack": ("Join arrays horizontally (column-wise)", "[[1, 2], [3, 4]]", "array([1, 2, 3, 4])"),
+    "diff": ("Compute the differences between consecutive elements along an axis", "[1, 4, 9, 16]", "array([3, 5, 7])"),
+    "fliplr": ("Reverse the order of the columns", "[[1, 2], [3, 4]]", "array([[2, 1],\n       [4, 3]])"),
+    "flipud": ("Reverse the order of the rows", "[[1, 2], [3, 4]]", "array([[3, 4],\n       [1, 2]])"),
+    "atleast_1d": ("Return arrays with at least one axis", "3.0", "array([3.])"),
+    "atleast_2d": ("Return arrays with at least two axes", "[1, 2]", "array([[1, 2]])"),
+    "trapezoid": ("Integrate along an axis by the trapezoidal rule", "[1, 2, 3], dx=0.5", "np.float64(2.0)"),
+    "angle": ("Return the angle of complex numbers", "[1.0, 1j, -1.0], deg=True", "array([  0.,  90., 180.])"),
+    "allclose": ("Test whether all elements are equal within a tolerance", "[1.0, 2.0], [1.0, 2.0 + 1e-10]", "True"),
+    "array_equal": ("Test whether two arrays have the same shape and elements", "[1, 2], [1, 2]", "True"),
     "flatnonzero": (
         "Return the indices of the nonzero elements in the flattened array",
         "[[0, 7], [8, 0]]",
@@ -260,54 +204,27 @@ _CALLS = {
         "lambda i, j: i * 10 + j, (2, 3), dtype=np.int64",
         "array([[ 0,  1,  2],\n       [10, 11, 12]])",
     ),
-    "unique_values": (
-        "Return the unique values",
-        "[3, 1, 3]",
-        "array([1, 3])",
-    ),
+    "unique_values": ("Return the unique values", "[3, 1, 3]", "array([1, 3])"),
     "union1d": (
         "Return the sorted unique values that occur in either of two arrays",
         "[3, 1], [2, 3]",
         "array([1, 2, 3])",
     ),
-    "intersect1d": (
-        "Return the sorted values common to both arrays",
-        "[1, 3, 4], [3, 1, 5]",
-        "array([1, 3])",
-    ),
+    "intersect1d": ("Return the sorted values common to both arrays", "[1, 3, 4], [3, 1, 5]", "array([1, 3])"),
     "setxor1d": (
         "Return the sorted values that occur in exactly one of two arrays",
         "[1, 2, 3], [2, 3, 4]",
         "array([1, 4])",
     ),
-    "real": (
-        "Return the real parts of the elements",
-        "[1 + 2j, 3 - 4j]",
-        "array([1., 3.])",
-    ),
-    "imag": (
-        "Return the imaginary parts of the elements",
-        "[1 + 2j, 3 - 4j]",
-        "array([ 2., -4.])",
-    ),
-    "shape": (
-        "Return the shape of an array",
-        "[[1, 2, 3], [4, 5, 6]]",
-        "(2, 3)",
-    ),
-    "ndim": (
-        "Return the number of axes of an array",
-        "[[1, 2, 3], [4, 5, 6]]",
-        "2",
-    ),
+    "real": ("Return the real parts of the elements", "[1 + 2j, 3 - 4j]", "array([1., 3.])"),
+    "imag": ("Return the imaginary parts of the elements", "[1 + 2j, 3 - 4j]", "array([ 2., -4.])"),
+    "shape": ("Return the shape of an array", "[[1, 2, 3], [4, 5, 6]]", "(2, 3)"),
+    "ndim": ("Return the number of axes of an array", "[[1, 2, 3], [4, 5, 6]]", "2"),
 }
 
 # Summary and session of each function whose example is more than a call and its result
 _SESSIONS = {
-    "dstack": (
-        "Join arrays along the third axis.",
-        ">>> wf.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)",
-    ),
+    "dstack": ("Join arrays along the third axis.", ">>> wf.dstack([[1, 2], [3, 4]]).shape\n(1, 2, 2)"),
     "column_stack": (
         "Join arrays along the second axis. Vectors become columns.",
         ">>> wf.column_stack([[1, 2], [3, 4]])\narray([[1, 3],\n       [2, 4]])",
@@ -320,10 +237,7 @@ _SESSIONS = {
         "Split an array vertically (row-wise) into views.",
         ">>> top, bottom = wf.vsplit(wf.asarray([[1, 2], [3, 4]]), 2)\n>>> bottom\narray([[3, 4]])",
     ),
-    "atleast_3d": (
-        "Return arrays with at least three axes.",
-        ">>> wf.atleast_3d([1, 2]).shape\n(1, 2, 1)",
-    ),
+    "atleast_3d": ("Return arrays with at least three axes.", ">>> wf.atleast_3d([1, 2]).shape\n(1, 2, 1)"),
     "rollaxis": (
         "Return a view in which an axis is moved backward until it precedes another axis.",
         ">>> wf.rollaxis(wf.ones((2, 3, 4)), 2).shape\n(4, 2, 3)",

@@ -205,11 +205,7 @@ def _positions(mask: np.ndarray, device: Device) -> Array:
 
 
 def _collect(
-    fill: Callable[[slice, np.ndarray], None],
-    test: np.ndarray,
-    rest: tuple[int, ...],
-    dtype: np.dtype,
-    device: Device,
+    fill: Callable[[slice, np.ndarray], None], test: np.ndarray, rest: tuple[int, ...], dtype: np.dtype, device: Device
 ) -> Array:
     """Return an array of the items that the mask `test` selects. `fill` copies blocks of items on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize

@@ -14,18 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import OPS, NoLoopError, OpDef, identity_of, is_half, resolve_dtypes
-from weft.dsl.arrays.array import (
-    Array,
-    Scalar,
-    as_operand,
-    convert,
-    expr_of,
-    record,
-    start,
-    user_location,
-    whole,
-    wrap,
-)
+from weft.dsl.arrays.array import Array, Scalar, as_operand, convert, expr_of, record, start, user_location, whole, wrap
 from weft.dsl.arrays.call_sites import PLAIN, RECORD, apply, on_operands_device, transposed
 from weft.dsl.arrays.docstrings import UFUNC_EXAMPLES, add_example
 from weft.dsl.arrays.foreign import OWN_TYPES, has_foreign

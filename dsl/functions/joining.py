@@ -19,11 +19,7 @@ from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
 from weft.dsl.arrays.results import to_python
 from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.functions.creation import asarray, empty, set_stack
-from weft.dsl.functions.manipulation import (
-    expand_dims,
-    ravel,
-    reshape,
-)
+from weft.dsl.functions.manipulation import expand_dims, ravel, reshape
 from weft.dsl.immediate.host_values import values_of
 from weft.runtime import warn_user
 

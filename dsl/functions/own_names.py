@@ -106,9 +106,7 @@ _SUBMODULES = {
         "compose:ifft2 compose:ifftn compose:ihfft compose:irfft2 compose:irfftn compose:rfft2 compose:rfftn",
         "functions.creation": "fftfreq rfftfreq",
     },
-    "numpy.lib.stride_tricks": {
-        "functions.manipulation": "as_strided broadcast_to sliding_window_view",
-    },
+    "numpy.lib.stride_tricks": {"functions.manipulation": "as_strided broadcast_to sliding_window_view"},
 }
 
 

@@ -509,9 +509,7 @@ def ptp(a: ArrayLike, axis: ShapeLike | None = None, out: Output | None = None, 
     """
     values = as_array(a)
     return _return_result(
-        "subtract",
-        map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]),
-        out,
+        "subtract", map_("subtract", [expr_of(as_array(f(values, axis, None, keepdims))) for f in (max, min)]), out
     )
 
 

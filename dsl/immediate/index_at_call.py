@@ -15,19 +15,9 @@ import numpy as np
 
 from weft import fusion
 from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
-from weft.dsl.immediate.at_call import (
-    COMMON,
-    MISSED,
-    NUMBERS,
-    from_numpy_result,
-    is_basic,
-    note_call,
-    to_host_if_small,
-)
+from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_result, is_basic, note_call, to_host_if_small
 from weft.dsl.immediate.host_values import is_free, settled_values, values_of, writable_values, write_back
-from weft.dsl.immediate.small_work import (
-    most_gathered,
-)
+from weft.dsl.immediate.small_work import most_gathered
 from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import IMMEDIATE
 

@@ -12,16 +12,7 @@ from enum import IntEnum
 from weft.dsl.functions.products import SHORT_SUM
 from weft.dsl.immediate.at_call import types_of
 from weft.dsl.immediate.callers import LIBRARY, PROGRAM, SHIFT, SLOTS
-from weft.dsl.immediate.native_objects_text import (
-    BASE,
-    C_ORDER,
-    DTYPE,
-    FLAGS,
-    LENGTHS,
-    NUMBER,
-    WRITABLE,
-    ObjectText,
-)
+from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, FLAGS, LENGTHS, NUMBER, WRITABLE, ObjectText
 from weft.dsl.immediate.small_work import MOST_PRODUCTS
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 

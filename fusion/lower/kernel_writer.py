@@ -38,11 +38,7 @@ from weft.fusion.plan.traffic import taken_by_value, traffic
 # Bindings of a parameter: ("buffer", materialized value, byte offset), ("partial", number, 0), ("int", value, 0),
 # ("number", NumPy scalar, 0), ("scalar", slot, 0), ("value", materialized value, 0), ("counter", 0, 0) for the
 # completion counter of a launch, or ("descriptors", bytes, 0) for the look-back descriptors.
-Binding = tuple[
-    Literal["buffer", "value", "partial", "int", "number", "scalar", "counter", "descriptors"],
-    Any,
-    int,
-]
+Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar", "counter", "descriptors"], Any, int]
 
 
 @dataclass(slots=True)

@@ -38,11 +38,7 @@ ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bit
 
 
 def lower_group(
-    group: Group,
-    partial_base: int = 0,
-    *,
-    parametric: bool = False,
-    machine: Machine | None = None,
+    group: Group, partial_base: int = 0, *, parametric: bool = False, machine: Machine | None = None
 ) -> list[Lowered]:
     """Return the kernels of `group`.
 

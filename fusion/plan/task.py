@@ -231,11 +231,7 @@ def _domain(
 
 
 def _compute(
-    root: Expr,
-    value: Expr,
-    stored: set[Expr],
-    roles: Sequence[Role] | Role = "parallel",
-    spread: Collection[Expr] = (),
+    root: Expr, value: Expr, stored: set[Expr], roles: Sequence[Role] | Role = "parallel", spread: Collection[Expr] = ()
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
     """Return the loops over `value`, the coordinates of an element, and the builder and instruction that compute it."""
     cuts: dict[int, tuple[int, ...]] = {}

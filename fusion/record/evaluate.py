@@ -188,14 +188,7 @@ def _live_and_wanted(
 
 
 def _assign(
-    epoch: Epoch,
-    live: list[Storage],
-    versions: list[Any],
-    plan: Plan,
-    table: list[Any],
-    stays: bool,
-    *,
-    streams: bool,
+    epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool, *, streams: bool
 ) -> list[Storage]:
     """Assign the results of a plan to storages. Return the storages that have no result.
 

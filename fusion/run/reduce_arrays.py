@@ -18,14 +18,7 @@ import numpy as np
 
 import weft.codegen as codegen  # (modules that read the disk cache load when they are used)
 import weft.runtime as runtime
-from weft.codegen import (
-    SUM_LANES,
-    dtype_kind,
-    find_op,
-    identity_of,
-    is_bfloat16,
-    widened,
-)
+from weft.codegen import SUM_LANES, dtype_kind, find_op, identity_of, is_bfloat16, widened
 from weft.fusion.graph.reduction_order import REDUCTION_BLOCK, SHORT, LaneLoop, Tree, plain_tree
 from weft.fusion.run.expanded_ops import BY_NUMPY
 

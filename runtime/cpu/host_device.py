@@ -177,12 +177,7 @@ class _Exposed:
 
     def __init__(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> None:
         self._buffer = buffer
-        self.__array_interface__ = {
-            "data": (buffer.address, False),
-            "shape": shape,
-            "typestr": dtype.str,
-            "version": 3,
-        }
+        self.__array_interface__ = {"data": (buffer.address, False), "shape": shape, "typestr": dtype.str, "version": 3}
 
 
 def _view(buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:

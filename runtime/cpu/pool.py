@@ -105,15 +105,7 @@ class Workers:
             if address:
                 run, arguments = (
                     _code().run,
-                    (
-                        address,
-                        function.address,
-                        slots,
-                        extent,
-                        chunk,
-                        min(parts, MOST_PARTS),
-                        alone,
-                    ),
+                    (address, function.address, slots, extent, chunk, min(parts, MOST_PARTS), alone),
                 )
             if begun is not None:
                 begun[-1] += 1

@@ -38,13 +38,7 @@ from weft.runtime.cuda.records import (
 from weft.runtime.errors import CompileError
 
 # Entry points of the driver that the function finds in its table. The context follows.
-_DRIVER = (
-    "cuCtxPushCurrent",
-    "cuCtxPopCurrent",
-    "cuLaunchKernelEx",
-    "cuGraphExecKernelNodeSetParams",
-    "cuGraphLaunch",
-)
+_DRIVER = ("cuCtxPushCurrent", "cuCtxPopCurrent", "cuLaunchKernelEx", "cuGraphExecKernelNodeSetParams", "cuGraphLaunch")
 ENTRY = "weft_run_record"
 
 

@@ -413,12 +413,7 @@ def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize:
     return "C" if together(axes[::-1]) else "F" if together(axes) else "A"
 
 
-_PYTHON: dict[type, ScalarType] = {
-    bool: boolean,
-    int: int64,
-    float: float64,
-    complex: complex128,
-}
+_PYTHON: dict[type, ScalarType] = {bool: boolean, int: int64, float: float64, complex: complex128}
 
 
 def typeof(value: Any) -> Type:

@@ -259,10 +259,7 @@ def _transpose(call: Invocation, array: ArrayValue, *axes: Any) -> ArrayValue:
     if sorted(order) != list(range(array.ndim)):
         call.c.fail(f"axes {order} are no order of {array.ndim} axes")
     return dataclasses.replace(
-        array,
-        shape=tuple(array.shape[k] for k in order),
-        strides=tuple(array.strides[k] for k in order),
-        packed=False,
+        array, shape=tuple(array.shape[k] for k in order), strides=tuple(array.strides[k] for k in order), packed=False
     )
 
 

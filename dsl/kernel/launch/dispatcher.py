@@ -209,12 +209,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return self.specialization(descriptors, device.target, np.dtype(np.int32), None)
 
     def specialization(
-        self,
-        descriptors: tuple[Any, ...],
-        target: Any,
-        index: np.dtype,
-        block: Triple | None,
-        sanitized: bool = False,
+        self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool = False
     ) -> Specialization:
         """Return the kernel compiled for arguments described by `descriptors`.
 

@@ -68,13 +68,7 @@ class Congruential:
     """
 
     def __init__(
-        self,
-        kind: type[Any],
-        multiplier: int,
-        before: bool,
-        text: str,
-        texts: str,
-        output: Callable[[int, int], int],
+        self, kind: type[Any], multiplier: int, before: bool, text: str, texts: str, output: Callable[[int, int], int]
     ) -> None:
         self.kind = kind
         self.multiplier = multiplier

@@ -14,13 +14,7 @@ from typing import Any
 
 from weft.dsl.kernel.language.byte_code.conditions import Conditions
 from weft.dsl.kernel.language.byte_code.expression_stack import Definition, LoopIterator, invert
-from weft.dsl.kernel.language.byte_code.flow_graph import (
-    argument_key,
-    blocks_of,
-    entry_of,
-    equivalent,
-    merge_copies,
-)
+from weft.dsl.kernel.language.byte_code.flow_graph import argument_key, blocks_of, entry_of, equivalent, merge_copies
 from weft.dsl.kernel.language.byte_code.instructions import Unreadable, decode
 from weft.dsl.kernel.language.byte_code.structure import Structure
 
