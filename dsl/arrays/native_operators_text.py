@@ -34,15 +34,12 @@ class _Operator(KeyText):
     def text(self) -> str:
         """Emit the whole function and return its LLVM IR."""
         t, known = self._t, self._known
-        t.branch("icmp sge i64 %count, 1", "some", "slow")
-        t.label("some")
+        t.enter_if("icmp sge i64 %count, 1", "some", "slow")
         self._first = t.load("%given", 0, "ptr")
         self._own = self._type(self._first)
-        t.branch(f"icmp eq ptr {self._own}, {self._known['Array']}", "first.array", "first.whole")
-        t.label("first.array")
+        t.enter_if(f"icmp eq ptr {self._own}, {self._known['Array']}", "first.array", "first.whole")
         self._complete("first", self._first)
-        t.do("br label %first.whole")
-        t.label("first.whole")
+        t.begin_block("first.whole")
         t.do(
             f"switch i64 {self._does}, label %record [ i64 {SHOW}, label %show i64 {SET}, label %set "
             f"i64 {RECORD_PENDING}, label %alone i64 {RECORD_FUNCTION}, label %alone.first ]"
@@ -62,8 +59,7 @@ class _Operator(KeyText):
         t.label("slow")
         done = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['function']}, ptr %given, i64 %count, ptr %names")
         t.do(f"store ptr {done}, ptr {self._result}")
-        t.do("br label %leave")
-        t.label("leave")
+        t.begin_block("leave")
         k = t.begin_loop("forget", t.load(self._count, 0))
         self._decrement_reference(t.load(self._parts, k, "ptr"))
         t.end_loop("forget")
@@ -78,24 +74,18 @@ class _Operator(KeyText):
         Python may execute such a call immediately.
         """
         t, known = self._t, self._known
-        t.branch("icmp eq i64 %count, 1", "alone.one", "record")
-        t.label("alone.one")
-        t.branch("icmp eq ptr %names, null", "alone.first", "record")
-        t.label("alone.first")
-        t.branch(f"icmp eq ptr {self._own}, {known['Array']}", "alone.array", "record")
-        t.label("alone.array")
+        t.enter_if("icmp eq i64 %count, 1", "alone.one", "record")
+        t.enter_if("icmp eq ptr %names, null", "alone.first", "record")
+        t.enter_if(f"icmp eq ptr {self._own}, {known['Array']}", "alone.array", "record")
         storage = self._field(self._first, "Array._storage")
-        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "alone.memory")
-        t.label("alone.memory")
-        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {known['cpu']}", "alone.size", "record")
-        t.label("alone.size")
+        t.leave_if(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "alone.memory")
+        t.enter_if(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {known['cpu']}", "alone.size", "record")
         size = self._field(self._field(storage, "Storage.buffer"), "Buffer.nbytes")
         least = t.new(f"ptrtoint ptr {known['least']} to i64")
         least = t.new(f"mul i64 {least}, {t.load(known['immediate'], 0)}")
-        t.branch(
+        t.enter_if(
             f"icmp sge i64 {self._call('i64', 'PyLong_AsLongLong', f'ptr {size}')}, {least}", "alone.large", "slow"
         )
-        t.label("alone.large")
         t.store("1", self._large, 0)
         t.do("br label %record")
 
@@ -107,8 +97,7 @@ class _Operator(KeyText):
         t, known = self._t, self._known
         self._branch_on_type("set.own", self._own, {"Array": "set.array"})
         t.label("set.array")
-        t.branch("icmp eq i64 %count, 3", "set.value", "slow")
-        t.label("set.value")
+        t.enter_if("icmp eq i64 %count, 3", "set.value", "slow")
         # (Only writes of these types to views are memoized. An array bound here could not be written immediately.)
         value = self._type(t.load("%given", 2, "ptr"))
         self._branch_on_type("set.value", value, dict.fromkeys(("Array", "Scalar", "int", "float"), "set.where"))
@@ -127,19 +116,15 @@ class _Operator(KeyText):
         k = t.begin_loop("set.items", size)
         t.branch(f"icmp eq ptr {self._type(t.load(items, k, 'ptr'))}, {known['int']}", "set.items.end", "record")
         t.end_loop("set.items", reached=True)
-        t.do("br label %set.one")
-        t.label("set.one")
+        t.begin_block("set.one")
         count = t.new(f"phi i64 [ 1, %set.where ], [ {size}, %set.items.done ]")
         storage = self._field(self._first, "Array._storage")
-        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "set.axes")
-        t.label("set.axes")
+        t.leave_if(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "set.axes")
         view = self._field(self._first, "Array._view")
         own = self._field(storage, "Storage.shape")
-        t.branch(f"icmp eq ptr {view}, {known['None']}", "set.compare", "set.view")
-        t.label("set.view")
+        t.leave_if(f"icmp eq ptr {view}, {known['None']}", "set.compare", "set.view")
         seen = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {view}, i64 {TUPLE_ITEMS}')}")
-        t.do("br label %set.compare")
-        t.label("set.compare")
+        t.begin_block("set.compare")
         shape = t.new(f"phi ptr [ {own}, %set.axes ], [ {seen}, %set.view ]")
         t.branch(f"icmp eq i64 {self._call('i64', 'PyTuple_Size', f'ptr {shape}')}, {count}", "slow", "record")
 
@@ -161,8 +146,7 @@ class _Operator(KeyText):
         t.do("br label %go.on")
         t.label("missed")
         wrong = self._call("ptr", "PyErr_Occurred", "")
-        t.branch(f"icmp eq ptr {wrong}, null", "unknown", "leave")
-        t.label("unknown")
+        t.enter_if(f"icmp eq ptr {wrong}, null", "unknown", "leave")
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
@@ -171,8 +155,7 @@ class _Operator(KeyText):
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")
         size = self._call("i64", "PyTuple_Size", f"ptr {key}")
-        t.branch(f"icmp eq i64 {size}, {WITH_NUMBER}", "with.operands", "slow")
-        t.label("with.operands")
+        t.enter_if(f"icmp eq i64 {size}, {WITH_NUMBER}", "with.operands", "slow")
         slots = self._field(epoch, "Epoch.slots")
         count = self._call("i64", "PyList_Size", f"ptr {slots}")
         slotted = self._hold("slotted", self._call("ptr", "PyTuple_New", f"i64 {WITH_NUMBER}"))
@@ -197,8 +180,7 @@ class _Operator(KeyText):
         self._check(value, "converted", "too.large")
         # (The user's handler of an overflow, or the garbage collector, may have run. If they evaluated or bound anything
         # here, Python handles the call.)
-        t.branch(f"icmp eq ptr {self._field(epoch, 'Epoch.ended')}, {known['False']}", "still.recording", "slow")
-        t.label("still.recording")
+        t.enter_if(f"icmp eq ptr {self._field(epoch, 'Epoch.ended')}, {known['False']}", "still.recording", "slow")
         now = self._call("i64", "PyList_Size", f"ptr {slots}")
         t.branch(f"icmp eq i64 {now}, {count}", "put.slot", "slow")
         t.label("unbound.number")
@@ -236,22 +218,17 @@ class _Operator(KeyText):
         t.label("written.array")
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._hold("storage", self._increment_reference(self._field(self._first, "Array._storage")))
-        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", "written.here", "slow")
-        t.label("written.here")
+        t.enter_if(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", "written.here", "slow")
         # (Finalizers or other threads may have written to the storage since the key was computed.)
         previous = t.load(self._parts, LEFT, "ptr")
-        t.branch(f"icmp eq ptr {self._field(storage, 'Storage.expr')}, {previous}", "written.same", "slow")
-        t.label("written.same")
-        t.branch(f"icmp eq ptr {previous}, {self._node}", "done", "written.new")
-        t.label("written.new")
+        t.enter_if(f"icmp eq ptr {self._field(storage, 'Storage.expr')}, {previous}", "written.same", "slow")
+        t.leave_if(f"icmp eq ptr {previous}, {self._node}", "done", "written.new")
         real = t.new(f"icmp ne ptr {self._field(storage, 'Storage.buffer')}, {known['None']}")
         entry = t.new(f"select i1 {real}, ptr {storage}, ptr {self._node}")
         wrong = self._call("i32", "PyList_Append", f"ptr {t.load(self._pending, 0, 'ptr')}, ptr {entry}")
-        t.branch(f"icmp eq i32 {wrong}, 0", "written", "leave")
-        t.label("written")
+        t.enter_if(f"icmp eq i32 {wrong}, 0", "written", "leave")
         self._exchange(storage, {"Storage.expr": self._node, "Storage.buffer": known["None"]})
-        t.do("br label %done")
-        t.label("done")
+        t.begin_block("done")
         returned = t.new(f"icmp eq i64 {self._does}, {ASSIGN}")
         result = t.new(f"select i1 {returned}, ptr {self._first}, ptr {known['None']}")
         t.do(f"store ptr {self._increment_reference(result)}, ptr {self._result}")
@@ -260,8 +237,7 @@ class _Operator(KeyText):
     def _show(self) -> None:
         """Emit code that returns an indexing result: a view of the storage, or a single element."""
         t, known = self._t, self._known
-        t.branch(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
-        t.label("found.element")
+        t.enter_if(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
         self._unless_on_host(self._field(self._first, "Array._storage"), "element.recorded")
         for k, value in enumerate((self._first, self._node)):
             t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
@@ -288,8 +264,7 @@ class _Operator(KeyText):
         for name, value in {**fields, "buffer": known["None"], "expr": node, "epoch": epoch}.items():
             self._set(storage, f"Storage.{name}", self._increment_reference(value))
         left_out = self._call("i32", "PyList_Append", f"ptr {t.load(self._pending, 0, 'ptr')}, ptr {storage}")
-        t.branch(f"icmp eq i32 {left_out}, 0", "pending", "leave")
-        t.label("pending")
+        t.enter_if(f"icmp eq i32 {left_out}, 0", "pending", "leave")
         axes = self._call("i64", "PyTuple_Size", f"ptr {shape}")
         none = t.new(f"icmp eq i64 {axes}, 0")
         kind = t.new(f"select i1 {none}, ptr {known['Scalar']}, ptr {known['Array']}")

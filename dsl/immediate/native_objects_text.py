@@ -41,15 +41,13 @@ class ObjectText:
 
     def _check(self, value: str, name: str, otherwise: str) -> None:
         """Emit a branch to `otherwise` for a null pointer, and to the label `name` for other pointers."""
-        self._t.branch(f"icmp eq ptr {value}, null", otherwise, name)
-        self._t.label(name)
+        self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
         """Emit a branch to `otherwise` if an attribute is unset or None, and to the label `name` if it has a value."""
         t = self._t
         unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
-        t.branch(f"or i1 {unset}, {none}", otherwise, name)
-        t.label(name)
+        t.leave_if(f"or i1 {unset}, {none}", otherwise, name)
 
     def _branch_on_type(self, here: str, kind: str, labels: Mapping[str, str]) -> None:
         """Emit branches on the type `kind` of an object, to the labels in `labels`. Other types branch to ``slow``."""
@@ -72,8 +70,7 @@ class ObjectText:
         t = self._t
         dtype = self._word(values, DTYPE)
         # (A dtype may have a second object, for example after unpickling.)
-        t.branch(f"icmp eq i8 {self._word(dtype, ORDER, 'i8')}, {ord(_OTHER)}", "give.up", name)
-        t.label(name)
+        t.leave_if(f"icmp eq i8 {self._word(dtype, ORDER, 'i8')}, {ord(_OTHER)}", "give.up", name)
         return t.new(f"sext i32 {self._word(dtype, NUMBER, 'i32')} to i64")
 
     def _axes(self, values: str) -> str:
@@ -101,7 +98,6 @@ class ObjectText:
         """Emit a branch to `on` if a type is int, slice or a type in `table`, and to `otherwise` for other types."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
-        t.branch(f"or i1 {whole}, {part}", on, name)
-        t.label(name)
+        t.leave_if(f"or i1 {whole}, {part}", on, name)
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")
         t.branch(f"icmp eq ptr {there}, null", otherwise, on)

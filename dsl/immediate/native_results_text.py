@@ -23,8 +23,7 @@ class ResultText(IndexText):
         The code wraps a new array in C order. It calls Python's `from_numpy_result` for all others.
         """
         t, known = self._t, self._known
-        t.branch(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")
-        t.label("owner")
+        t.enter_if(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")
         self._branch_on_caller("caller", "library", "program", "caller.failed", result)
         t.label("library")
         self._return(result)
@@ -36,8 +35,7 @@ class ResultText(IndexText):
         in_order = t.new(f"icmp ne i32 {flags}, 0")
         number = self._word(self._word(result, DTYPE), NUMBER, "i32")
         common = t.new(f"icmp ule i32 {number}, {np.dtype('D').num}")
-        t.branch(f"and i1 {in_order}, {common}", "new", "unusual")
-        t.label("unusual")
+        t.leave_if(f"and i1 {in_order}, {common}", "new", "unusual")
         for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
         handed = t.new(
@@ -55,8 +53,7 @@ class ResultText(IndexText):
         """Emit a branch to ``plain`` if a type is that of a scalar or None, and to ``finish`` for other types."""
         t, known = self._t, self._known
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
-        t.branch(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
-        t.label(f"{name}.listed")
+        t.leave_if(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
         t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
 
     def _return(self, value: str) -> None:

@@ -375,15 +375,27 @@ class Text:
         """Append a conditional branch."""
         self.do(f"br i1 {self.new(condition)}, label %{yes}, label %{no}")
 
-    def begin_loop(self, name: str, count: str) -> str:
-        """Begin a loop that counts from 0 to `count` - 1, and return the name of the loop's index."""
-        self.do(f"br label %{name}.enter")
-        self.label(f"{name}.enter")
+    def enter_if(self, condition: str, yes: str, no: str) -> None:
+        """Append a conditional branch, and begin the block `yes`."""
+        self.branch(condition, yes, no)
+        self.label(yes)
+
+    def leave_if(self, condition: str, yes: str, no: str) -> None:
+        """Append a conditional branch, and begin the block `no`."""
+        self.branch(condition, yes, no)
+        self.label(no)
+
+    def begin_block(self, name: str) -> None:
+        """Append a branch to a block, and begin the block."""
         self.do(f"br label %{name}")
         self.label(name)
+
+    def begin_loop(self, name: str, count: str) -> str:
+        """Begin a loop that counts from 0 to `count` - 1, and return the name of the loop's index."""
+        self.begin_block(f"{name}.enter")
+        self.begin_block(name)
         self.do(f"%{name}.k = phi i64 [ 0, %{name}.enter ], [ %{name}.next, %{name}.end ]")
-        self.branch(f"icmp slt i64 %{name}.k, {count}", f"{name}.body", f"{name}.done")
-        self.label(f"{name}.body")
+        self.enter_if(f"icmp slt i64 %{name}.k, {count}", f"{name}.body", f"{name}.done")
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
@@ -398,8 +410,7 @@ class Text:
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
         """Emit a load of an item of a list. If the index is out of range at run time, branch to ``raise``."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
-        self.branch(f"icmp eq ptr {found}, null", "raise", name)
-        self.label(name)
+        self.leave_if(f"icmp eq ptr {found}, null", "raise", name)
         return found
 
     def address(self, known: dict[str, str], table: str, index: str, name: str) -> str:
@@ -412,18 +423,15 @@ class Text:
         """
         item = self.item(known, table, index, f"{name}.look")
         kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")
-        self.branch(f"icmp eq ptr {kind}, {known[KIND[0]]}", f"{name}.known", f"{name}.ask")
-        self.label(f"{name}.known")
+        self.enter_if(f"icmp eq ptr {kind}, {known[KIND[0]]}", f"{name}.known", f"{name}.ask")
         offset = self.new(f"ptrtoint ptr {known[KIND[1]]} to i64")
         there = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {offset}')}")
         quick = self.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {there})")
         self.do(f"br label %{name}.found")
         self.label(f"{name}.ask")
         found = self.new(f"call ptr {known['PyObject_GetAttr']}(ptr {item}, ptr {known['address']})")
-        self.branch(f"icmp eq ptr {found}, null", "raise", f"{name}.take")
-        self.label(f"{name}.take")
+        self.leave_if(f"icmp eq ptr {found}, null", "raise", f"{name}.take")
         value = self.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {found})")
         self.do(f"call void {known['Py_DecRef']}(ptr {found})")
-        self.do(f"br label %{name}.found")
-        self.label(f"{name}.found")
+        self.begin_block(f"{name}.found")
         return self.new(f"phi i64 [ {quick}, %{name}.known ], [ {value}, %{name}.take ]")

@@ -176,10 +176,8 @@ def _map_text(entry: str) -> str:
     # a reduction writes to the memory that it reads, and the next element reads the accumulated value
     step, out = t.load("%steps", last), t.load("%args", last)
     behind = t.new(f"add i64 {t.load('%args', 0)}, {step}")
-    t.branch(f"icmp eq i64 {behind}, {out}", "single", "apart")
-    t.label("apart")
-    t.branch(f"icmp eq i64 {t.new('load i64, ptr %loose')}, 0", "packed", "unpacked")
-    t.label("packed")
+    t.leave_if(f"icmp eq i64 {behind}, {out}", "single", "apart")
+    t.enter_if(f"icmp eq i64 {t.new('load i64, ptr %loose')}, 0", "packed", "unpacked")
     t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 {length})")
     t.do("br label %leave")
     t.label("unpacked")
@@ -193,8 +191,7 @@ def _map_text(entry: str) -> str:
     t.store(t.new(f"add i64 {t.load('%slots', k)}, {t.load('%steps', k)}"), "%slots", k)
     t.end_loop("move")
     t.end_loop("one")
-    t.do("br label %leave")
-    t.label("leave")
+    t.begin_block("leave")
     return _end(t)
 
 
@@ -210,13 +207,11 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
     there = t.new(f"add i64 {t.load('%args', k)}, {t.new(f'mul i64 {begin}, {step}')}")
     item = t.new(f"shl i64 1, {shift}")
     t.store(there, "%slots", k)
-    t.branch(f"icmp eq i64 {step}, {item}", "take.end", "take.loose")
-    t.label("take.loose")
+    t.leave_if(f"icmp eq i64 {step}, {item}", "take.end", "take.loose")
     own = t.new(f"getelementptr i8, ptr %blocks, i64 {t.new(f'mul i64 {k}, {BLOCK_BYTES}')}")
     here = t.new(f"ptrtoint ptr {own} to i64")
     t.store(here, "%slots", k)
-    t.branch(f"icmp eq i64 {k}, {last}", "take.end", "take.read")
-    t.label("take.read")
+    t.leave_if(f"icmp eq i64 {k}, {last}", "take.end", "take.read")
     # (a broadcast element was copied for the first block)
     again = t.new(f"and i1 {t.new(f'icmp eq i64 {step}, 0')}, {t.new(f'icmp ne i64 {number}, 0')}")
     t.do(f"br i1 {again}, label %take.end, label %take.copy")
@@ -226,8 +221,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
     t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 {size})")
     step, shift, here = t.load("%steps", last), t.load(shifts, last), t.load("%slots", last)
     there = t.new(f"add i64 {t.load('%args', last)}, {t.new(f'mul i64 {begin}, {step}')}")
-    t.branch(f"icmp eq i64 {there}, {here}", "block.end", "give")
-    t.label("give")
+    t.leave_if(f"icmp eq i64 {there}, {here}", "block.end", "give")
     _copy(t, "write", (here, t.new(f"shl i64 1, {shift}")), (there, step), shift, size, "block.end")
     t.end_loop("block", reached=True)
 
@@ -237,8 +231,7 @@ def _copy(
 ) -> None:
     """Emit a copy of elements from one strided array to another, and a branch to `behind`."""
     for k in range(5):
-        t.branch(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
-        t.label(f"{name}.{k}")
+        t.enter_if(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"
         addresses = [t.new(f"add i64 {first}, {t.new(f'mul i64 {at}, {step}')}") for first, step in (source, target)]
         read, written = (t.new(f"inttoptr i64 {address} to ptr") for address in addresses)
