@@ -111,7 +111,7 @@ SLOWER = (
 def read_times() -> dict[str, dict[str, Any]]:
     """Return the measured times of each program."""
     measured = json.loads(TIMES.read_text(encoding="utf-8"))
-    how = f"CPU times on one core of {measured['machine'].removeprefix('CPU: ')}, with NumPy {measured['numpy']}"
+    how = f"CPU times on one core ({measured['machine'].removeprefix('CPU: ')}, NumPy {measured['numpy']})"
     return {result["program"]: result | {"how": how} for result in measured["results"]}
 
 
