@@ -56,8 +56,9 @@ def _limit_searched(name: str, arguments: Any, options: dict[str, Any]) -> int:
         return 0
     table, sought = (arguments[k] for k in _SEARCHES[name])
     values = values_of(table) if type(table) is Array else table
-    few = type(values) is np.ndarray and np.size(sought) * values.size.bit_length() <= _STEPS * IMMEDIATE[0]
-    return max(len(arguments) * values.size, 2 * np.size(sought), IMMEDIATE[0]) if few else 0
+    if type(values) is not np.ndarray or np.size(sought) * values.size.bit_length() > _STEPS * IMMEDIATE[0]:
+        return 0
+    return max(len(arguments) * values.size, 2 * np.size(sought), IMMEDIATE[0])
 
 
 def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
