@@ -37,6 +37,7 @@ from weft.dsl.arrays.call_sites import (
     SET,
     SHOW,
     check_devices,
+    copy_operand,
     count_hit,
     keep_code,
     on_operands_device,
@@ -230,6 +231,7 @@ def getitem(array: Array, key: Any) -> Array:
     Single elements of an array in host memory are NumPy scalars.
     """
     if _is_large_mask(key):
+        key = copy_operand(key, array.device) if type(key) is np.ndarray else key
         if (taken := select(array, key)) is not None:
             return taken
     elif type(array) is Array:
@@ -290,7 +292,7 @@ def _is_of_element(array: Array, key: object) -> bool:
 
 def _is_large_mask(key: object) -> bool:
     """Return whether an index is a boolean array too large for immediate execution."""
-    return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
+    return type(key) in (Array, np.ndarray) and key.dtype.kind == "b" and key.size > IMMEDIATE[0]  # type: ignore[attr-defined]
 
 
 def _view_or_offset(array: Array, key: object) -> Any:

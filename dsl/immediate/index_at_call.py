@@ -7,6 +7,7 @@ write was executed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, wraps
 from math import prod
 from typing import Any
@@ -121,9 +122,19 @@ def pick(array: Array, key: object) -> Any:
 def _picked(shape: tuple[int, ...], key: Any) -> int:
     """Return the number of elements that an index selects."""
     parts = key if type(key) is tuple else (key,)
-    if 0 < len(parts) <= len(shape) and all(type(part) is np.ndarray and part.dtype.kind in "iu" for part in parts):
-        if all(part.shape == parts[0].shape for part in parts):
-            return parts[0].size * prod(shape[len(parts) :])
+    left, size, given = list(shape), 1, list[tuple[int, ...]]()
+    if len(parts) <= len(left):
+        for part in parts:
+            if type(part) is np.ndarray and part.dtype.kind in "iu":
+                given.append(part.shape)
+                del left[0]
+            elif type(part) is slice:
+                size *= len(range(*part.indices(left.pop(0))))
+            else:
+                break
+        else:
+            with suppress(ValueError):  # (indexing raises IndexError)
+                return size * prod(left) * prod(np.broadcast_shapes(*given))
     # (index an array whose elements have no bytes)
     return int(np.ndarray(shape, "V0")[key].size)
 

@@ -182,8 +182,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
 
 def most_gathered(array: Array, key: object) -> int:
     """Return the maximum number of elements for which a gather or a selection by mask is executed immediately."""
-    searched = type(key) is not Array or key.dtype.kind == "b"
-    return most_moved(array) if searched else most_moved_alone([array])
+    return most_moved_alone([array])
 
 
 def most_moved(array: Array) -> int:

@@ -112,8 +112,11 @@ def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
     if axis >= 0:
         np.take(base, indices[0].reshape(-1), axis=axis, out=out.reshape(*_taken_shape(base, axis)), mode="clip")
         return out
-    source = base if len(terms) == base.ndim else base.reshape(-1)
-    out[...] = source[_positions(terms, indices, node.shape)]
+    positions = _positions(terms, indices, node.shape)
+    if len(terms) == 1:
+        np.take(base.reshape(-1), positions[0], out=out, mode="clip")
+    else:
+        out[...] = base[positions]
     return out
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.arrays import indexing
 from weft.dsl.arrays.masks import copy_masked
 from weft.fusion import reset_statistics, statistics
 from weft.runtime import override
@@ -261,3 +262,19 @@ def test_complex_values_assigned_to_real_elements_warn(size: int, pending: bool)
                 x[x > 3] = xp.asarray(value)
             seen.append(([each.category for each in caught], np.asarray(x).tolist()))
         assert seen[0] == seen[1]
+
+
+def test_a_numpy_mask_is_copied_to_the_arrays_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Selections by large NumPy masks use the code of selections by weft masks, and keep the mask's values."""
+    values = RNG.random((200, 300))
+    mask = values > 0.4
+    x = wf.asarray(values) * 1.0
+    used: list[int] = []
+    select = indexing.select
+    monkeypatch.setattr(indexing, "select", lambda array, key: used.append(key.size) or select(array, key))
+    taken, expected = x[mask], values[mask]
+    mask[:] = False
+    np.testing.assert_array_equal(taken, expected)
+    assert used == [mask.size]
+    with pytest.raises(IndexError, match="boolean index did not match"):
+        x[mask[:, :-1]]

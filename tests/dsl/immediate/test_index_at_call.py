@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import weft as wf
 from tests.dsl.special_values import same
 from weft.dsl.arrays import indexing, on_host
+from weft.dsl.immediate import index_at_call
 from weft.fusion import recording
 
 IMMEDIATE = 16384
@@ -142,3 +144,19 @@ def test_small_einsum_is_numpys(subscripts: str, code: str) -> None:
     ]
     found = wf.einsum(subscripts, *map(wf.asarray, operands))
     assert same(found, np.einsum(subscripts, *operands))
+
+
+PARTS = [slice(None), slice(1, 4), slice(None, None, -2), slice(9, 2), np.arange(3), np.array([[0], [1]]), 2, None, ...]
+
+
+@pytest.mark.parametrize("rest", [(), (np.array([True] * 7),), (np.zeros((4, 0), int),)])
+def test_selected_elements_are_counted_as_numpy_counts_them(rest: tuple[Any, ...]) -> None:
+    values = np.zeros((7, 5, 6))
+    for key in [rest + each for n in (1, 2, 3) for each in itertools.product(PARTS, repeat=n)]:
+        try:
+            expected = values[key].size
+        except IndexError:
+            with pytest.raises(IndexError):
+                index_at_call._picked(values.shape, key)
+        else:
+            assert index_at_call._picked(values.shape, key) == expected
