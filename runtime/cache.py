@@ -261,7 +261,7 @@ def _versions() -> str:
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package, which is part of the name of its ``.dist-info`` folder.
+    """Return an installed package's version, according to the name of the package's ``.dist-info`` folder.
 
     Loading importlib.metadata would take 20 ms.
     """

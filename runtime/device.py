@@ -151,7 +151,7 @@ class OptionalServices(Protocol):
 
 
 class Named(OptionalServices):
-    """Base class of devices, which a name identifies.
+    """Base class of devices, which are identified by name.
 
     A device compares equal to its name, since the device of a NumPy array is the string "cpu".
     """

@@ -192,7 +192,7 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables whose names start with ``WEFT_``. Unknown settings have a note."""
+    """Return the environment variables whose names start with ``WEFT_``. Unknown settings are marked by a note."""
     import difflib  # (a report alone needs it)
 
     known = [row.env for row in TABLE]

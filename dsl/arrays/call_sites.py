@@ -118,7 +118,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return an item of a memo key for `zero`. The items for 0.0 and -0.0 differ, although both numbers are equal."""
+    """Return the memo-key item for `zero`. The items for 0.0 and -0.0 differ, although the numbers compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -223,7 +223,7 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 
 
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
-    """Return the device of the first weft array among operands and in lists and tuples of them, or None.
+    """Return the device of the first weft array among operands, including those in lists and tuples, or None.
 
     A `Scalar` is a number. Its device is returned only if there are no other arrays. Raises DeviceMismatchError for
     arrays on different devices if the name of an operation is given.
@@ -236,7 +236,7 @@ def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
 
 
 def _arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
-    """Yield the weft arrays among operands and in lists and tuples of them."""
+    """Yield the weft arrays among operands, including those in lists and tuples."""
     for value in operands:
         if isinstance(value, Array):
             yield value

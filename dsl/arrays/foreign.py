@@ -66,7 +66,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value is of an ndarray subclass, or of another library's type with NumPy's protocols."""
+    """Return whether a value's type is an ndarray subclass, or another library's type with NumPy's protocols."""
     kind = type(value)
     if kind in OWN_TYPES:
         return False

@@ -289,7 +289,7 @@ def _is_of_element(array: Array, key: object) -> bool:
 
 
 def _is_large_mask(key: object) -> bool:
-    """Return whether an index is a boolean array too large for immediate execution."""
+    """Return whether an index is a boolean array that is too large for immediate execution."""
     return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
 
 
@@ -315,7 +315,7 @@ def _view_or_offset(array: Array, key: object) -> Any:
 
 
 def element(array: Array, offset: int) -> Array:
-    """Return the element at an offset of the array's storage as a 0-d array."""
+    """Return the element at an offset in an array's storage, as a 0-d array."""
     start()
     return record(expr_of(window(array, (), (), offset)))
 

@@ -97,7 +97,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask has `values` true elements, and so many that a scan of the mask is worthwhile."""
+    """Return whether a mask has exactly `values` true elements and a scan of the mask is worthwhile."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -130,7 +130,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU, as a pending array or computed on all threads.
+    """Return ``array[mask]`` for an array on the CPU. The result is pending, or is computed on all threads.
 
     Return None for other arrays.
     """

@@ -293,7 +293,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Return the field that starts at byte `offset` of each element, like `numpy.ndarray.getfield`.
+    """Return the field at byte `offset` of each element, like `numpy.ndarray.getfield`.
 
     The result is a view, or a copy on a GPU.
     """
@@ -309,7 +309,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
-    """Assign values to the field that starts at byte `offset` of each element, like `numpy.ndarray.setfield`."""
+    """Assign values to the field at byte `offset` of each element, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)

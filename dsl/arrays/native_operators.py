@@ -34,7 +34,7 @@ def install_native_after(hits: int) -> None:
 
 
 def install_native_code() -> None:
-    """Replace methods, ufuncs and public functions that have a `records` attribute with native code, if it compiles.
+    """Install native code for methods, ufuncs and public functions with a `records` attribute, if the code compiles.
 
     A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """

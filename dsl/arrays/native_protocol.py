@@ -56,7 +56,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return a builtin for ``__array_ufunc__``. It calls an array's operator if possible, and `slow` otherwise.
+    """Return a builtin for ``__array_ufunc__`` that calls an array's operator if possible, and `slow` otherwise.
 
     Raises CompileError if native code cannot be compiled.
     """

@@ -93,7 +93,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return the method of a binary operator. The method's `records` attribute describes it to `native_operators`."""
+    """Return the method of a binary operator. Its `records` attribute describes the operator to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     definition = find_op(op)
     immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))

@@ -1,4 +1,4 @@
-"""Memory that CPU arrays share with other code through NumPy, DLPack and the buffer protocol, and views by dtype.
+"""Memory that CPU arrays share through NumPy, DLPack and the buffer protocol, and views with another dtype.
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program

@@ -1,4 +1,4 @@
-"""Ufuncs: one object per op of the table, with NumPy's calling conventions.
+"""Ufuncs: one object for each op in the op table, with NumPy's calling conventions.
 
 In: arrays and scalars. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
 """

@@ -61,7 +61,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. If the source line of the launch is known, no time of the launch counts as host time."""
+        """Launch a kernel. If the source line of the launch is known, the launch does not count as host time."""
         if threading.get_ident() != self._main or self._since:
             start()
             return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace each weft array in `value` with a NumPy array of the same shape, of which one element is in memory."""
+    """Replace each weft array in `value` with a NumPy array of the same shape and dtype that stores a single zero."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -105,7 +105,7 @@ class _Extent:
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements of an array or along the given axes, like `numpy.size`.
+    """Return the number of elements of an array, in total or along the given axes, like `numpy.size`.
 
     Examples
     --------

@@ -181,7 +181,7 @@ def accumulate(
 
 
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
-    """Record a reduction of complex numbers on a GPU by maximum, minimum, argmax or argmin.
+    """Record the maximum, minimum, argmax or argmin of complex numbers on a GPU.
 
     Complex numbers are ordered by their real parts, then by their imaginary parts. The first NaN is an extreme.
     """

@@ -109,7 +109,7 @@ def numpy_implementation(function: Callable[..., Any]) -> Implementation:
 
 
 def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location) -> Any:
-    """Execute an op immediately if its call site is faster with NumPy than with evaluations. Else return `MISSED`.
+    """Execute an op immediately if NumPy is faster than evaluation at its call site. Otherwise return `MISSED`.
 
     The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
     """

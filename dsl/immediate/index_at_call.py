@@ -80,7 +80,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def _written(array: Array, value: Any, limit: int) -> Any:
-    """Return a value to be written to an array as a number or a small NumPy array, or `MISSED` for other values."""
+    """Convert a value that is written to an array to a number or a small NumPy array, or return `MISSED`."""
     kind = type(value)
     if kind in NUMBERS:
         return value
@@ -196,7 +196,7 @@ def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callab
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU has no memory yet, because it is constant or uninitialized."""
+    """Return whether a storage on the CPU has no memory yet, because its elements are one constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 

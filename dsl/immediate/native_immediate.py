@@ -137,7 +137,7 @@ def install_native_after(calls: int) -> None:
 
 
 def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations. The installation continues in later calls after `seconds`.
+    """Install native code for small operations. After `seconds`, the installation pauses until the next call.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """

@@ -1,4 +1,4 @@
-"""Size limits of immediate execution. Below its limit, an operation takes NumPy about as long as weft's recording.
+"""Size limits of immediate execution. Below its limit, NumPy executes an operation about as fast as weft records it.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately.
@@ -271,7 +271,7 @@ MOST_WHOLE = 16
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host. Return None if the result of a kernel could have other bits."""
+    """Reduce all elements of an array on the host. Return None if the result of a kernel could differ."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
@@ -294,7 +294,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def reduce_rows(name: str, values: np.ndarray, axis: int) -> np.ndarray | None:
-    """Reduce an array on the host along an axis. Return None if the result of a kernel could have other bits."""
+    """Reduce an array on the host along an axis. Return None if the result of a kernel could differ."""
     kind = values.dtype
     if kind.char not in "fd" or not values.flags.c_contiguous or not -values.ndim <= axis < values.ndim:
         return None

@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, which is little slower than a direct call to NumPy's function.
+"""Native version of `script_function.choose`, which is only slightly slower than calling NumPy's function directly.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the

@@ -1,4 +1,4 @@
-"""NumPy's functions in a script on weft. They call NumPy for small arguments, and weft otherwise.
+"""NumPy's functions in a script on weft. The functions call NumPy for small arguments, and weft otherwise.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and

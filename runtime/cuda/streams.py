@@ -59,7 +59,7 @@ class CudaEvent:
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait for the event. Ctrl-C interrupts the waiting thread."""
+        """Wait for the event. Ctrl-C interrupts the wait."""
         begin = time.perf_counter()
         while not self.query():
             waited = time.perf_counter() - begin

@@ -172,7 +172,7 @@ def float_exponent(x: float) -> float:
 
 
 def split_whole(x: float) -> tuple[float, float]:
-    """Compute `modf`: the fractional and integral parts of x. Both have the sign of x."""
+    """Compute `modf`: the fractional and integral parts of x. Both parts have the sign of x."""
     whole = np.trunc(x)
     rest = x - whole
     if np.isinf(x):

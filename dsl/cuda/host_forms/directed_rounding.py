@@ -223,7 +223,7 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand that computes a result and its error by `error`, and rounds it by `choose`.
+    """Return a function of one operand. `error` computes a result and its error, and `choose` rounds the result.
 
     `error` computes the result rounded to nearest and its error.
     """
@@ -236,7 +236,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands that computes a result and its error by `error`, and rounds it by `choose`.
+    """Return a function of two operands. `error` computes a result and its error, and `choose` rounds the result.
 
     `error` computes the result rounded to nearest and its error.
     """

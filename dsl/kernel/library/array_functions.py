@@ -311,7 +311,7 @@ _filled(None, "empty")
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the dtype of an array of the numbers `numbers`. A Python int counts as int64, and a float as float64."""
+    """Return the dtype of an array of numbers. A Python int counts as int64, and a Python float as float64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
 

@@ -1,4 +1,4 @@
-"""`weft.reduce`: reduction of an array by a user's function.
+"""`weft.reduce`: reduction of an array by a user-defined function.
 
 Invariant: the order of the reduction depends only on the array's length, so every run gives the same bits. The
 function must be associative and commutative.

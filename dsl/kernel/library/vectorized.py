@@ -1,4 +1,4 @@
-"""`weft.vectorize`: user's functions of scalars as ops in lazy expressions.
+"""`weft.vectorize`: user-defined functions of scalars as ops in lazy expressions.
 
 In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which is fused like any other op.
 Invariant: the op's name determines its code.

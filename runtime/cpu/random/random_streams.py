@@ -168,7 +168,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Store the numbers that come from an unused half of an output before the elements of a stream.
+    """Store the numbers from an unused half of an output in front of a stream's elements.
 
     Return the state of the generator behind them. Return None if too many halves were rejected. The generator is then
     unchanged.
@@ -189,7 +189,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Store the numbers that a method draws from half of an output before the elements of a stream."""
+    """Store the numbers that a method draws from half of an output in front of a stream's elements."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
