@@ -150,7 +150,7 @@ def scale_single(x: float, n: int) -> np.float32:
 
 
 def exponent_of(x: float) -> np.int32:
-    """Compute `ilogb`: the exponent of 2 as an int32. The smallest int32 for 0 and NaN, the largest for infinity."""
+    """Compute `ilogb`: the exponent of 2 as an int32. 0 and NaN give the smallest int32, and infinity the largest."""
     result = GREATEST_INT
     if x == 0 or x != x:
         result = LEAST_INT

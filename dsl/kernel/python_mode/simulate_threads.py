@@ -148,7 +148,7 @@ class RunningThread:
             raise
 
     def synchronize(self, scope: Scope, path: str, value: object, combine: Combine, lanes: int = 0) -> Any:
-        """Wait at a synchronization point. Return this thread's result of `combine`, which maps all threads' values."""
+        """Wait at a synchronization point. `combine` takes the values of all threads. Return this thread's result."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, combine)
