@@ -168,8 +168,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration over the object
-    evaluates the arrays.
+    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
 
     Examples
     --------
