@@ -232,7 +232,7 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
 def recorded_bytes(name: str) -> int:
-    """Return the array size from which a function records its operation, in bytes per element of the limit.
+    """Return the minimum size of arrays for which a function is recorded, in bytes per element of the limit.
 
     Smaller arrays in memory may be processed immediately. So may larger arrays at call sites for which
     `was_evaluated_alone` is true.

@@ -223,7 +223,7 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_spins() -> int:
-    """Return the number of iterations of a worker's spin loop, after which the worker sleeps.
+    """Return the number of times that a worker's spin loop iterates before the worker sleeps.
 
     An iteration takes 5 to 50 ns, depending on the machine.
     """

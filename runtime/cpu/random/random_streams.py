@@ -150,7 +150,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new stream, of which only those that describe the method are set."""
+    """Return the words of a new stream. Only the words that describe the method are set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
