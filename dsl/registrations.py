@@ -118,7 +118,7 @@ def register_replace(module: ModuleType) -> None:
         host = np.asarray(a)
         if host.flags.writeable:
             replace(host, *rest, **options)
-        else:  # an array on another device: the C code would write to a copy
+        else:  # (the C code would write to a copy of an array on another device)
             host = host.copy()
             replace(host, *rest, **options)
             a[...] = host

@@ -179,7 +179,7 @@ class DiskCache:
         )
         entry = header + key + payload
         try:
-            self._make_folder()  # it may have been removed
+            self._make_folder()  # another process may have removed it
             handle, name = tempfile.mkstemp(dir=self._folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:

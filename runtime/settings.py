@@ -232,8 +232,8 @@ def override(**values: Any) -> Iterator[None]:
         IMMEDIATE[0] = setting("immediate")
 
 
-# Number of cores of this process, and the time until which it is valid: a query takes 10 us while other threads are
-# busy.
+# Number of cores of this process, and the time until which this number is valid. (A query takes 10 us while other
+# threads are busy.)
 _cores = (0, 0.0)
 BELIEVED = 0.05
 

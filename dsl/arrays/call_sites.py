@@ -85,10 +85,10 @@ def look_up(
         return None, None
     if len(epoch.pending) >= epoch.limit:
         epoch = cut(epoch, (code, at))
-    # (Native code does not know the caller, and does not find keys with one.)
+    # (Native code does not know the caller, and does not find keys that contain the caller.)
     caller_key = (id(caller[0]), caller[1]) if caller else ()
     storage = first._storage
-    # (Read these once: another thread may make the storage a leaf of its own epoch between any two calls.)
+    # (Read each attribute once: between two reads, another thread may make the storage a leaf of its own epoch.)
     left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
     if left is None:
         return None, None
@@ -162,8 +162,8 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
 
-# Code objects that are kept alive because memo keys contain their ids. Each equals an earlier code object, because a
-# notebook cell or script runs again, or a function is defined again.
+# Code objects that are kept alive because memo keys contain their ids. Each equals an earlier code object, for example
+# of a notebook cell that was run before, or of a function that was defined before.
 _kept: dict[int, CodeType] = {}
 _KEPT_LIMIT = 20_000
 

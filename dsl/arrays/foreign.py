@@ -19,7 +19,7 @@ from weft.dsl.arrays.array import Array, ReadOnly, Scalar
 from weft.dsl.arrays.parts import Part
 
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
-# Types that are not foreign. Other types are added when they first occur.
+# Types that are not foreign. Further types are added when values of these types first occur.
 OWN_TYPES: set[type] = {
     *(Array, Part, ReadOnly, Scalar, np.ndarray, np.memmap),
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, type, range, FunctionType),

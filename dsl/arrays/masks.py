@@ -54,8 +54,8 @@ _KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # unsign
 SMALL = 1 << 14
 # Number of mask elements that are processed together.
 BLOCK = 1 << 16
-# Factor by which a mask examined immediately may exceed the usual limit: NumPy reads 64 mask elements in the time of
-# one other element.
+# Factor by which a mask may exceed the usual limit of immediate execution: NumPy reads 64 mask elements in the time of
+# one element of another dtype.
 MOST_LOOKED_AT = 64
 
 
@@ -209,7 +209,7 @@ def _collect(
 ) -> Array:
     """Return an array of the items that the mask `test` selects. `fill` copies blocks of items on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
-    # (A quarter, because one thread nearly saturates the memory bandwidth.)
+    # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
     if len(blocks) == 1:
         fill(blocks[0], out := np.empty((count, *rest), dtype))

@@ -81,7 +81,7 @@ def astype(
     except UnsupportedDtypeError:  # text and objects are left to NumPy
         values = self.numpy()[()] if isinstance(self, Scalar) else self.numpy()
         return values.astype(dtype, order, casting)  # type: ignore[call-overload]
-    if casting == "same_value" and kind != self.dtype:  # (only the elements show whether this is possible)
+    if casting == "same_value" and kind != self.dtype:  # (whether the cast is possible depends on the elements)
         return creation.asarray(self.numpy().astype(kind, order, casting, copy=copy))  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")

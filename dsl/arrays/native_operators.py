@@ -83,7 +83,7 @@ def _install_functions() -> None:
         elif found is not function:
             new[name] = found
     OWN.replace(new)
-    # (for functions that are loaded later)
+    # (The module of a public function may be loaded later.)
     OWN.recorder = lambda function: try_compiling(FORM, INSTEAD, partial(_recorder, function)) or function
 
 

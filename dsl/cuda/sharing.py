@@ -88,7 +88,7 @@ class IpcArrayHandle:
         """Close the handle and release the array. Raises ValueError if the handle is not open."""
         if self._opened is None:
             raise ValueError("this handle is not open")
-        get_device(self._device).synchronize()  # the processes do not wait for each other's work
+        get_device(self._device).synchronize()  # no other process waits for this process's work
         self._opened = None
 
     def __enter__(self) -> Any:

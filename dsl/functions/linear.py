@@ -345,7 +345,7 @@ def _contract_pair(
     if any(len(set(term)) < len(term) for term in terms):
         return None
     if result and result[-1] in terms[0]:
-        # In the product of BLAS, the axes of the second operand come last.
+        # In a product by BLAS, the axes of the second operand come last.
         terms, found = terms[::-1], found[::-1]
     for k in range(2):
         own = "".join(c for c in terms[k] if c in terms[1 - k] or c in result)

@@ -44,7 +44,7 @@ THREADS = 256
 WARPS = THREADS // 32
 DIGITS = 256  # equal to the number of threads, so that each thread counts one digit
 FULL = 0xFFFFFFFF
-# The upper half of a word holds a digit, and the lower half holds the count of this digit in a warp.
+# The upper half of a word is a digit, and the lower half is the count of this digit in a warp.
 SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
 # Number of elements that a block counts.
 SPAN = 1 << 16

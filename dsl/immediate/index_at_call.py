@@ -38,7 +38,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
             values[key] = value
             return True
     if type(key) is Scalar and (seen := to_host_if_small(key, [], limit)) is not MISSED:
-        key = seen[()]  # (as of an `argmax`, after which the loop goes on in memory)
+        key = seen[()]  # (such as the result of `argmax`)
     values = values_of(array)
     most = max(limit, limit * _NUMBER_BYTES // array.dtype.itemsize) if kind in NUMBERS else limit
     if values is None and array._view is None and _is_uniform(array._storage):

@@ -144,7 +144,7 @@ def install_native_code(seconds: float = inf) -> None:
     if (INSTALLED and not _under_way) or _failed:
         return
     if not _installing.acquire(blocking=False):
-        return  # (another thread installs it, or this one, which has just imported a module)
+        return  # (the installation is running in another thread, or its imports have led to this call)
     try:
         if not _under_way:
             if INSTALLED:

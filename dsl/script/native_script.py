@@ -31,7 +31,7 @@ _FUNCTIONS = (
     "PyLong_AsLongLongAndOverflow",
 )
 _COMMON = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
-# Offsets in objects, flags of types, which their subclasses share, and a length whose square does not fit in a word.
+# Offsets in objects, type flags (which subclasses inherit), and a length whose square does not fit in a word.
 _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
     "TYPE_OF": 8,

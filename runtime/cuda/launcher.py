@@ -129,7 +129,7 @@ class CudaLauncher:
             if len(function.prepared) >= RECORDS_LIMIT:
                 function.prepared.clear()
             numbers = [(k, k) for k in range(count)]
-            # (a proxy: the function owns its prepared launches, not the other way round)
+            # (A proxy, because the function owns its prepared launches. A reference would form a cycle.)
             own = weakref.proxy(function)
             start = RecordedLaunch(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
             found = function.prepared[grid, block, shared_bytes] = CudaLaunches(self, [start])

@@ -205,7 +205,7 @@ class Compiler(Variables):
         if not isinstance(value, OptionalValue):
             return value
         if value.value is None:
-            raise Unresolved  # a value comes later in a loop
+            raise Unresolved  # an assignment later in a loop provides the value
         if self.checked:
             absent = self.builder.op("bitwise_xor", value.present, self.builder.constant(True, BOOL))
             self.report(absent, TypeError, f"{value.label or 'the value'} is None, where a value is needed")

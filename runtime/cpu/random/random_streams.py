@@ -30,7 +30,7 @@ from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.settings import thread_count
 
-# Minimum and maximum number of elements of a stream that a kernel reads at a time: one iteration may read a row.
+# Minimum and maximum number of elements of a stream that a kernel reads at a time. (One iteration may read a row.)
 AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
 # Number of threads whose memory the bits of a word can mark as used.
 MOST_THREADS = 64
@@ -38,7 +38,7 @@ MOST_THREADS = 64
 CHUNK, SHARED_FROM = 1 << 15, 1 << 15
 # Number of blocks per chunk of an index.
 BLOCKS = 8
-# Number of elements for the comparison with NumPy: each layer of a ziggurat gets many of them, and its edges some.
+# Number of elements in comparisons with NumPy, so that each layer of a ziggurat gets many elements, and its edges some.
 SAMPLE = 20_001
 MOST_IN_FRONT = 4  # number of elements in front of a stream
 _MASK = (1 << 64) - 1
