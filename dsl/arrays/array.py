@@ -1,4 +1,4 @@
-"""The lazy array, class `Array`, and the recording of its operations.
+"""The lazy array class `Array`, and the recording of its operations.
 
 In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
 view (shape, strides, offset in elements) of a `Storage`. An array without a view covers the whole storage. Invariant:
@@ -511,7 +511,7 @@ def is_writable(array: Array) -> bool:
 
 
 def whole(storage: Storage) -> View:
-    """Return the view that covers a whole storage in C order."""
+    """Return the view that covers an entire storage in C order."""
     return storage.shape, contiguous_strides(storage.shape), 0
 
 

@@ -263,7 +263,7 @@ def _public_module(function: Callable[..., Any]) -> str:
 
 
 def note_fallback(operation: str, *given: Any) -> None:
-    """Report an operation that runs on the host although arguments, or items of lists, are in a GPU's memory."""
+    """Report an operation that runs on the host although some of its operands are in a GPU's memory."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
     if far:

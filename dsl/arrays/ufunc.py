@@ -58,7 +58,7 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _describe(definition: OpDef) -> str:
-    """Return the docstring of the ufunc of an op."""
+    """Return the docstring of an op's ufunc."""
     like = f"Like `numpy.{definition.ufunc}`, this" if definition.ufunc else "This"
     broadcasts = " and broadcasts the operands" if definition.arity > 1 else ""
     text = f"{definition.doc}\n\n{like} function operates on each element{broadcasts}."

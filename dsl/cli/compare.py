@@ -99,7 +99,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
 
 @contextlib.contextmanager
 def _record_saved_arrays(saved: dict[str, np.ndarray]) -> Iterator[None]:
-    """Record the arrays that the program saves with one of NumPy's functions within a ``with`` block."""
+    """Within a ``with`` block, record the arrays that the program saves with NumPy's functions."""
     originals = {name: getattr(np, name) for name in ("save", "savetxt", "savez", "savez_compressed")}
 
     def watcher(name: str) -> Any:

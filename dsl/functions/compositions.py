@@ -26,7 +26,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """Global variables of a copied NumPy function. The first lookup of a function replaces it with weft's version."""
+    """Global variables of a copied NumPy function. The first lookup of a name stores weft's version of the function."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")

@@ -132,7 +132,7 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def settled_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over the elements of a weft array if possible, otherwise None.
+    """Return a NumPy array over a weft array, like `values_of`, but also for some small pending arrays.
 
     A small pending array is evaluated first if it is the last of a run of small operations.
     """
