@@ -541,7 +541,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return the flat position in the indexed storage of each element of an indexing result."""
+    """Return, for each element of an indexing result, the flat position of this element in the indexed storage."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:
