@@ -1,4 +1,4 @@
-"""A second Python process that answers requests of this process.
+"""A second Python process that answers requests from this process.
 
 In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for the second
 process. The second process survives Ctrl-C, it ends when this process has ended and its current request is finished,

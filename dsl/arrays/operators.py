@@ -215,7 +215,7 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Apply an in-place operator to a copy of the array, by the ``__array_ufunc__`` of the foreign operand."""
+    """Apply an in-place operator to a copy of the array, with the ``__array_ufunc__`` of the foreign operand."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())

@@ -48,7 +48,7 @@ class Part(Array):
         self._seen = owner, owner.expr, owner.buffer
 
     def _is_current(self) -> bool:
-        """Return whether the complex array is certainly unchanged since the part was recorded."""
+        """Return whether the complex array is known to be unchanged since the part was recorded."""
         owner = self._owner._storage
         storage, expr, buffer = self._seen
         if owner.buffer is None and owner.host is None:

@@ -275,7 +275,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices by a kernel on a GPU. Return None if NumPy must compute the result.
+    """Reduce the slices between consecutive indices with a GPU kernel. Return None if NumPy must compute the result.
 
     The indices increase, so that each element belongs to one slice at most.
     """

@@ -1,4 +1,4 @@
-"""Sharing of arrays between processes by CUDA IPC.
+"""Sharing of arrays between processes with CUDA IPC.
 
 In: an array. Out: an `IpcArrayHandle`, which can be sent to another process and opened there. `open_ipc_array` opens
 a raw handle. Invariant: both processes see the same memory as kernels and copies write it. The process that allocated

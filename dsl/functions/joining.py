@@ -86,7 +86,7 @@ def concatenate(
 
 
 def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
-    """Concatenate very many arrays: by NumPy on the CPU, and in groups on a GPU, so that plans stay small."""
+    """Concatenate very many arrays: with NumPy on the CPU, and in groups on a GPU, so that plans stay small."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
     evaluate([a._storage for a in found if a._device is None])
     device = found[0].device

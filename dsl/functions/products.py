@@ -1,4 +1,4 @@
-"""Immediate matrix products by BLAS, and the choice between BLAS and a fused kernel.
+"""Immediate matrix products with BLAS, and the choice between BLAS and a fused kernel.
 
 In: matrices and vectors. Out: their product. It is computed immediately, at any size, if both operands are in host
 memory, since no other operation would fuse with it.

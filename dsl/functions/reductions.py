@@ -75,7 +75,7 @@ def reduce(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Reduce `values` along axes by an op."""
+    """Reduce `values` along axes with an op."""
     axis, keep = to_python(axis), keepdims is not _NO_VALUE and bool(keepdims)
     where_from = start()
     node = expr_of(as_array(values))
@@ -152,7 +152,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 def accumulate(
     op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Output | None = None
 ) -> Any:
-    """Compute the scan of an array along an axis by an op."""
+    """Compute the scan of an array along an axis with an op."""
     axis = to_python(axis)
     location = start()
     array = as_array(values)

@@ -324,7 +324,7 @@ def _spread(name: str, values: np.ndarray) -> Any:
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Create an array in host memory by a NumPy function. Return None if `size` exceeds the limit of small arrays."""
+    """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
     device = default_device()
     if size > IMMEDIATE[0] or not device.small_on_host:
         return None

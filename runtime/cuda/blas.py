@@ -1,4 +1,4 @@
-"""Matrix products on a GPU by cuBLAS, if cuBLAS is installed.
+"""Matrix products on a GPU with cuBLAS, if cuBLAS is installed.
 
 In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream.
 Invariant: computation has the full precision of the dtype (float16 sums in float32, no TensorFloat-32). Operands that

@@ -20,7 +20,7 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float by `rounding`, and converts the result to an integer of dtype `held`.
+    """Return a function that rounds a float with `rounding`, and converts the result to an integer of dtype `held`.
 
     The result is saturated to [`least`, `greatest`]. NaN becomes `at_nan`.
     """
@@ -93,7 +93,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float by the rounding mode `choose`.
+    """Return a function that converts an integer to a float in the rounding mode `choose`.
 
     `parts` returns the nearest float and its error.
     """

@@ -43,7 +43,7 @@ class Address(enum.Enum):
 
 
 class Coordinates(enum.Enum):
-    """Unit of the coordinates of samples."""
+    """Unit of the coordinates at which a texture is sampled."""
 
     ELEMENTS = "elements"
     NORMALIZED = "normalized"  # the length of the axis is 1
