@@ -50,7 +50,7 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
 
 
 def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
-    """Call `function` with the module `name` when the module is imported. If it is already loaded, call it now."""
+    """Call `function` with the module `name` when the module is imported, or now if the module is already loaded."""
     if name in sys.modules:
         function(sys.modules[name])
     else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return in order the storages of all arrays in `values`, including arrays in lists, tuples and dicts.
+    """Return the storages of all arrays in `values`, in order, including arrays in lists, tuples and dicts.
 
     Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
     """

@@ -48,7 +48,7 @@ def register_backend(module: ModuleType) -> None:
 
 
 def register_collate(module: ModuleType) -> None:
-    """Let torch's data loaders form batches of weft arrays in the same way as of NumPy arrays."""
+    """Let torch's data loaders batch weft arrays in the same way as NumPy arrays."""
     table = getattr(module, "default_collate_fn_map", {})
     arrays = table.get(np.ndarray)
     numbers = next((f for kinds, f in table.items() if isinstance(kinds, tuple) and np.number in kinds), None)
@@ -98,7 +98,7 @@ def register_abstract_arrays(module: ModuleType) -> None:
 
 
 def register_shards(module: ModuleType) -> None:
-    """Let JAX copy weft arrays to its devices."""
+    """Let JAX copy weft arrays to JAX devices."""
     table = getattr(module, "shard_arg_handlers", None)
     handler = table.get(np.ndarray) if isinstance(table, dict) else None
     if table is not None and handler is not None:
@@ -118,7 +118,7 @@ def register_replace(module: ModuleType) -> None:
         host = np.asarray(a)
         if host.flags.writeable:
             replace(host, *rest, **options)
-        else:  # an array on another device: the C code would write to a copy
+        else:  # (the C code would write to a copy of an array on another device)
             host = host.copy()
             replace(host, *rest, **options)
             a[...] = host
@@ -144,7 +144,7 @@ _COMPILED = frozenset({"builtin_function_or_method", "cython_function_or_method"
 
 
 def register_functions(module: ModuleType) -> None:
-    """Let the functions of a compiled module accept weft arrays, since they do not convert their arguments.
+    """Let the functions of a compiled module, which do not convert their arguments, accept weft arrays.
 
     The functions of f2py modules accept other types of arguments. However, they change the memory that such an argument
     shares with NumPy, even if they copy NumPy's arrays.
@@ -240,7 +240,7 @@ def _calling_with_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_factors(module: ModuleType) -> None:
-    """Let SciPy's sparse factorizations solve for weft arrays. Their C code accepts only NumPy arrays."""
+    """Let SciPy's sparse factorizations solve equations with weft arrays. The C code accepts only NumPy arrays."""
     factorize = getattr(module, "gstrf", None)
     if factorize is not None:
         module.gstrf = lambda *rest, **options: _Factors(factorize(*rest, **options))  # type: ignore[attr-defined]
@@ -269,7 +269,7 @@ class _Wrapped:
 
 
 class _WithNumpy(_Wrapped):
-    """A wrapper of a function, which receives weft arrays as NumPy arrays over the same memory."""
+    """A wrapper of a function that receives weft arrays as NumPy arrays over the same memory."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if _ALL.isdisjoint(map(type, (*arguments, *options.values()))):

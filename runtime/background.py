@@ -24,11 +24,11 @@ from weft.runtime.settings import override, overrides, setting, thread_count
 from weft.runtime.worker_process import WorkerProcess, can_start, serve, start_detached
 
 HELLO, FAREWELL = b"hello", b"farewell"
-# Maximum number of waiting requests, and number of unexpected process exits after which no process is started.
+# Maximum number of waiting requests, and number of unexpected exits after which no further process is started.
 MOST_WAITING, MOST_ENDED = 64, 4
 # Seconds without a request after which the second process ends.
 IDLE = 20.0
-# The second process has a lower priority, so that it does not slow down this process.
+# Priority of the second process: low, so that the second process does not slow down this process.
 NICE = 10
 # Seconds after which the process starts for requests that are not urgent. An earlier start would slow down short
 # programs: their requests are answered after their end, so that the next run finds the results on disk.

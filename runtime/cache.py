@@ -179,7 +179,7 @@ class DiskCache:
         )
         entry = header + key + payload
         try:
-            self._make_folder()  # it may have been removed
+            self._make_folder()  # another process may have removed it
             handle, name = tempfile.mkstemp(dir=self._folder, prefix="new-")
             try:
                 with os.fdopen(handle, "wb") as file:
@@ -261,7 +261,7 @@ def _versions() -> str:
 
 
 def _version(name: str) -> str:
-    """Return the version of an installed package, which is part of the name of its ``.dist-info`` folder.
+    """Return an installed package's version, according to the name of the package's ``.dist-info`` folder.
 
     Loading importlib.metadata would take 20 ms.
     """

@@ -138,7 +138,7 @@ class OptionalServices(Protocol):
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply two matrices by a library of the device. Return False if no library supports the operands."""
+        """Multiply two matrices using a library of the device. Return False if no library supports the operands."""
         return False
 
     def owner_of(self, address: int) -> int | None:
@@ -151,7 +151,7 @@ class OptionalServices(Protocol):
 
 
 class Named(OptionalServices):
-    """Base class of devices, which a name identifies.
+    """Base class of devices, which are identified by name.
 
     A device compares equal to its name, since the device of a NumPy array is the string "cpu".
     """

@@ -49,7 +49,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Call a function of a module, which is imported only now, so that modules of unused devices are never loaded."""
+    """Import a module and call one of its functions, so that modules of unused devices are never loaded."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 

@@ -22,7 +22,7 @@ PATIENCE = 1.0
 
 
 class LaunchNote(NamedTuple):
-    """A description of a launch, which listeners receive.
+    """A description of a launch for the listeners.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class LaunchNote(NamedTuple):
 
 
 class BuildNote(NamedTuple):
-    """A description of a compilation or a load, which listeners receive. Times are from `time.perf_counter_ns`."""
+    """A description of a compilation or a load for the listeners. Times are from `time.perf_counter_ns`."""
 
     name: str
     target: str

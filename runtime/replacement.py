@@ -13,9 +13,9 @@ from weft.runtime.cpu.native import is_kept
 from weft.runtime.errors import CompileError
 from weft.runtime.failures import report_failure
 
-# Number of calls after which this process compiles code that is not on disk if there is no second process, and after
-# which this process no longer waits for the second one. A call takes 3 us longer in Python, and the compilation takes
-# 100 ms. Functions ask once every `BETWEEN` calls.
+# Code that is not on disk is compiled by this process: after `COMPILED` calls if there is no second process, and after
+# `PATIENCE` calls if the second process has not compiled it. A call takes 3 us longer in Python, and the compilation
+# takes 100 ms. Functions ask once every `BETWEEN` calls.
 COMPILED, PATIENCE = 30_000, 600_000
 
 

@@ -192,7 +192,7 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables whose names start with ``WEFT_``. Unknown settings have a note."""
+    """Return the environment variables whose names start with ``WEFT_``. Unknown settings are marked by a note."""
     import difflib  # (a report alone needs it)
 
     known = [row.env for row in TABLE]
@@ -232,8 +232,8 @@ def override(**values: Any) -> Iterator[None]:
         IMMEDIATE[0] = setting("immediate")
 
 
-# Number of cores of this process, and the time until which it is valid: a query takes 10 us while other threads are
-# busy.
+# Number of cores of this process, and the time until which this number is valid. (A query takes 10 us while other
+# threads are busy.)
 _cores = (0, 0.0)
 BELIEVED = 0.05
 

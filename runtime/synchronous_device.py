@@ -55,7 +55,7 @@ class DoneStream:
 
 
 class ClockEvent:
-    """An event of a synchronous device, which is a time of the host's clock."""
+    """An event of a synchronous device: a time of the host's clock."""
 
     def __init__(self, timing: bool = True) -> None:
         self.handle = 0

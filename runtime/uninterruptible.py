@@ -45,7 +45,7 @@ class _Work(Generic[Result]):
                 _thread.start_new_thread(self._run, ())
             except (RuntimeError, MemoryError):
                 self._run()  # the interpreter is shutting down, or there is no memory for a thread
-            # (a thread without memory ends before it starts, and `threading` would wait for its start forever)
+            # (Without memory, a thread ends before it starts, and `threading` would wait for the start forever.)
             end = monotonic() + PATIENCE
             while not self._begun.locked() and monotonic() < end:
                 sleep(1e-4)

@@ -1,4 +1,4 @@
-"""A second Python process that answers requests of this process.
+"""A second Python process that answers requests from this process.
 
 In: requests, as bytes. Out: answers, as bytes, in the order of the requests. Invariant: no call waits for the second
 process. The second process survives Ctrl-C, it ends when this process has ended and its current request is finished,
@@ -44,7 +44,7 @@ def _spawn(module: str, requests: int, answers: int) -> int:
     code = _START.format(root=root, paths=[os.path.abspath(path) for path in sys.path], module=module)
     command = [SHELL, "-c", _SCRIPT, SHELL, sys.executable, "-I" if sys.flags.isolated else "-P", "-c", code]
     actions = [(os.POSIX_SPAWN_DUP2, requests, 0), (os.POSIX_SPAWN_DUP2, answers, 1)]
-    # (a process group of its own: Ctrl-C does not reach it, and its priority still counts, unlike in a new session)
+    # (In a separate process group, Ctrl-C does not reach the process. In a new session, its priority would not count.)
     group = os.posix_spawn(SHELL, command, environment(), file_actions=actions, setpgroup=0)
     os.waitpid(group, 0)
     return group

@@ -1,4 +1,4 @@
-"""The lazy array, class `Array`, and the recording of its operations.
+"""The lazy array class `Array`, and the recording of its operations.
 
 In: Python operators on arrays and scalars. Out: expressions recorded in the calling thread's epoch. An `Array` is a
 view (shape, strides, offset in elements) of a `Storage`. An array without a view covers the whole storage. Invariant:
@@ -405,7 +405,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand's expression, and the Python type of a weak scalar (int, float, complex) or None.
+    """Return an operand as an expression, with its Python type if it is a weak scalar, otherwise with None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -478,7 +478,7 @@ def from_protocol(value: Any) -> Any:
 
 
 def write(array: Array, value: Expr) -> tuple[Expr, Expr]:
-    """Assign `value` to `array` with a cast and a broadcast. All arrays over the same storage see the change.
+    """Assign `value`, cast and broadcast as needed, to `array`. All arrays over the same storage see the change.
 
     Returns the previous version of the storage and the new one. Raises ValueError if elements of the array overlap.
     """
@@ -511,7 +511,7 @@ def is_writable(array: Array) -> bool:
 
 
 def whole(storage: Storage) -> View:
-    """Return the view that covers a whole storage in C order."""
+    """Return the view that covers an entire storage in C order."""
     return storage.shape, contiguous_strides(storage.shape), 0
 
 

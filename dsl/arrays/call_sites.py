@@ -85,10 +85,10 @@ def look_up(
         return None, None
     if len(epoch.pending) >= epoch.limit:
         epoch = cut(epoch, (code, at))
-    # (Native code does not know the caller, and does not find keys with one.)
+    # (Native code does not know the caller, and does not find keys that contain the caller.)
     caller_key = (id(caller[0]), caller[1]) if caller else ()
     storage = first._storage
-    # (Read these once: another thread may make the storage a leaf of its own epoch between any two calls.)
+    # (Read each attribute once: between two reads, another thread may make the storage a leaf of its own epoch.)
     left = storage.expr if storage.epoch is epoch else bind_memory(storage, epoch, code, at)
     if left is None:
         return None, None
@@ -118,7 +118,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return an item of a memo key for `zero`. The items for 0.0 and -0.0 differ, although both numbers are equal."""
+    """Return the memo-key item for `zero`. The items for 0.0 and -0.0 differ, although the numbers compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -162,8 +162,8 @@ def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
             note_constant(key, code, key[3], key[0], 0 if key[1] == REFLECTED else 1)
 
 
-# Code objects that are kept alive because memo keys contain their ids. Each equals an earlier code object, because a
-# notebook cell or script runs again, or a function is defined again.
+# Code objects that are kept alive because memo keys contain their ids. Each equals an earlier code object, for example
+# of a notebook cell that was run before, or of a function that was defined before.
 _kept: dict[int, CodeType] = {}
 _KEPT_LIMIT = 20_000
 
@@ -223,7 +223,7 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 
 
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
-    """Return the device of the first weft array among operands and in lists and tuples of them, or None.
+    """Return the device of the first weft array among operands, including those in lists and tuples, or None.
 
     A `Scalar` is a number. Its device is returned only if there are no other arrays. Raises DeviceMismatchError for
     arrays on different devices if the name of an operation is given.
@@ -236,7 +236,7 @@ def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
 
 
 def _arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
-    """Yield the weft arrays among operands and in lists and tuples of them."""
+    """Yield the weft arrays among operands, including those in lists and tuples."""
     for value in operands:
         if isinstance(value, Array):
             yield value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from weft.dsl.arrays.docstrings import FUNCTIONS, add_example
 
-# Summary, arguments and value of each function that executes NumPy's code or returns NumPy's result
+# Summary, example arguments and example result of each function that executes NumPy's code or returns NumPy's result
 _CALLS = {
     "apply_over_axes": (
         "Apply a function over several axes, one after another",

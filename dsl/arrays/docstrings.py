@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from inspect import cleandoc
 
-# Arguments of an example call to each op, and the value that it returns
+# Arguments of an example call to each op, and the result of the call
 UFUNC_EXAMPLES = {
     "add": ("[1, 2], 10", "array([11, 12])"),
     "subtract": ("[1, 2], 10", "array([-9, -8])"),

@@ -19,7 +19,7 @@ from weft.dsl.arrays.array import Array, ReadOnly, Scalar
 from weft.dsl.arrays.parts import Part
 
 _PROTOCOLS = ("__array_ufunc__", "__array_function__", "__array_priority__", "__array_wrap__")
-# Types that are not foreign. Other types are added when they first occur.
+# Types that are not foreign. Further types are added when values of these types first occur.
 OWN_TYPES: set[type] = {
     *(Array, Part, ReadOnly, Scalar, np.ndarray, np.memmap),
     *(bool, int, float, complex, str, bytes, NoneType, EllipsisType, slice, type, range, FunctionType),
@@ -66,7 +66,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value is of an ndarray subclass, or of another library's type with NumPy's protocols."""
+    """Return whether a value's type is an ndarray subclass, or another library's type with NumPy's protocols."""
     kind = type(value)
     if kind in OWN_TYPES:
         return False

@@ -21,7 +21,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Check and return `strides`. If they are None, return the strides of a contiguous array in the order `order`."""
+    """Check and return `strides`. None means the strides of a contiguous array in memory order `order`."""
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:
@@ -43,7 +43,7 @@ def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and the view of the storage that an array has (None for the whole storage).
+    """Return a storage over a buffer, and a view of the storage (None for the whole storage).
 
     The first element is at byte `start`. Strides are in bytes.
     """
@@ -58,7 +58,7 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and the view of the storage that an array has.
+    """Return a storage over memory that another library owns, and a view of the storage.
 
     The storage starts at the last aligned address up to `address`.
     """

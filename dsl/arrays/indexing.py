@@ -291,8 +291,8 @@ def _is_of_element(array: Array, key: object) -> bool:
 
 
 def _is_large_mask(key: object) -> bool:
-    """Return whether an index is a boolean array too large for immediate execution."""
-    return type(key) in (Array, np.ndarray) and key.dtype.kind == "b" and key.size > IMMEDIATE[0]  # type: ignore[attr-defined]
+    """Return whether an index is a boolean array that is too large for immediate execution."""
+    return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
 
 
 def _view_or_offset(array: Array, key: object) -> Any:
@@ -317,7 +317,7 @@ def _view_or_offset(array: Array, key: object) -> Any:
 
 
 def element(array: Array, offset: int) -> Array:
-    """Return the element at an offset of the array's storage as a 0-d array."""
+    """Return the element at an offset in an array's storage, as a 0-d array."""
     start()
     return record(expr_of(window(array, (), (), offset)))
 
@@ -543,7 +543,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return the flat position in the indexed storage of each element of an indexing result."""
+    """Return, for each element of an indexing result, the flat position of this element in the indexed storage."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:

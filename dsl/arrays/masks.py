@@ -54,8 +54,8 @@ _KINDS = {np.dtype(code).itemsize: np.dtype(code) for code in "BHILD"}  # unsign
 SMALL = 1 << 14
 # Number of mask elements that are processed together.
 BLOCK = 1 << 16
-# Factor by which a mask examined immediately may exceed the usual limit: NumPy reads 64 mask elements in the time of
-# one other element.
+# Factor by which a mask may exceed the usual limit of immediate execution: NumPy reads 64 mask elements in the time of
+# one element of another dtype.
 MOST_LOOKED_AT = 64
 
 
@@ -97,7 +97,7 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask has `values` true elements, and so many that a scan of the mask is worthwhile."""
+    """Return whether a mask has exactly `values` true elements and a scan of the mask is worthwhile."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -130,7 +130,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU, as a pending array or computed on all threads.
+    """Return ``array[mask]`` for an array on the CPU. The result is pending, or is computed on all threads.
 
     Return None for other arrays.
     """
@@ -209,7 +209,7 @@ def _collect(
 ) -> Array:
     """Return an array of the items that the mask `test` selects. `fill` copies blocks of items on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
-    # (A quarter, because one thread nearly saturates the memory bandwidth.)
+    # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
     if len(blocks) == 1:
         fill(blocks[0], out := np.empty((count, *rest), dtype))

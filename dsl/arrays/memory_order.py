@@ -1,4 +1,4 @@
-"""The order of an array's axes in memory. Elementwise operations give their results the order of the operands.
+"""The order of an array's axes in memory, which elementwise operations preserve.
 
 In: arrays. Out: the order of axes that NumPy chooses with ``order="K"``, and views with permuted axes.
 """

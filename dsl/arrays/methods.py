@@ -81,7 +81,7 @@ def astype(
     except UnsupportedDtypeError:  # text and objects are left to NumPy
         values = self.numpy()[()] if isinstance(self, Scalar) else self.numpy()
         return values.astype(dtype, order, casting)  # type: ignore[call-overload]
-    if casting == "same_value" and kind != self.dtype:  # (only the elements show whether this is possible)
+    if casting == "same_value" and kind != self.dtype:  # (whether the cast is possible depends on the elements)
         return creation.asarray(self.numpy().astype(kind, order, casting, copy=copy))  # type: ignore[call-overload]
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
@@ -293,7 +293,7 @@ def conjugate(self: Array, out: Any = None) -> Any:
 
 
 def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
-    """Return the field that starts at byte `offset` of each element, like `numpy.ndarray.getfield`.
+    """Return the field at byte `offset` of each element, like `numpy.ndarray.getfield`.
 
     The result is a view, or a copy on a GPU.
     """
@@ -309,7 +309,7 @@ def getfield(self: Array, dtype: Any, offset: int = 0) -> Array:
 
 
 def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
-    """Assign values to the field that starts at byte `offset` of each element, like `numpy.ndarray.setfield`."""
+    """Assign values to the field at byte `offset` of each element, like `numpy.ndarray.setfield`."""
     kind = creation.as_dtype(dtype)
     if _is_on_gpu(self, kind):
         np.empty(0, self.dtype).setfield(kind.type(), kind, offset)

@@ -34,7 +34,7 @@ def install_native_after(hits: int) -> None:
 
 
 def install_native_code() -> None:
-    """Replace methods, ufuncs and public functions that have a `records` attribute with native code, if it compiles.
+    """Install native code for methods, ufuncs and public functions with a `records` attribute, if the code compiles.
 
     A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
@@ -83,7 +83,7 @@ def _install_functions() -> None:
         elif found is not function:
             new[name] = found
     OWN.replace(new)
-    # (for functions that are loaded later)
+    # (The module of a public function may be loaded later.)
     OWN.recorder = lambda function: try_compiling(FORM, INSTEAD, partial(_recorder, function)) or function
 
 

@@ -46,7 +46,7 @@ _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne
 
 
 def _operators() -> Iterator[tuple[np.ufunc, str]]:
-    """Yield each ufunc of NumPy with the name of the array method that computes ``ufunc(number, array)``."""
+    """Yield NumPy ufuncs, each with the name of the array method that computes ``ufunc(number, array)``."""
     for definition in OPS.values():
         # (Powers of Python ints have separate rules.)
         if definition.arity == 2 and definition.dunder and definition.ufunc and definition.dunder != "pow":
@@ -56,7 +56,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return a builtin for ``__array_ufunc__``. It calls an array's operator if possible, and `slow` otherwise.
+    """Return a builtin for ``__array_ufunc__`` that calls an array's operator if possible, and `slow` otherwise.
 
     Raises CompileError if native code cannot be compiled.
     """

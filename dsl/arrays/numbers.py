@@ -53,7 +53,7 @@ class SlotKey(tuple[Any, ...]):
     slot = property(lambda self: self[8])
 
 
-# Memoized expressions of such operations, and the NumPy types of their numbers.
+# Memoized expressions of operations with slots, and the NumPy types of the numbers in the slots.
 SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 

@@ -250,7 +250,7 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return the results of a ufunc call: weft arrays from `outs`, and all other results converted by `taken`."""
+    """Return the results of a ufunc call: weft arrays from `outs`, and all other results converted with `taken`."""
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]
@@ -263,7 +263,7 @@ def _public_module(function: Callable[..., Any]) -> str:
 
 
 def note_fallback(operation: str, *given: Any) -> None:
-    """Report an operation that runs on the host although arguments, or items of lists, are in a GPU's memory."""
+    """Report an operation that runs on the host although some of its operands are in a GPU's memory."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
     if far:

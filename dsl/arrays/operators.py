@@ -93,7 +93,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return the method of a binary operator. The method's `records` attribute describes it to `native_operators`."""
+    """Return the method of a binary operator. Its `records` attribute describes the operator to `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     definition = find_op(op)
     immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
@@ -215,7 +215,7 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Apply an in-place operator to a copy of the array, by the ``__array_ufunc__`` of the foreign operand."""
+    """Apply an in-place operator to a copy of the array, with the ``__array_ufunc__`` of the foreign operand."""
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())

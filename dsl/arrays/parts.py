@@ -48,7 +48,7 @@ class Part(Array):
         self._seen = owner, owner.expr, owner.buffer
 
     def _is_current(self) -> bool:
-        """Return whether the complex array is certainly unchanged since the part was recorded."""
+        """Return whether the complex array is known to be unchanged since the part was recorded."""
         owner = self._owner._storage
         storage, expr, buffer = self._seen
         if owner.buffer is None and owner.host is None:
@@ -110,7 +110,7 @@ def put_part(array: Array, name: str, value: object) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a method of `Part` that takes the part of the complex array's view by the view method `name`."""
+    """Return a method of `Part` that applies the view method `name` to the complex array, and takes the part."""
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
         return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
@@ -120,7 +120,7 @@ def _view_of(name: str) -> Any:
 
 
 def _attribute_of(name: str) -> property:
-    """Return a property of `Part`: the same part of an attribute of the complex array, such as ``T``."""
+    """Return a property of `Part` that takes the part of the complex array's attribute `name`, such as ``T``."""
 
     def get(self: Part) -> Any:
         return getattr(getattr(self._owner, name), self._name)

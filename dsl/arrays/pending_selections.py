@@ -25,7 +25,7 @@ LIMIT = 10_000
 
 
 class _PendingSelection:
-    """Host function that computes a pending selection after all, because its elements are needed."""
+    """Host function that computes a pending selection whose elements turn out to be needed."""
 
     def __init__(self, site: Any) -> None:
         self.site = site

@@ -185,7 +185,7 @@ def _table(device: Any, engine: int) -> tuple[Array, ...]:
     return (convert(words),) if words.size else ()
 
 
-atexit.register(_table.cache_clear)  # (so that memory is released before the modules that release it are unloaded)
+atexit.register(_table.cache_clear)  # (releases device memory before the runtime's modules are unloaded)
 
 
 def _product(x: list[Expr], y: list[Expr]) -> list[Expr]:

@@ -78,7 +78,7 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return an assigned value like `as_operand`. Text and objects are converted to `dtype` by NumPy."""
+    """Return an assigned value as an operand (see `as_operand`). NumPy converts text and objects to `dtype`."""
     with suppress(UnsupportedDtypeError):
         return as_operand(value)
     return as_operand(np.array(value, dtype))

@@ -1,4 +1,4 @@
-"""Memory that CPU arrays share with other code through NumPy, DLPack and the buffer protocol, and views by dtype.
+"""Memory that CPU arrays share through NumPy, DLPack and the buffer protocol, and views with another dtype.
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
@@ -134,7 +134,7 @@ def export_dlpack(
     if values is not None and not values.flags.writeable and not copy and max_version is None:
         values = None  # (the unversioned protocol has no read-only arrays)
     if values is None:
-        if copy is False and self.size and type(self) is not Scalar:  # (these are never written)
+        if copy is False and self.size and type(self) is not Scalar:  # (a copy of these is never out of date)
             raise BufferError("this array cannot be exported without a copy")
         values = np.array(self.numpy())
     return values.__dlpack__() if max_version is None else values.__dlpack__(max_version=max_version)

@@ -1,4 +1,4 @@
-"""Ufuncs: one object per op of the table, with NumPy's calling conventions.
+"""Ufuncs: one object for each op in the op table, with NumPy's calling conventions.
 
 In: arrays and scalars. Out: recorded arrays. `UFUNCS` contains every public op by name and alias.
 """
@@ -58,7 +58,7 @@ def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _describe(definition: OpDef) -> str:
-    """Return the docstring of the ufunc of an op."""
+    """Return the docstring of an op's ufunc."""
     like = f"Like `numpy.{definition.ufunc}`, this" if definition.ufunc else "This"
     broadcasts = " and broadcasts the operands" if definition.arity > 1 else ""
     text = f"{definition.doc}\n\n{like} function operates on each element{broadcasts}."
@@ -275,7 +275,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices by a kernel on a GPU. Return None if NumPy must compute the result.
+    """Reduce the slices between consecutive indices with a GPU kernel. Return None if NumPy must compute the result.
 
     The indices increase, so that each element belongs to one slice at most.
     """

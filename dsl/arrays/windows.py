@@ -1,4 +1,4 @@
-"""Views of arrays, the memo of views by basic indices, and array flags.
+"""Views of arrays, the memo of the views that basic indices select, and array flags.
 
 In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
 the result of a basic index depends only on the array's layout and its storage's shape. The module also defines the
@@ -86,7 +86,7 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _is_integers(value: Any) -> bool:
-    """Return whether a value is an int, but not a bool, or a tuple of such values."""
+    """Return whether a value is an int (but not a bool) or a tuple of such ints."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
 

@@ -1,4 +1,4 @@
-"""Advice on the slow lines of a program: why a line takes its time, and how to make the line faster.
+"""Advice on the slow lines of a program: what makes a line slow, and how to make the line faster.
 
 In: the measurements of ``weft explain``. Out: sentences by line.
 """

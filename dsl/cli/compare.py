@@ -99,7 +99,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
 
 @contextlib.contextmanager
 def _record_saved_arrays(saved: dict[str, np.ndarray]) -> Iterator[None]:
-    """Record the arrays that the program saves with one of NumPy's functions within a ``with`` block."""
+    """Within a ``with`` block, record the arrays that the program saves with NumPy's functions."""
     originals = {name: getattr(np, name) for name in ("save", "savetxt", "savez", "savez_compressed")}
 
     def watcher(name: str) -> Any:
@@ -180,7 +180,7 @@ def compare(program: MainProgram) -> int:
     firsts: list[FirstRun] = []
     with _record_saved_arrays(saved):
         for name, on_weft in (("NumPy, first", False), ("NumPy", False), ("weft", True)):
-            if on_weft:  # (all cold runs are in new processes, in which memory and processor caches are cold)
+            if on_weft:  # (cold runs are in new processes, whose memory and processor caches are cold)
                 _progress(f"running {program.text}: NumPy, in a new process ...")
                 numpy_cold, numpy_warm = _under_numpy(program)
                 firsts.append(FirstRun(numpy_cold))

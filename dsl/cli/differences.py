@@ -78,7 +78,7 @@ class ResultComparison:
         return text, False
 
     def printed(self, theirs: str, ours: str, signs: bool) -> list[Row]:
-        """Compare printed lines. Return one row for each difference. With `signs`, the signs of numbers may differ."""
+        """Compare printed lines. Return one row for each difference. Signs of numbers may differ if `signs` is true."""
         a, b, c = theirs.splitlines(), ours.splitlines(), self.printed_again.splitlines()
         if len(a) != len(b):
             return [("printed", f"{counted(len(a), 'line')} against {len(b)}", len(a) != len(c))]

@@ -155,5 +155,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the operation names of a kernel, which are the key for finding the kernel's launches."""
+    """Return the operation names of a kernel, by which the launches of the kernel are found."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

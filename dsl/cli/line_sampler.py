@@ -39,14 +39,14 @@ class LineSampler:
         self._thread = threading.Thread(target=self._sample_all, name="weft-sampler", daemon=True)
         self._done = threading.Event()
         self._main = threading.get_ident()
-        self._outer = sys.modules["__main__"].__dict__  # of the command, before the program replaces it
+        self._outer = sys.modules["__main__"].__dict__  # the command's `__main__`, which the program replaces
         self._busy = 0.0  # seconds in launches that have ended
         self._since = 0.0  # start time of the launch that is running, or 0
         self._function = ""  # the library function that is running, if its launch has no source line
         self._last = 0.0  # time that the samples cover, without launches
 
     def __enter__(self) -> LineSampler:
-        # the interpreter passes its lock to the sampler at most this often
+        # the interpreter passes the GIL to the sampler at most this often
         self._interval = sys.getswitchinterval()
         sys.setswitchinterval(PERIOD / 2)
         Listening.add(self)
@@ -61,7 +61,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. If the source line of the launch is known, no time of the launch counts as host time."""
+        """Launch a kernel. If the source line of the launch is known, the launch does not count as host time."""
         if threading.get_ident() != self._main or self._since:
             start()
             return

@@ -1,4 +1,4 @@
-"""Execution of a program as `__main__`, as by the Python interpreter.
+"""Execution of a program as `__main__`, as the Python interpreter would execute it.
 
 As a script, this file times a program under NumPy. Invariant: it imports nothing from weft, and few other modules,
 because each earlier import would make the program's first run faster.
@@ -90,7 +90,7 @@ class MainProgram:
             names.update(__file__=file, __cached__=None)
             source = sys.stdin.buffer.read() if self.option else _read(file)
         code: types.CodeType = compile(source, file, "exec", dont_inherit=True)
-        if self.option == "-c" and sys.version_info >= (3, 13):  # (whose tracebacks show the line)
+        if self.option == "-c" and sys.version_info >= (3, 13):  # (tracebacks show the source line)
             import linecache
 
             linecache._register_code(code, source, file)  # type: ignore[attr-defined]
@@ -137,7 +137,7 @@ def time_alone() -> None:
         names: dict[str, Any] = {}
         begin = time.perf_counter()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-            names.update(program.execute())  # (held, so that releasing the arrays is not measured)
+            names.update(program.execute())  # (keeps the arrays, so that their release is not timed)
         print(time.perf_counter() - begin)
         for name in set(sys.modules) - modules:
             if str(getattr(sys.modules[name], "__file__", None) or "").startswith(folder):

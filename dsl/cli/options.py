@@ -12,7 +12,7 @@ from weft.dsl.cli.reports import installed_version
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser without abbreviated options, because the program's name is found before the options are parsed."""
+    """A parser that accepts no abbreviations, because the program's name is found before the options are parsed."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)

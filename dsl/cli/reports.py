@@ -28,10 +28,10 @@ PACKAGES = ("weft", "numpy", "llvmlite", "sympy", "cuda-core", "cuda-bindings")
 GPU_PACKAGES = {
     "nvidia-nvjitlink": "nvidia-nvjitlink-cu12",
     "nvidia-nvvm": "nvidia-cuda-nvcc-cu12",
-}  # of CUDA 13 and 12
+}  # package for CUDA 13 -> package for CUDA 12
 TARGETS = ("host", "sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 
-TOLERANCE = 1e-4  # of `doctor`, whose values are float32 numbers up to 43
+TOLERANCE = 1e-4  # of results that `doctor` checks: float32 numbers up to 43
 
 
 def installed_version(name: str) -> str:

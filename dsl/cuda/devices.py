@@ -148,7 +148,7 @@ class Context:
         return array.get_ipc_handle()
 
     def push(self) -> None:
-        """Make the context's device current until `pop`."""
+        """Make the context's device current until `pop` is called."""
         self.device.__enter__()
 
     def pop(self) -> None:

@@ -1,4 +1,4 @@
-"""`weft.cuda.errors`: Numba's names of error classes, as aliases of the errors that weft raises.
+"""`weft.cuda.errors`: Numba's names for error classes, as aliases of weft's errors.
 
 Invariant: this file defines no class. Several names may refer to one class.
 """

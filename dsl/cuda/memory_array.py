@@ -1,4 +1,4 @@
-"""Arrays that support only kernels and copies: records, dates, text, and views of device arrays in another dtype.
+"""Arrays that can only be copied and passed to kernels: records, dates, text, and views in another dtype.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
 but which has no arithmetic. Invariant: it refers to the storage, not to its current memory. It and weft arrays over
@@ -39,7 +39,7 @@ class DeviceAddress(ctypes.c_void_p):
 
 
 class MemoryArray:
-    """An array of any dtype that uses the bytes of a storage. Kernels and copies accept it, but it has no arithmetic.
+    """An array of any dtype in the bytes of a storage. It can be copied and passed to kernels, but has no arithmetic.
 
     A 0-d array of records is a single record.
 

@@ -1,4 +1,4 @@
-"""Sharing of arrays between processes by CUDA IPC.
+"""Sharing of arrays between processes with CUDA IPC.
 
 In: an array. Out: an `IpcArrayHandle`, which can be sent to another process and opened there. `open_ipc_array` opens
 a raw handle. Invariant: both processes see the same memory as kernels and copies write it. The process that allocated
@@ -88,7 +88,7 @@ class IpcArrayHandle:
         """Close the handle and release the array. Raises ValueError if the handle is not open."""
         if self._opened is None:
             raise ValueError("this handle is not open")
-        get_device(self._device).synchronize()  # the processes do not wait for each other's work
+        get_device(self._device).synchronize()  # no other process waits for this process's work
         self._opened = None
 
     def __enter__(self) -> Any:

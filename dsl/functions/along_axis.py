@@ -82,7 +82,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     if axis is None:
         arr.flat[which] = values
         return
-    # Along all other axes, each element has its own index.
+    # Along each other axis, the indices are 0, 1, 2, and so on.
     open_grid = [
         reshape(as_array(np.arange(n)), (-1,) + (1,) * (array.ndim - 1 - k)) for k, n in enumerate(array.shape)
     ]

@@ -26,7 +26,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """Global variables of a copied NumPy function. The first lookup of a function replaces it with weft's."""
+    """Global variables of a copied NumPy function. The first lookup of a name stores weft's version of the function."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
@@ -57,7 +57,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a NumPy function like `compose`, but memoize results by call site and arguments."""
+    """Return a copy of a NumPy function as `compose` does. Results are memoized by call site and arguments."""
     return memoized(compose(function))
 
 

@@ -103,7 +103,7 @@ def _converted(values: np.ndarray, order: str) -> Array:
 
 
 def resolve_order(order: str, source: object) -> str:
-    """Return the memory order of a copy. "A" becomes "F" if `source` is only in Fortran order, otherwise "C"."""
+    """Return the memory order of a copy. "A" means "F" if `source` is in Fortran but not in C order, otherwise "C"."""
     flags = getattr(source, "flags", None) if order == "A" else None
     if flags is None:
         return "C" if order == "A" else order
@@ -341,7 +341,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call a creation function. Arguments of None default to the shape, dtype, order and device of `prototype`."""
+    """Call a creation function. Arguments that are None default to the properties of the array `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):

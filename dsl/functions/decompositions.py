@@ -78,7 +78,7 @@ def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
 
 
 def _run(matrices: _Matrices, call: Callable[[int], int], message: str) -> None:
-    """Call a library function for each matrix, given its number. Raises LinAlgError if a call reports a failure."""
+    """Call a library function with the number of each matrix. Raises LinAlgError if a call reports a failure."""
     for number in range(matrices.count):
         if call(number):
             _fail(message)

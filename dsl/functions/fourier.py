@@ -38,7 +38,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 @dataclass(frozen=True, slots=True)
 class HostTransform:
-    """Host function of a plan that computes a Fourier transform along an axis by NumPy, on all threads."""
+    """Host function of a plan that computes a Fourier transform along an axis with NumPy, on all threads."""
 
     kind: str
     n: int
@@ -124,7 +124,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
 
 
 def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
-    """Record a Fourier transform by the device's library. The scaling and the casts fuse with other operations."""
+    """Record a Fourier transform with the device's library. The scaling and the casts fuse with other operations."""
     rows, taken = moveaxis(x, axis, -1), n // 2 + 1 if kind == "irfft" else n
     have = rows.shape[-1]
     if have > taken:

@@ -48,12 +48,12 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _known(value: object) -> Any:
-    """Evaluate bins or bounds, and return the values in NumPy's types."""
+    """Evaluate bins or bounds, and return them as NumPy values."""
     return to_host(value)
 
 
 def _weft_computes(values: Any, kinds: str) -> bool:
-    """Return whether weft processes `values`, instead of NumPy.
+    """Return whether weft, not NumPy, processes `values`.
 
     This requires many values of a dtype whose kind is in `kinds`.
     """

@@ -23,14 +23,14 @@ COUNTED = 256
 
 
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Record a reduction over axes by NumPy's maximum, minimum, `argmax` or `argmin`."""
+    """Record a reduction over axes with NumPy's maximum, minimum, `argmax` or `argmin`."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
     return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Record a sort along an axis by NumPy. If `numbered` is true, record an argsort instead."""
+    """Record a sort along an axis with NumPy. If `numbered` is true, record an argsort instead."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace each weft array in `value` with a NumPy array of the same shape, of which one element is in memory."""
+    """Replace each weft array in `value` with a NumPy array of the same shape and dtype that stores a single zero."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -105,7 +105,7 @@ class _Extent:
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements of an array or along the given axes, like `numpy.size`.
+    """Return the number of elements of an array, in total or along the given axes, like `numpy.size`.
 
     Examples
     --------
@@ -168,8 +168,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration over the object
-    evaluates the arrays.
+    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
 
     Examples
     --------

@@ -54,7 +54,7 @@ def concatenate(
     _check_alike(found, axis_number)
     if out is not None and dtype is not None:
         raise TypeError("concatenate() only takes `out` or `dtype` as an argument, but both were provided.")
-    # (Without an axis, Python scalars may be among the arrays. They are weak.)
+    # (Without an axis, some of the arrays may be Python scalars, which are weak.)
     kinds = [a if type(a) in (int, float, complex) else b.dtype for a, b in zip(arrays, found, strict=True)]
     kind = np.result_type(*kinds) if dtype is None else as_dtype(dtype)
     kind = kind if out is None else out.dtype
@@ -86,7 +86,7 @@ def concatenate(
 
 
 def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
-    """Concatenate very many arrays: by NumPy on the CPU, and in groups on a GPU, so that plans stay small."""
+    """Concatenate very many arrays: with NumPy on the CPU, and in groups on a GPU, so that plans stay small."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
     evaluate([a._storage for a in found if a._device is None])
     device = found[0].device

@@ -335,7 +335,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract one or two operands by a fused sum of products or by BLAS. Return None if neither is possible."""
+    """Contract one or two operands with a fused sum of products or with BLAS. Return None if neither is possible."""
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return fused
@@ -345,7 +345,7 @@ def _contract_pair(
     if any(len(set(term)) < len(term) for term in terms):
         return None
     if result and result[-1] in terms[0]:
-        # In the product of BLAS, the axes of the second operand come last.
+        # In a product by BLAS, the axes of the second operand come last.
         terms, found = terms[::-1], found[::-1]
     for k in range(2):
         own = "".join(c for c in terms[k] if c in terms[1 - k] or c in result)
@@ -370,7 +370,7 @@ def _contract_pair(
 
 
 def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Array | None:
-    """Contract one or two operands by a fused sum of products. Return None if BLAS is faster or lengths differ."""
+    """Contract one or two operands with a fused sum of products. Return None if BLAS is faster or lengths differ."""
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):

@@ -32,7 +32,7 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _weft_computes(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
-    """Return whether weft computes the statistic, instead of NumPy.
+    """Return whether weft, not NumPy, computes the statistic.
 
     This requires real floats of at least 32 bits and only common options.
     """

@@ -1,4 +1,4 @@
-"""Immediate matrix products by BLAS, and the choice between BLAS and a fused kernel.
+"""Immediate matrix products with BLAS, and the choice between BLAS and a fused kernel.
 
 In: matrices and vectors. Out: their product. It is computed immediately, at any size, if both operands are in host
 memory, since no other operation would fuse with it.
@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Return whether a fused sum of products computes a matrix product, instead of BLAS."""
+    """Return whether a matrix product is computed by a fused sum of products instead of BLAS."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True

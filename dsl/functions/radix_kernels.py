@@ -44,7 +44,7 @@ THREADS = 256
 WARPS = THREADS // 32
 DIGITS = 256  # equal to the number of threads, so that each thread counts one digit
 FULL = 0xFFFFFFFF
-# The upper half of a word holds a digit, and the lower half holds the count of this digit in a warp.
+# The upper half of a word is a digit, and the lower half is the count of this digit in a warp.
 SHIFT, LOW = np.uint32(16), np.uint32(0xFFFF)
 # Number of elements that a block counts.
 SPAN = 1 << 16
@@ -163,7 +163,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Count the elements of the tile whose digit is this thread's digit, which is the thread's index in the block."""
+    """Count the tile's elements with this thread's digit, which is the index of the thread in the block."""
     total = np.uint32(0)
     for k in range(WARPS):
         total += counters[k * DIGITS + threadIdx.x]
@@ -290,7 +290,7 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 @cache
 def make_find_moving(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(counts, moving, n)`` that determines which radix passes move any element.
+    """Return a kernel ``(counts, moving, n)`` that determines which radix passes move any elements.
 
     It has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
     """
@@ -386,7 +386,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions for the second part of a radix pass: sort a tile in shared memory, and write it."""
+    """Return device functions for the second part of a radix pass: sort a tile in shared memory, and write the tile."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device

@@ -178,7 +178,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort `values` into `out` by NumPy on the host, for plans that are interpreted."""
+        """Sort `values` into `out` with NumPy on the host, for plans that are interpreted."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )

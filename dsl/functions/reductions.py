@@ -75,7 +75,7 @@ def reduce(
     initial: complex | None = None,
     where: ArrayLike = True,
 ) -> Any:
-    """Reduce `values` along axes by an op."""
+    """Reduce `values` along axes with an op."""
     axis, keep = to_python(axis), keepdims is not _NO_VALUE and bool(keepdims)
     where_from = start()
     node = expr_of(as_array(values))
@@ -152,7 +152,7 @@ _EXACT_SCANS = frozenset({"add", "multiply", "logical_and", "logical_or", "logic
 def accumulate(
     op: str, values: ArrayLike, axis: int | None = 0, dtype: DTypeLike | None = None, out: Output | None = None
 ) -> Any:
-    """Compute the scan of an array along an axis by an op."""
+    """Compute the scan of an array along an axis with an op."""
     axis = to_python(axis)
     location = start()
     array = as_array(values)
@@ -181,7 +181,7 @@ def accumulate(
 
 
 def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) -> Expr:
-    """Record a reduction of complex numbers on a GPU by maximum, minimum, argmax or argmin.
+    """Record the maximum, minimum, argmax or argmin of complex numbers on a GPU.
 
     Complex numbers are ordered by their real parts, then by their imaginary parts. The first NaN is an extreme.
     """

@@ -101,7 +101,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
-    """Return whether kernels can find the unique slices along an axis. The slices must be short and real."""
+    """Return whether kernels can find the unique slices along an axis. The slices must be short, with real elements."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -109,7 +109,7 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Sort values or rows. Return the sorted values, and the original indices, or None if they are not needed."""
+    """Sort values or rows. Return the sorted values with their original indices, or with None if not needed."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:

@@ -107,7 +107,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 
 def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
-    """Sort an array by kernels or by NumPy. If `numbered` is true, return the indices that sort the array."""
+    """Sort an array with kernels or with NumPy. If `numbered` is true, return the indices that sort the array."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:

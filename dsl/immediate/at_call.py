@@ -1,4 +1,4 @@
-"""Tier 0: immediate execution of operations on small arrays, by NumPy functions on views of the arrays' memory.
+"""Tier 0: immediate execution of operations on small arrays, with NumPy functions on views of the arrays' memory.
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if it must be computed in
 another way. This is the case if an array is too large, pending, on another device, or of a dtype that NumPy computes
@@ -88,7 +88,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` that executes `op` immediately: by `operator` if given, else by NumPy's ufunc."""
+    """Return the `Implementation` that executes `op` immediately, with `operator` if given, else with NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity))
@@ -109,7 +109,7 @@ def numpy_implementation(function: Callable[..., Any]) -> Implementation:
 
 
 def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location) -> Any:
-    """Execute an op immediately if its call site is faster with NumPy than with evaluations. Else return `MISSED`.
+    """Execute an op immediately if NumPy is faster than evaluation at its call site. Otherwise return `MISSED`.
 
     The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
     """
@@ -303,7 +303,7 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
 
 
 def finish(result: object, device: Device, *operands: Any) -> Any:
-    """Convert the result of a NumPy function by `from_numpy_result`.
+    """Convert the result of a NumPy function with `from_numpy_result`.
 
     Views of `operands` become views of their storages.
     """

@@ -21,7 +21,7 @@ DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its A
 
 
 def address_of(values: np.ndarray) -> int:
-    """Return the address of an array's first element, in a third of the time of `values.ctypes.data`."""
+    """Return the address of an array's first element, three times as fast as `values.ctypes.data`."""
     return ctypes.c_int64.from_address(id(values) + DATA).value
 
 
@@ -132,7 +132,7 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def settled_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over the elements of a weft array if possible, otherwise None.
+    """Return a NumPy array over a weft array, like `values_of`, but also for some small pending arrays.
 
     A small pending array is evaluated first if it is the last of a run of small operations.
     """
@@ -161,7 +161,7 @@ def writable_values(array: Any) -> np.ndarray | None:
 
 
 def write_back(array: Any, values: np.ndarray) -> None:
-    """Copy `values`, a NumPy view that has been written to, back to the array if it is no longer in host memory.
+    """Copy `values`, a NumPy view that has been written to, back to its array if the array has left host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """

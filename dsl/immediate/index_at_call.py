@@ -39,7 +39,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
             values[key] = value
             return True
     if type(key) is Scalar and (seen := to_host_if_small(key, [], limit)) is not MISSED:
-        key = seen[()]  # (as of an `argmax`, after which the loop goes on in memory)
+        key = seen[()]  # (such as the result of `argmax`)
     values = values_of(array)
     most = max(limit, limit * _NUMBER_BYTES // array.dtype.itemsize) if kind in NUMBERS else limit
     if values is None and array._view is None and _is_uniform(array._storage):
@@ -81,7 +81,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
 
 
 def _written(array: Array, value: Any, limit: int) -> Any:
-    """Return a value to be written to an array as a number or a small NumPy array, or `MISSED` for other values."""
+    """Convert a value that is written to an array to a number or a small NumPy array, or return `MISSED`."""
     kind = type(value)
     if kind in NUMBERS:
         return value
@@ -207,7 +207,7 @@ def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callab
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU has no memory yet, because it is constant or uninitialized."""
+    """Return whether a storage on the CPU has no memory yet, because its elements are one constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 

@@ -34,7 +34,7 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the largest number of positional arguments for which a NumPy function modifies none of them."""
+    """Return the largest number of positional arguments with which a NumPy function modifies no argument."""
     index = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index
 
@@ -87,7 +87,7 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert the arrays in a result that share memory with an argument to weft arrays. Other arrays stay NumPy's."""
+    """Convert the arrays in a result that share memory with an argument to weft arrays. Other arrays are unchanged."""
     kind = type(result)
     if kind in PLAIN:
         return result

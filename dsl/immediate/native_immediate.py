@@ -137,14 +137,14 @@ def install_native_after(calls: int) -> None:
 
 
 def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations. The installation continues in later calls after `seconds`.
+    """Install native code for small operations. After `seconds`, the installation pauses until the next call.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
     if (INSTALLED and not _under_way) or _failed:
         return
     if not _installing.acquire(blocking=False):
-        return  # (another thread installs it, or this one, which has just imported a module)
+        return  # (the installation is running in another thread, or its imports have led to this call)
     try:
         if not _under_way:
             if INSTALLED:

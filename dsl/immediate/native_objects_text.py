@@ -95,7 +95,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `on` if a type is int, slice or a type in `table`, and to `otherwise` for other types."""
+        """Emit a branch to `on` for int, slice and the types in `table`, and to `otherwise` for other types."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.leave_if(f"or i1 {whole}, {part}", on, name)

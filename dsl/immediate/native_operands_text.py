@@ -204,7 +204,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call. If it is found, jump to ``protocol.way``.
+        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, and jumps to ``protocol.way`` on a hit.
 
         Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
         is not in the table.
@@ -221,7 +221,7 @@ class OperandText(ObjectText):
         return listed
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
-        """Emit a branch to ``give.up`` unless an array's memory is writable and nothing else refers to it."""
+        """Emit a branch to ``give.up`` unless an array's memory is writable and has no other references."""
         t = self._t
         writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
         t.leave_if(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
@@ -309,7 +309,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit a branch to ``small`` if a large operand has a small product, and BLAS computes this product."""
+        """Emit a branch to ``small`` if BLAS computes a small product of a large operand."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")

@@ -1,4 +1,4 @@
-"""Size limits of immediate execution. Below its limit, an operation takes NumPy about as long as weft's recording.
+"""Size limits of immediate execution. Below its limit, NumPy executes an operation about as fast as weft records it.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately.
@@ -231,7 +231,7 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
 def recorded_bytes(name: str) -> int:
-    """Return the array size from which a function records its operation, in bytes per element of the limit.
+    """Return the minimum size of arrays for which a function is recorded, in bytes per element of the limit.
 
     Smaller arrays in memory may be processed immediately. So may larger arrays at call sites for which
     `was_evaluated_alone` is true.
@@ -270,7 +270,7 @@ MOST_WHOLE = 16
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host. Return None if the result of a kernel could have other bits."""
+    """Reduce all elements of an array on the host. Return None if the result of a kernel could differ."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
@@ -293,7 +293,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def reduce_rows(name: str, values: np.ndarray, axis: int) -> np.ndarray | None:
-    """Reduce an array on the host along an axis. Return None if the result of a kernel could have other bits."""
+    """Reduce an array on the host along an axis. Return None if the result of a kernel could differ."""
     kind = values.dtype
     if kind.char not in "fd" or not values.flags.c_contiguous or not -values.ndim <= axis < values.ndim:
         return None
@@ -323,7 +323,7 @@ def _spread(name: str, values: np.ndarray) -> Any:
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Create an array in host memory by a NumPy function. Return None if `size` exceeds the limit of small arrays."""
+    """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
     device = default_device()
     if size > IMMEDIATE[0] or not device.small_on_host:
         return None

@@ -27,7 +27,7 @@ class MemoryEffect(IntEnum):
 
 
 def is_computed(name: str, kind: MemoryEffect) -> bool:
-    """Return whether a function computes elements, and has a result that is about as large as its arguments at most.
+    """Return whether a function computes elements, and the result is not much larger than the arguments.
 
     NumPy executes such functions for NumPy arrays up to tier 0's limit.
     """

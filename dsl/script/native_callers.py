@@ -1,4 +1,4 @@
-"""Native code for imports and for `Array.__class__`, which give libraries other results than the program.
+"""Native code for imports and for `Array.__class__`, whose results differ between libraries and the program.
 
 In: the Python functions with the same effect. Out: builtins that look up the calling module in a table (`callers`), and
 call the Python functions for modules that are not in it. Invariant: a builtin has no frame, so tracebacks do not show

@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, which is little slower than a direct call to NumPy's function.
+"""Native version of `script_function.choose`, which is only slightly slower than calling NumPy's function directly.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
@@ -31,7 +31,7 @@ _FUNCTIONS = (
     "PyLong_AsLongLongAndOverflow",
 )
 _COMMON = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
-# Offsets in objects, flags of types, which their subclasses share, and a length whose square does not fit in a word.
+# Offsets in objects, type flags (which subclasses inherit), and a length whose square does not fit in a word.
 _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
     "TYPE_OF": 8,

@@ -68,7 +68,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray`, of which NumPy arrays and weft arrays are instances, but not weft's scalars.
+    """Stand-in for `numpy.ndarray`. NumPy arrays and weft arrays are instances, but weft's scalars are not.
 
     It is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires one. Results of operations on such
     views are NumPy's own arrays.
@@ -109,7 +109,7 @@ not_foreign(ndarray)
 
 
 def own_names_of(module: str) -> Mapping[str, Any]:
-    """Return a mapping from names in a NumPy module to weft's implementations of these functions."""
+    """Return a mapping from the names of functions in a NumPy module to weft's implementations."""
     return OWN_IN.get(module, {})
 
 

@@ -108,8 +108,8 @@ def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> No
         importlib.import_module("weft.dsl.registrations").register_functions(module)
 
 
-# Packages whose imports install nothing, because weft may be installing native code or holding a lock, and the number
-# of imports after which the installation is tried again, even if a module is being imported.
+# Imports by these packages do not install native code, because weft may hold a lock or be installing the code. If a
+# module is being imported, the installation is tried again after `_LATER` imports.
 _INNER = {"numpy", "weft"}
 _LATER = 100
 _IMPORTER = "<frozen importlib._bootstrap>"
@@ -182,7 +182,7 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
     frame = sys._getframe(1)
     if not str(name).startswith("numpy"):
         return _import(name, globals, locals, fromlist, level)
-    # (It is not known whether a module uses weft until its own import has ended.)
+    # (Only after its import has ended is it known whether a module uses weft.)
     ended = getattr(frame.f_globals.get("__spec__"), "_initializing", True) is False
     own = not (ended and callers.is_library(2)) and is_program(frame)
     return (_import_numpy if own else _import)(name, globals, locals, fromlist, level)

@@ -1,4 +1,4 @@
-"""NumPy's functions in a script on weft. They call NumPy for small arguments, and weft otherwise.
+"""NumPy's functions in a script on weft. The functions call NumPy for small arguments, and weft otherwise.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
@@ -233,7 +233,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 NDARRAY = frozenset({np.ndarray})
 _made: list[ScriptFunction] = []
 _native: list[Any] = []
-# Functions that install further native code. They take the `native_callers` module.
+# Functions that install further native code. Their argument is the `native_callers` module.
 when_native: list[Callable[[types.ModuleType], None]] = []
 # Number of calls after which native code is loaded from disk, which takes 8 ms. A call takes 0.6 us longer in Python.
 ENOUGH = 8_000

@@ -74,7 +74,7 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
 @cache
 def find_all_names() -> None:
-    """Fill the dictionaries of the modules for scripts, because a script reads them, as in ``vars(np)``."""
+    """Fill the dictionaries of scripts' modules with all names, for scripts that read them as in ``vars(np)``."""
     for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
         made = script_module(module)
         known = frozenset(vars(import_module(module)))

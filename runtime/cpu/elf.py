@@ -202,7 +202,7 @@ class _Linker:
         return found
 
     def offset_of(self, symbol: Symbol) -> int:
-        """Return the offset from the start of the image of `symbol`, which the file defines."""
+        """Return the offset of `symbol`, which the file defines, from the start of the image."""
         return self.section_offsets[symbol.section] + symbol.value
 
 

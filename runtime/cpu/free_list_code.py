@@ -1,4 +1,4 @@
-"""Native code of free lists, which stores deleted buffers and reuses them for later requests.
+"""Native code that stores deleted buffers in free lists, and reuses the buffers for later requests.
 
 This module also defines the layout of the records that the functions read.
 

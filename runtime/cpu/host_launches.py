@@ -22,10 +22,10 @@ from weft.runtime.settings import thread_count
 
 # Minimum number of elements for which the GIL is released.
 LET_GO = 1 << 12
-# Instructions per element for which half as many elements per thread suffice (measured: two threads pay off from 80 us
-# on).
+# Number of instructions per element at which a thread needs only half as many elements. (In measurements, two threads
+# pay off for jobs of at least 80 us.)
 INSTRUCTIONS = 64
-# Multiple of the minimum work per thread below which a job may end before a sleeping thread has woken.
+# Jobs below this multiple of the minimum work per thread may end before a sleeping thread has woken.
 SHORT = 8
 # Maximum number of arguments in one record. The arguments are on the stack while the record runs.
 MOST_SLOTS = 1 << 13

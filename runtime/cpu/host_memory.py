@@ -34,7 +34,7 @@ KEPT_BYTES = 1 << 30  # maximum number of bytes of free blocks
 PAGE = 1 << 12
 _LARGEST_KEPT = 31 << 20  # bytes; glibc changes its thresholds for blocks of up to 32 MB
 COLOURED = 1 << 16  # minimum size in bytes of blocks whose offset within a page is chosen
-COLOUR = 17 * ALIGNMENT  # difference in bytes between the offsets of two consecutive blocks: there are 64 offsets
+COLOUR = 17 * ALIGNMENT  # bytes between the offsets of consecutive blocks, so that there are 64 different offsets
 _colours = count()
 
 

@@ -1,4 +1,4 @@
-"""Linking of host object code by LLVM, for machines and relocations that `elf` does not support."""
+"""Linking of host object code with LLVM, for machines and relocations that `elf` does not support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _lock = threading.Lock()
 
 
 def link(code: bytes, outside: Mapping[str, int], names: Sequence[str]) -> tuple[Any, list[int]]:
-    """Link an object file by LLVM.
+    """Link an object file with LLVM.
 
     Return an object that keeps the code alive, and the addresses of the symbols `names` (0 if missing).
     """

@@ -309,7 +309,7 @@ def python_function(name: str) -> int:
 
 
 def immortal(thing: _T) -> _T:
-    """Keep an object alive forever, because native code refers to it without a reference. Return the object."""
+    """Keep an object alive forever, since native code holds no counted reference to it. Return the object."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 

@@ -25,7 +25,7 @@ from weft.runtime.errors import CompileError
 GRAIN = 1 << 15
 # Minimum number of bytes of a copy for which another thread pays off.
 COPY_GRAIN = 1 << 19
-# Number of chunks in a thread's share: other threads take over the chunks of a delayed thread.
+# Number of chunks per thread. If a thread is delayed, other threads take over its chunks.
 CHUNKS = 32
 # Long chunks are multiples of this number of indices, so that two threads do not write to the same cache line.
 ROUND = 64
@@ -34,8 +34,8 @@ MOST_PARTS = pool_code.MOST_PARTS
 
 # Seconds that a thread spins for the next job before it sleeps: waking a thread takes about half as long.
 LOOKING = 100e-6
-# Nanoseconds after which a thread wakes the others for a job in short chunks: a shorter job ends sooner without the
-# other threads.
+# Nanoseconds after which a thread wakes the other threads for a job in short chunks. A shorter job ends sooner without
+# the other threads.
 ALONE = 50_000
 # Number of spin iterations that are timed, and maximum number of spin iterations.
 MEASURED, MOST_SPINS = 1000, 100_000
@@ -223,7 +223,7 @@ def _fresh_memory() -> int:
 
 @cache
 def _count_spins() -> int:
-    """Return the number of iterations of a worker's spin loop, after which the worker sleeps.
+    """Return the number of times that a worker's spin loop iterates before the worker sleeps.
 
     An iteration takes 5 to 50 ns, depending on the machine.
     """

@@ -1,4 +1,4 @@
-"""Offsets in objects of the attributes in ``__slots__``, for native code.
+"""Byte offsets of ``__slots__`` attributes in objects, for native code.
 
 In: a class. Out: offsets in bytes. Invariant: the offsets are measured, not derived from a Python version's object
 layout.

@@ -1,4 +1,4 @@
-"""Matrix products on a GPU by cuBLAS, if cuBLAS is installed.
+"""Matrix products on a GPU with cuBLAS, if cuBLAS is installed.
 
 In: matrices on the device, by address and strides. Out: their product, enqueued in the calling thread's stream.
 Invariant: computation has the full precision of the dtype (float16 sums in float32, no TensorFloat-32). Operands that
@@ -190,7 +190,7 @@ class _Product:
 def _plan_product(
     left: tuple[int, ...], left_steps: tuple[int, ...], right: tuple[int, ...], right_steps: tuple[int, ...]
 ) -> _Product | None:
-    """Return the plan of a matrix product, given shapes and strides of the operands. Return None if unsupported."""
+    """Return the plan of a product of operands with the given shapes and strides, or None if it is unsupported."""
     a, b = _as_matrix(Matrices(0, left, left_steps), row=True), _as_matrix(Matrices(0, right, right_steps), row=False)
     n, k, m = a.shape[-2], a.shape[-1], b.shape[-1]
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -223,7 +223,7 @@ def _as_matrix(given: Matrices, row: bool) -> Matrices:
 
 
 def _layout(matrix: Matrices) -> tuple[int, int] | None:
-    """Return the operation and the leading dimension with which cuBLAS reads a matrix as its transpose.
+    """Return the operation and the leading dimension with which cuBLAS reads the transpose of a matrix.
 
     The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """

@@ -178,7 +178,7 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices by cuBLAS. Return False if cuBLAS is missing or does not support the operands.
+        """Multiply matrices with cuBLAS. Return False if cuBLAS is missing or does not support the operands.
 
         A matrix is given by its address, shape, and strides in elements.
         """
@@ -187,7 +187,7 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. If nvJitLink is installed, it assembles the PTX, otherwise the driver does."""
+        """Load a kernel. The PTX is assembled by nvJitLink if nvJitLink is installed, otherwise by the driver."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:

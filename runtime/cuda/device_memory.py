@@ -26,8 +26,8 @@ from weft.runtime.device import Buffer, Requests
 from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
 
 KEPT_BYTES = 4 << 30  # limit of free blocks; the rest is returned to the driver's pool
-# Number of returned blocks whose position in the device's own stream is recorded after a copy has overtaken the stream. A
-# record costs more than the launch of a kernel, and only the next copies use it.
+# After a copy has overtaken the device's own stream, positions in this stream are recorded for this number of returned
+# blocks. Recording a position costs more than launching a kernel, and only the next copies use the position.
 RECORDED = 64
 SMALL = 1 << 20
 LARGE_STEP = 2 << 20  # the driver's own granularity
@@ -210,7 +210,7 @@ class MemoryPool(Counted):
         self.free_lists: FreeLists | None = None
         # address -> position in the device's own stream at which a large block was returned
         self._left: dict[int, CudaEvent] = {}
-        self._to_record = 0  # number of blocks for which this will be recorded, if no copy overtakes the stream
+        self._to_record = 0  # number of blocks whose position will be recorded, unless a copy overtakes the stream
         order.own.free = FreeList()
         order.inherit = self._inherit
         self._pool = self._open_pool()

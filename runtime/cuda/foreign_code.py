@@ -61,7 +61,7 @@ def _object(core: Any, code: ForeignCode, arch: str) -> Any:
 
 @lru_cache(maxsize=64)
 def _compiled(core: Any, code: ForeignCode, arch: str) -> bytes:
-    """Compile CUDA C++ to relocatable machine code by NVRTC."""
+    """Compile CUDA C++ to relocatable machine code with NVRTC."""
     try:
         options = core.ProgramOptions(arch=arch, relocatable_device_code=True, name=code.name)
         cubin: bytes = core.Program(code.data.decode(), "c++", options).compile("cubin").code

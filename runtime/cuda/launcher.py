@@ -129,14 +129,14 @@ class CudaLauncher:
             if len(function.prepared) >= RECORDS_LIMIT:
                 function.prepared.clear()
             numbers = [(k, k) for k in range(count)]
-            # (a proxy: the function owns its prepared launches, not the other way round)
+            # (A proxy, because the function owns its prepared launches. A reference would form a cycle.)
             own = weakref.proxy(function)
             start = RecordedLaunch(own, grid, block, shared_bytes, array("q", bytes(8 * count)), (), numbers)
             found = function.prepared[grid, block, shared_bytes] = CudaLaunches(self, [start])
         return found
 
     def by_table(self, starts: Sequence[RecordedLaunch], table: list[Any], stream: CudaStream | None) -> None:
-        """Launch kernels one by one, without native code, by the driver functions in the bindings."""
+        """Launch kernels one by one, without native code, with the driver functions in the bindings."""
         for start in starts:
             arguments = start.arguments[:]
             for argument, slot, offset in start.patches:

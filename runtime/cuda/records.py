@@ -20,8 +20,8 @@ LAUNCHES, BUFFERS, NUMBERS, PATCHES, INDICES, VALUES, FIRST, CHANGES, GRAPH, FAI
 # arguments; whether an argument has changed; its node in a graph; CUDA_KERNEL_NODE_PARAMS.
 STREAM, ATTRIBUTES, ATTRIBUTE_COUNT, FUNCTION, ARGUMENTS, CHANGED, NODE, PARAMETERS = range(4, 12)
 LAUNCH = PARAMETERS + 9
-# Words of a change: which value, what is added, the address of the argument, the address of the launch's mark of a
-# changed argument.
+# Words of a change: the byte offset of a value, the number to add to the value, the address of the argument, and the
+# address of the word that marks the launch as changed.
 PATCH = 4
 COOPERATIVE = (2, 1, 0, 0, 0, 0, 0, 0, 0)  # a CUlaunchAttribute
 # Values of FAILED for calls other than launches.

@@ -1,4 +1,4 @@
-"""Dense linear algebra on a GPU by cuSOLVER, if nvmath-python is installed.
+"""Dense linear algebra on a GPU with cuSOLVER, if nvmath-python is installed.
 
 In: matrices on the device, by address, in column-major order. Out: factors and solutions, written to device memory.
 Invariant: a call waits for the library's report of failure, so that errors are raised by the call that caused them.

@@ -74,7 +74,7 @@ class Staging:
         self._order = order
         self._pieces: list[PinnedBlock] | None = None
         self._next = 0
-        self._lock = threading.Lock()  # protects the pieces
+        self._lock = threading.Lock()  # protects the blocks of pinned memory
 
     def _next_piece(self) -> PinnedBlock | None:
         """Return the next block of pinned memory after the block's last use has ended.

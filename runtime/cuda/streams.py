@@ -59,7 +59,7 @@ class CudaEvent:
         return self._driver.is_done("cuEventQuery", self.handle)
 
     def synchronize(self) -> None:
-        """Wait for the event. Ctrl-C interrupts the waiting thread."""
+        """Wait for the event. Ctrl-C interrupts the wait."""
         begin = time.perf_counter()
         while not self.query():
             waited = time.perf_counter() - begin
@@ -148,7 +148,7 @@ class CudaStream:
         if other is not self and not self.waits_for(other.number, other.last_work):
             self.wait(other.mark())
             self._seen[other.number] = other.last_work
-            for number, last_work in other._seen.items():  # the work for which the other stream has waited
+            for number, last_work in other._seen.items():  # work for which the other stream has waited
                 self._seen[number] = max(last_work, self._seen.get(number, 0))
 
     def waits_for(self, number: int, last_work: int) -> bool:

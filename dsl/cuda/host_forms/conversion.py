@@ -20,7 +20,7 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float by `rounding`, and converts the result to an integer of dtype `held`.
+    """Return a function that rounds a float with `rounding`, and converts the result to an integer of dtype `held`.
 
     The result is saturated to [`least`, `greatest`]. NaN becomes `at_nan`.
     """
@@ -93,7 +93,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float by the rounding mode `choose`.
+    """Return a function that converts an integer to a float in the rounding mode `choose`.
 
     `parts` returns the nearest float and its error.
     """
@@ -150,7 +150,7 @@ def scale_single(x: float, n: int) -> np.float32:
 
 
 def exponent_of(x: float) -> np.int32:
-    """Compute `ilogb`: the exponent of 2 as an int32. The smallest int32 for 0 and NaN, the largest for infinity."""
+    """Compute `ilogb`: the exponent of 2 as an int32. 0 and NaN give the smallest int32, and infinity the largest."""
     result = GREATEST_INT
     if x == 0 or x != x:
         result = LEAST_INT
@@ -172,7 +172,7 @@ def float_exponent(x: float) -> float:
 
 
 def split_whole(x: float) -> tuple[float, float]:
-    """Compute `modf`: the fractional and integral parts of x. Both have the sign of x."""
+    """Compute `modf`: the fractional and integral parts of x. Both parts have the sign of x."""
     whole = np.trunc(x)
     rest = x - whole
     if np.isinf(x):

@@ -223,7 +223,7 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand that computes a result and its error by `error`, and rounds it by `choose`.
+    """Return a function of one operand. `error` computes a result and its error, and `choose` rounds the result.
 
     `error` computes the result rounded to nearest and its error.
     """
@@ -236,7 +236,7 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands that computes a result and its error by `error`, and rounds it by `choose`.
+    """Return a function of two operands. `error` computes a result and its error, and `choose` rounds the result.
 
     `error` computes the result rounded to nearest and its error.
     """
@@ -249,7 +249,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: object) -> Callable[..., Any]:
-    """Return a function that computes ``one / x`` and rounds the quotient by `choose`."""
+    """Return a function that computes ``one / x`` and rounds the quotient with `choose`."""
 
     def apply(x: float) -> float:
         r, e = divide(one, x)
@@ -259,7 +259,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: o
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return a function that computes x + y, or x - y if `sign` is -1, and rounds the result by `choose`.
+    """Return a function that computes x + y, or x - y if `sign` is -1, and rounds the result with `choose`.
 
     A zero sum rounded down is -0 if a term has a sign bit.
     """
@@ -277,7 +277,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes x * y + z and rounds the result by `choose`.
+    """Return a function that computes x * y + z and rounds the result with `choose`.
 
     A zero result has the sign that `sum_of` gives it.
     """

@@ -127,5 +127,5 @@ def normal_cdf(x: float) -> Any:
 
 
 def inverse_normal_cdf(p: float) -> Any:
-    """Compute the inverse at p of the standard normal distribution function, within 5 ulp."""
+    """Compute the quantile of the standard normal distribution for the probability p, within 5 ulp."""
     return -ROOT_2 * inverse_erfc(2 * p)

@@ -205,7 +205,7 @@ class Compiler(Variables):
         if not isinstance(value, OptionalValue):
             return value
         if value.value is None:
-            raise Unresolved  # a value comes later in a loop
+            raise Unresolved  # an assignment later in a loop provides the value
         if self.checked:
             absent = self.builder.op("bitwise_xor", value.present, self.builder.constant(True, BOOL))
             self.report(absent, TypeError, f"{value.label or 'the value'} is None, where a value is needed")
@@ -375,12 +375,12 @@ class Compiler(Variables):
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Append a hidden pointer parameter to the kernel and return the parameter. `what` describes the argument."""
+        """Append a hidden pointer parameter to the kernel, and return it. `what` describes the argument of a launch."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return a hidden index parameter, which is appended on first use. `what` describes the argument."""
+        """Return a hidden index parameter, which is appended on first use. `what` names the argument of a launch."""
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))
@@ -395,7 +395,7 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a number to `dtype` at compile time as at run time. If `wraps` is true, Python ints wrap around."""
+    """Cast a number to `dtype` at compile time, like a run-time cast. If `wraps` is true, Python ints wrap around."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):

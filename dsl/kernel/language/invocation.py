@@ -1,4 +1,4 @@
-"""The description of a call, which handlers compile."""
+"""The description of a call that a handler compiles."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class KernelTypeError(KernelError, TypeError):
 
 @public_error
 class KernelNameError(KernelTypeError, NameError):
-    """Raised if a kernel uses a name that is undefined, or that is not yet defined at this point.
+    """Raised if a kernel uses a name that is undefined, or uses a name before the definition of the name.
 
     Examples
     --------

@@ -67,7 +67,7 @@ def can_fold(name: str) -> bool:
 
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
-    """Compute an op on constant numbers at compile time by the Python operator for the op."""
+    """Compute an op on constant numbers at compile time, with the corresponding Python operator."""
     kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
     objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
     shown = " and ".join(map(repr, objects))

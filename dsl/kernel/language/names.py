@@ -213,7 +213,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """Return the running thread of a kernel in Python mode. Raises TypeError outside of kernels."""
+    """Return the running thread of a kernel that runs as plain Python. Raises TypeError outside of kernels."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread

@@ -20,7 +20,7 @@ Truth = bool | Value
 
 
 def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
-    """Compile the test of `subject` against `pattern`. Return a bool if the result is constant, or a run-time bool."""
+    """Compile a test of `subject` against `pattern`. Return a bool if the result is constant, else a run-time bool."""
     c = frame.compiler
     match pattern:
         case ast.MatchAs(pattern=None):

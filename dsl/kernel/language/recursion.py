@@ -33,7 +33,7 @@ from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 @dataclass(slots=True)
 class Recursive:
-    """A recursive function compiled for certain argument types: the kernel function's name and its result variable."""
+    """A recursive function compiled for certain argument types: its name in the kernel, and its result variable."""
 
     name: str
     result: Variable

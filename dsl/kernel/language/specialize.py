@@ -234,7 +234,7 @@ def _identifier(name: str) -> str:
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
 ) -> Specialization:
-    """Compile a function to be called by other code than kernels. If no result dtype is given, infer the dtype."""
+    """Compile a function for callers outside the kernel language. If no result dtype is given, infer the dtype."""
     wanted, abi = device
     source = frame.source
     b = c.builder

@@ -391,7 +391,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return an error message, which has ``{}`` in place of each run-time value, and the run-time values."""
+    """Return an error message with a ``{}`` for each run-time value, and the run-time values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):

@@ -123,7 +123,7 @@ def _array_method(
 
 
 def _reduce_elements(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
-    """Compile a reduction of all elements of an array by the op `row`, in the order of the elements."""
+    """Compile a reduction of all elements of an array with the op `row`, in the order of the elements."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"

@@ -122,7 +122,7 @@ def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> 
 
 
 def negate(c: Compiler, truth: Any) -> Constant | ScalarValue:
-    """Compile ``not truth`` for a bool or a run-time bool."""
+    """Compile ``not truth``, where `truth` is a bool or a run-time bool."""
     if isinstance(truth, bool):
         return Constant(not truth)
     return ScalarValue(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)

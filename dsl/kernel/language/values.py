@@ -131,7 +131,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)`` or ``enumerate(...)``. If an element of `parts` is None, it stands for the index of the item."""
+    """``zip(*parts)`` or ``enumerate(...)``. In `parts`, None stands for the index of the item."""
 
     parts: tuple[Any, ...]
 
@@ -298,7 +298,7 @@ def is_none(kind: Kind | None) -> bool:
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable that can hold arrays like `array`: of this dtype, rank and memory space.
+    """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
 
     Return None for local arrays of records and text.
     """

@@ -1,4 +1,4 @@
-"""Variables of a kernel: their kinds, which are common to all runs of a compilation, and storage for the current run.
+"""Variables of a kernel: their kinds, which all runs of a compilation share, and their storage in the current run.
 
 In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in a run.
 If an assignment widens the kind after a use, the run ends (`Restart`), and the next run starts with the wider kind.
@@ -178,7 +178,7 @@ class Variables:
         return variable.kind
 
     def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
-        """Return the kind of a variable that can hold arrays like `array`: of this dtype, rank and memory space.
+        """Return the kind of a variable that can hold arrays with the dtype, rank and memory space of `array`.
 
         Local arrays must then be allocated in an arena, so that an offset identifies them at run time.
         """

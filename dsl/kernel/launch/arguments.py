@@ -216,7 +216,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
-    """Convert an argument by a kernel's extensions. As in Numba, the last extension is applied first."""
+    """Convert an argument with a kernel's extensions. As in Numba, the last extension is applied first."""
     try:
         kind = types.typeof(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Argument hints `In`, `Out` and `InOut`, which tell whether a launch copies a host array in, out, or both."""
+"""Argument hints `In`, `Out` and `InOut`: whether a launch copies a host array to the device, back, or both."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class DispatchedLaunch:
             descriptors, self.device.target, self.choose_index(), launcher.block, self.sanitized
         )
         items: list[int] = []
-        # Unshare the memory first, so that an array that is passed twice has one address.
+        # Copy shared memory first, so that an array that is passed twice has a single address.
         for k in found.written:
             if isinstance(self.given[k], LazyArray):
                 self.memory(self.given[k]._storage, True)

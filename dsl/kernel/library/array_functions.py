@@ -223,7 +223,7 @@ def _after(x: Any, y: Any) -> Any:
 
 
 def _sort(x: Any) -> None:
-    """Sort an array in place by Shellsort. This function runs in kernels."""
+    """Sort an array in place with Shellsort. This function runs in kernels."""
     gap = x.size // 2
     while gap > 0:
         for k in range(gap, x.size):
@@ -243,7 +243,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write to `out` the indices that sort an array, by a stable insertion sort. This function runs in kernels."""
+    """Write to `out` the indices that sort an array, with a stable insertion sort. This function runs in kernels."""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -311,7 +311,7 @@ _filled(None, "empty")
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the dtype of an array of the numbers `numbers`. A Python int counts as int64, and a float as float64."""
+    """Return the dtype of an array of numbers. A Python int counts as int64, and a Python float as float64."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
 

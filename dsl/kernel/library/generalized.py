@@ -121,7 +121,7 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _of_dates(self, arrays: list[np.ndarray], given: tuple[Any, ...]) -> Any:
-        """Apply the function to NumPy arrays of which some contain dates. weft arrays do not support dates."""
+        """Apply the function to NumPy arrays, some of which contain dates. weft arrays do not support dates."""
         _, dtypes, _ = self._dtypes(arrays, given)  # type: ignore[arg-type]
         sizes, outer = self._sizes(arrays)  # type: ignore[arg-type]
         lengths = [tuple(sizes[name] for name in core) for core in (*self.inputs, *self.outputs)]

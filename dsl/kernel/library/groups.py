@@ -111,7 +111,7 @@ class Tile:
     width: int
 
     def start(self) -> int:
-        """Return the number of the tile's first lane in the warp."""
+        """Return the lane number of the tile's first thread."""
         return laneid & ~(self.width - 1)
 
     def mask(self) -> int:

@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison of bfloat16 bit patterns by `function`. The comparison is true if either operand is NaN."""
+    """Return a function that compares two bfloat16 bit patterns with `function`, and returns true if either is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)

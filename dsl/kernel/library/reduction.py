@@ -1,4 +1,4 @@
-"""`weft.reduce`: reduction of an array by a user's function.
+"""`weft.reduce`: reduction of an array with a user-defined function.
 
 Invariant: the order of the reduction depends only on the array's length, so every run gives the same bits. The
 function must be associative and commutative.
@@ -23,7 +23,7 @@ MOST_BLOCKS = 1024
 
 
 class Reduce:
-    """A reduction of arrays by a function of two scalars, created by `weft.reduce`."""
+    """A reduction of arrays with a function of two scalars, created by `weft.reduce`."""
 
     def __init__(self, functor: Any) -> None:
         function = functor.function if isinstance(functor, DeviceFunction) else functor

@@ -43,7 +43,7 @@ class Address(enum.Enum):
 
 
 class Coordinates(enum.Enum):
-    """Unit of the coordinates of samples."""
+    """Unit of the coordinates at which a texture is sampled."""
 
     ELEMENTS = "elements"
     NORMALIZED = "normalized"  # the length of the axis is 1
@@ -267,7 +267,7 @@ def _runs_on_gpu(call: Invocation) -> Constant:
 
 @handles(fetch)
 def _fetch(call: Invocation, data: ArrayValue, handle: ScalarValue, *coordinates: Any) -> Any:
-    """Compile a call to `fetch` to a texture instruction."""
+    """Compile a call to `fetch` as a texture instruction."""
     c, axes = call.c, len(coordinates)
     wide, register = {"f": ("f32", "f"), "i": ("s32", "r"), "u": ("u32", "r")}[data.dtype.kind]
     numbers = [c.ir(c.cast(c.scalar(x), np.dtype(np.float32)), np.dtype(np.float32)) for x in coordinates]

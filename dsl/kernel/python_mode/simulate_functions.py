@@ -1,4 +1,4 @@
-"""Stand-ins for library functions and number types in kernels in Python mode.
+"""Stand-ins for library functions and number types, for kernels in Python mode.
 
 In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do not
 raise errors. Number types convert as in kernels (integers wrap, floats saturate). Scalar functions of NumPy and weft

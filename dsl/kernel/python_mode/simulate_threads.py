@@ -148,7 +148,7 @@ class RunningThread:
             raise
 
     def synchronize(self, scope: Scope, path: str, value: object, combine: Combine, lanes: int = 0) -> Any:
-        """Wait at a synchronization point. Return this thread's result of `combine`, which maps all threads' values."""
+        """Wait at a synchronization point. `combine` takes the values of all threads. Return this thread's result."""
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, combine)
@@ -202,7 +202,7 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start the OS thread with the baton. The OS thread first runs the simulated thread `thread`."""
+        """Start the OS thread, which holds the baton and first runs the simulated thread `thread`."""
         trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
         def run() -> None:
@@ -257,7 +257,7 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """Return the next simulated thread to start on this stack, or None. Other stacks may run before the return."""
+        """Return the next simulated thread to start on this stack, or None. Other stacks may run in the meantime."""
         launch = self._launch
         thread = launch.choose()
         if thread is None:

@@ -1,1 +1,1 @@
-"""The sanitizer of kernels, which detects out-of-bounds accesses, races, and barriers in divergent code."""
+"""The kernel sanitizer, which detects out-of-bounds accesses, races, and barriers in divergent code."""

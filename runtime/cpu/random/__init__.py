@@ -1,1 +1,1 @@
-"""Random numbers with the same values as NumPy's generators draw, computed by native code on all threads."""
+"""Random numbers that equal those of NumPy's generators, drawn by native code on all threads."""

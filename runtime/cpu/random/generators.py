@@ -1,4 +1,4 @@
-"""Draws of many random numbers by native code, with the same values as NumPy's generators draw.
+"""Draws of many random numbers by native code, with the same results as NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: the numbers as the method returns them, or
 the description of a draw that other code carries out.

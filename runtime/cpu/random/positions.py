@@ -49,7 +49,7 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Advance a generator by `count` draws of `width` bits each, and return the position of the first draw.
+    """Advance a generator by `count` draws of `width` bits each, and return the position of these draws.
 
     Return None if NumPy has to draw.
     """
@@ -84,7 +84,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
-    """Advance a generator by `count` draws of bounded integers, and return the position of the first draw.
+    """Advance a generator by `count` draws of bounded integers, and return the position of these draws.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Dr
 
 @cache
 def position_tables(number: int) -> np.ndarray:
-    """Return the tables from which kernels compute the states of a generator, or an empty array if it needs none.
+    """Return the tables from which kernels compute a generator's states, or an empty array if none are needed.
 
     With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
     distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less

@@ -30,7 +30,7 @@ from weft.runtime.cpu.random.native_draws import HEAD, RECORD, Code, obtain_code
 from weft.runtime.cpu.random.readiness import Readiness
 from weft.runtime.settings import thread_count
 
-# Minimum and maximum number of elements of a stream that a kernel reads at a time: one iteration may read a row.
+# Minimum and maximum number of elements of a stream that a kernel reads at a time. (One iteration may read a row.)
 AT_ONCE, MOST_AT_ONCE = 1 << 13, 1 << 16
 # Number of threads whose memory the bits of a word can mark as used.
 MOST_THREADS = 64
@@ -38,7 +38,7 @@ MOST_THREADS = 64
 CHUNK, SHARED_FROM = 1 << 15, 1 << 15
 # Number of blocks per chunk of an index.
 BLOCKS = 8
-# Number of elements for the comparison with NumPy: each layer of a ziggurat gets many of them, and its edges some.
+# Number of elements in comparisons with NumPy, so that each layer of a ziggurat gets many elements, and its edges some.
 SAMPLE = 20_001
 MOST_IN_FRONT = 4  # number of elements in front of a stream
 _MASK = (1 << 64) - 1
@@ -150,7 +150,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new stream, of which only those that describe the method are set."""
+    """Return the words of a new stream. Only the words that describe the method are set."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -168,7 +168,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Store the numbers that come from an unused half of an output before the elements of a stream.
+    """Store the numbers from an unused half of an output in front of a stream's elements.
 
     Return the state of the generator behind them. Return None if too many halves were rejected. The generator is then
     unchanged.
@@ -189,7 +189,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Store the numbers that a method draws from half of an output before the elements of a stream."""
+    """Store the numbers that a method draws from half of an output in front of a stream's elements."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):

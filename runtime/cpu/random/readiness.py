@@ -50,8 +50,8 @@ class Readiness(Generic[Code]):
         with self._lock:
             before, now = self._drawn, self._drawn + count
             self._drawn = now
-            # (the disk cache is queried for code of other processes at first, and then occasionally for code that a
-            # thread compiles)
+            # (The disk cache may contain code of other processes. It is queried at the first draw, and later whenever
+            # the number of elements drawn has doubled.)
             if (before and now < COMPILED_FROM) or (before and now.bit_length() == before.bit_length()):
                 return None
             try:

@@ -110,7 +110,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the tree of a part of a slice as the parser makes it, with a minus operator for a negative number.
+    """Return the syntax tree of a slice part in the parser's form, with a minus operator for a negative number.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
@@ -130,7 +130,7 @@ def invert(test: ast.expr) -> ast.expr:
 
 
 def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.expr]], ast.expr]) -> bool:
-    """Return whether instructions only push exactly one value on the stack, and have no other effect."""
+    """Return whether instructions push exactly one value on the stack, and have no other effect."""
     run = ExpressionStack([], make)
     try:
         run.execute(body)
@@ -140,7 +140,7 @@ def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.ex
 
 
 class ExpressionStack:
-    """An interpreter for straight-line instructions. Its stack contains syntax trees instead of values.
+    """An interpreter of straight-line instructions, whose stack contains syntax trees instead of values.
 
     `make` converts a function definition to an expression or statement.
     """

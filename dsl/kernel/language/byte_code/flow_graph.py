@@ -147,7 +147,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the compiler's copies of a function's end, which it inserts inside expressions and after `break`."""
+    """Merge the copies of a function's end that the compiler inserts inside expressions and after `break`."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
@@ -197,7 +197,7 @@ def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge both copies of a `while` loop's test: the original before the loop and the copy at its end."""
+    """Merge both copies of a `while` loop's test: the original before the loop, and the copy at the loop's end."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
         into: dict[int, list[int]] = {}
