@@ -47,7 +47,7 @@ class BarrierEmitter(ArrayEmitter):
     def find_range(self, branch: Branch) -> None:
         """Emit the range of warps that contain threads which take a branch, or the range from 0 to 0 if there are none.
 
-        The ends are numbers of threads, but multiples of 32.
+        Both ends are thread numbers that are multiples of 32.
         """
         first, end = self.alloca("i64", 8), self.alloca("i64", 8)
         for spot in (first, end):
@@ -128,7 +128,8 @@ class BarrierEmitter(ArrayEmitter):
     def report_divergence(self, operation: Operation) -> None:
         """Emit a check that fails if only some lanes of a warp reach a synchronization point.
 
-        On a GPU, the lanes that reach it could wait forever. The failure record names one lane of each kind.
+        On a GPU, the lanes that reach the synchronization point could wait forever. The failure record names one lane
+        of each kind.
         """
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
@@ -347,9 +348,10 @@ class BarrierEmitter(ArrayEmitter):
     ) -> str:
         """Load the value of the lane at `distance` (i32) above or below. The distance is the same for all lanes.
 
-        `source_lane` tells whether there is such a lane in the group, its number, and the number of the current lane.
-        `partial`: whether this lane may not participate. The addresses of adjacent threads are adjacent, so that LLVM
-        uses vector loads. Values of threads that do not exist are loaded from the padding of the arrays, and not used.
+        `source_lane` states whether there is such a lane in the group, its number, and the number of the current lane.
+        `partial` states whether the current lane may not participate. The addresses of adjacent threads are adjacent,
+        so that LLVM uses vector loads. Values of threads that do not exist are loaded from the padding of the arrays,
+        and not used.
         """
         inside, source, lane = source_lane
         kind, _ = memory_of(value)

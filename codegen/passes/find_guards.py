@@ -55,7 +55,7 @@ class Bound:
 class ThreadMultiples:
     """The threads of the innermost loop whose `number` is a multiple of `divisor`.
 
-    The number of a thread is greater by 1 than that of the thread before. If `divisor` is 0, all numbers are multiples.
+    From each thread to the next, `number` increases by 1. If `divisor` is 0, all numbers are multiples.
     """
 
     number: Value
@@ -66,8 +66,8 @@ class ThreadMultiples:
 class RunGuards:
     """The bounds on the threads of a run, and the comparisons whose results are known within these bounds.
 
-    `multiples`: if set, only these threads within the bounds have work. `entered`: whether all these threads take the
-    branch that contains the run.
+    If `multiples` is set, only these threads within the bounds have work. `entered` states whether all these threads
+    take the branch that contains the run.
     """
 
     bounds: list[Bound] = field(default_factory=list)

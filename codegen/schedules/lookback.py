@@ -296,7 +296,7 @@ class _Descriptors:
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
         """Wait until a value is published, and return the value.
 
-        If the condition does not hold, return `otherwise` immediately.
+        If `condition` does not hold, return `otherwise` immediately.
         """
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)

@@ -84,8 +84,8 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
 class Window:
     """The box that an update writes.
 
-    For each dimension of the base, it has the first and the last index, the axis of the value along this dimension (-1:
-    none), and the step along that axis (1 or -1).
+    For each dimension of the base, the window has the first and the last index, the axis of the value along this
+    dimension (-1: none), and the step along that axis (1 or -1).
     """
 
     first: tuple[int, ...]
