@@ -274,7 +274,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block, or its operations in order if the block is inside a run and has no steps."""
+        """Emit the steps of an IR block. Blocks inside a run have no steps: their operations are emitted in order."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)

@@ -45,7 +45,7 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit the range of warps that contain threads which take a branch, or the range from 0 to 0 if there are none.
+        """Emit the smallest range of warps that contains all threads that take a branch, or 0 and 0 if there are none.
 
         Both ends are thread numbers that are multiples of 32.
         """
@@ -205,7 +205,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.stored_results[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Emit code that computes two masks per warp: the lanes that voted true, and the lanes that participate."""
+        """Emit code that computes two masks per warp: the lanes with true votes, and the participating lanes."""
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]

@@ -273,7 +273,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal of a run that finds the inequalities that hold at each effect."""
+    """Traversal of a run that finds the inequalities that hold at every observable effect."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)

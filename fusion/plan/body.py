@@ -433,7 +433,7 @@ class BodyBuilder:
 
     @staticmethod
     def _inside(node: Expr, window: Window, at: Coordinates) -> Coordinates:
-        """Return the coordinates in the assigned value that correspond to coordinates in an update."""
+        """Map coordinates in an update to coordinates in the assigned value."""
         result = [ZERO] * len(node.attrs[0])
         for form, first, last, axis, step in zip(at, window.first, window.last, window.axis, window.step, strict=True):
             if axis >= 0:

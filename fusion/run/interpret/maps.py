@@ -80,7 +80,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """Return the cluster that computes `root`, preceded by the inputs of the cluster.
+    """Return the inputs of the cluster that computes `root`, and the cluster itself.
 
     With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """
