@@ -248,7 +248,7 @@ class GuardFinder:
         return block in around and position < start
 
     def bound(self, fact: Fact, order: tuple[int, ...]) -> Bound | None:
-        """Return the bound that an inequality implies for the innermost thread index in the inequality, or None."""
+        """Return the bound that an inequality places on the innermost thread index that it contains, or None."""
         strict, smaller, larger = fact[0], *(self.conditions.values[k] for k in fact[1:])
         first, second = self.index.axes(smaller), self.index.axes(larger)
         if first is None or second is None:

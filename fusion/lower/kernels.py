@@ -155,7 +155,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Reduce the alignment of each pointer without vector accesses to the size of its elements.
+    """For each pointer without vector accesses, reduce the alignment to the size of its elements.
 
     More kernels then have equal code and share a compilation.
     """
