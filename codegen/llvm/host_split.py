@@ -494,7 +494,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store those of `values` that later runs use in arrays with one element per thread."""
+        """Store, in arrays with one element per thread, those of `values` that later runs use."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:

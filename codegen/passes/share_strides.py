@@ -298,7 +298,7 @@ def _is_short(repeat: Operation) -> bool:
 
 
 def _commutes(o: Operation) -> bool:
-    """Return whether an operation is an atomic on an integer, whose order among other atomics of its kind is arbitrary."""
+    """Return whether an operation is an integer atomic, which may be reordered with other atomics of its kind."""
     if o.opcode != "atomic":
         return False
     kind = o.operands[2].type

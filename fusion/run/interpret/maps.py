@@ -105,7 +105,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Builder of a cluster, which assigns values to registers and reuses a register from the last use of its value on.
+    """Builder of a cluster, which assigns values to registers and reuses a register as soon as its value is last used.
 
     `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
     """
