@@ -28,8 +28,9 @@ _caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 class CodeCache:
     """A least-recently-used cache of at most `limit` functions.
 
-    Threads that need the same function share one build, which runs outside the lock. A thread that waits for it
-    continues when the build ends, even if it fails. A forked child does not wait for threads that it does not have.
+    Threads that need the same function share one build, which runs outside the lock. A thread that waits for a build
+    continues when the build ends, even if the build fails. A forked child does not wait for threads that exist only in
+    its parent.
     """
 
     def __init__(self, limit: int = 4096) -> None:

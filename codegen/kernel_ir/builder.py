@@ -163,8 +163,8 @@ class KernelBuilder:
     def op(self, name: str, *operands: Value, dtype: DTypeLike | None = None) -> Value:
         """Append the op `name` of the op table. The operands must have the dtypes of one of the op's loops.
 
-        `dtype` is that of the result. By default it is that of the last operand, which is right for every op whose
-        result has the dtype of its operands.
+        `dtype` is the dtype of the result. The default is the dtype of the last operand, which is right for every op
+        whose result has the dtype of its operands.
         """
         result = np.dtype(dtype) if dtype is not None else operands[-1].type
         return self.emit(name, operands, (result,))[0]

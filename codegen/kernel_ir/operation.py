@@ -149,10 +149,7 @@ class Kernel:
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield `operations` in program order, each before the operations in its regions.
-
-    An operation precedes those in its regions.
-    """
+    """Yield `operations`, and the operations in their regions, in program order: each operation before its regions."""
     stack = [iter(operations)]
     while stack:
         operation = next(stack[-1], None)

@@ -111,7 +111,8 @@ class MemoryEmitter(StreamEmitter):
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
         """Emit a masked load of a vector. Lanes outside the mask contain 1 for floats and 0 for other dtypes.
 
-        Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each.
+        Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each such
+        lane.
         """
         dtype = self.element_type(pointer)
         memory = memory_type(dtype)

@@ -200,7 +200,7 @@ class _Text:
     def scaled(self, value: str, anchored: str, x: str) -> str:
         """Return value * 2**n, rounded once.
 
-        Two multiplications compute it, and the first has a normal result.
+        The result is computed by two multiplications, of which the first has a normal result.
         """
         low = self.test("olt", x, 0.0)
         more = self.select(low, self.integer(self.format.lift), self.integer(-1), self.whole)

@@ -19,7 +19,7 @@ from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound,
 def thread_range(
     emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
 ) -> tuple[str, str]:
-    """Emit the part of a range of thread indices along an axis that lies within the bounds.
+    """Emit the intersection of a range of thread indices along an axis with the bounds.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 """Private copies, on the host, of arrays that an explicit kernel changes only by atomics.
 
-In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if this
-pays, plain updates of the copy in place of atomic instructions, and code at the end that combines the copy with the
-array. Atomic instructions of several CPU threads on the same cache line take about 50 times as long as plain updates.
-Invariant: each call to the entry function has its own copies. If the array overlaps another array of the kernel, or has
-many elements for the number of threads, the atomic instructions run. Floats have private copies only if several calls
-run the grid, because the order of the operations is unspecified only then.
+In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if a
+copy is worthwhile, plain updates of the copy in place of atomic instructions, and code at the end that combines the
+copy with the array. Atomic instructions of several CPU threads on the same cache line take about 50 times as long as
+plain updates. Invariant: each call to the entry function has its own copies. If the array overlaps another array of the
+kernel, or has many elements for the number of threads, the atomic instructions run. Floats have private copies only if
+several calls run the grid, because the order of the operations is unspecified only then.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class SplitEmitter(BarrierEmitter):
     def next_block(self, merges: bool) -> Iterator[str]:
         """Context manager that emits a loop over blocks, sets the block indices, and yields the number of a block.
 
-        `merges`: whether adjacent blocks run as one block.
+        `merges` states whether adjacent blocks run as one block.
         """
         count = "1"
         with range_loop(self, "i64", *self.blocks, step=lambda: count) as block:
@@ -216,8 +216,8 @@ class SplitEmitter(BarrierEmitter):
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
         """Return a function that emits the range of thread indices along an axis.
 
-        The number of a thread among the threads in step, which `taken` limits, is greater by `before` than its number
-        in the block.
+        A thread's number in the block, plus `before`, is the thread's number among the threads in step, which `taken`
+        limits.
         """
 
         def limits(axis: int) -> tuple[str, str, str]:
@@ -274,7 +274,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit the steps of an IR block, or its operations in order if the block is inside a run and has no steps."""
+        """Emit the steps of an IR block. Blocks inside a run have no steps: their operations are emitted in order."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -494,7 +494,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Store those of `values` that later runs use in arrays with one element per thread."""
+        """Store, in arrays with one element per thread, those of `values` that later runs use."""
         for value in values:
             self.here.add(value)
             if value not in self.split.crossing:

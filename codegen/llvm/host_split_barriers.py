@@ -45,9 +45,9 @@ class BarrierEmitter(ArrayEmitter):
                 self.do(f"call void @llvm.memset.p0.i64(ptr {array}, i8 0, i64 {many}, i1 false)")
 
     def find_range(self, branch: Branch) -> None:
-        """Emit the range of warps that contain threads which take a branch, or the range from 0 to 0 if there are none.
+        """Emit the smallest range of warps that contains all threads that take a branch, or 0 and 0 if there are none.
 
-        The ends are numbers of threads, but multiples of 32.
+        Both ends are thread numbers that are multiples of 32.
         """
         first, end = self.alloca("i64", 8), self.alloca("i64", 8)
         for spot in (first, end):
@@ -128,7 +128,8 @@ class BarrierEmitter(ArrayEmitter):
     def report_divergence(self, operation: Operation) -> None:
         """Emit a check that fails if only some lanes of a warp reach a synchronization point.
 
-        On a GPU, the lanes that reach it could wait forever. The failure record names one lane of each kind.
+        On a GPU, the lanes that reach the synchronization point could wait forever. The failure record names one lane
+        of each kind.
         """
         line = operation.attributes.get("line")
         self.sites.append(operation.opcode + (f" in line {line}" if line else ""))
@@ -204,7 +205,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.stored_results[operation]
 
     def collect_ballots(self, operation: Operation) -> None:
-        """Emit code that computes two masks per warp: the lanes that voted true, and the lanes that participate."""
+        """Emit code that computes two masks per warp: the lanes with true votes, and the participating lanes."""
         arrays = self.result_arrays(operation, (4, 4))
         with range_loop(self, "i64", *self.warps_at(operation)) as warp:
             bits = [self.alloca("i32", 4), self.alloca("i32", 4)]
@@ -347,9 +348,10 @@ class BarrierEmitter(ArrayEmitter):
     ) -> str:
         """Load the value of the lane at `distance` (i32) above or below. The distance is the same for all lanes.
 
-        `source_lane` tells whether there is such a lane in the group, its number, and the number of the current lane.
-        `partial`: whether this lane may not participate. The addresses of adjacent threads are adjacent, so that LLVM
-        uses vector loads. Values of threads that do not exist are loaded from the padding of the arrays, and not used.
+        `source_lane` states whether there is such a lane in the group, its number, and the number of the current lane.
+        `partial` states whether the current lane may not participate. The addresses of adjacent threads are adjacent,
+        so that LLVM uses vector loads. Values of threads that do not exist are loaded from the padding of the arrays,
+        and not used.
         """
         inside, source, lane = source_lane
         kind, _ = memory_of(value)

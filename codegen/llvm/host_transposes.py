@@ -57,7 +57,8 @@ def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]
 def _function(name: str, element: str, lanes: int, size: int) -> str:
     """Return the function ``void name(source, stride, rows, columns, all, tile)``, which copies a transposed tile.
 
-    It copies whole blocks. The last blocks are shifted back to end at the tile's edge, and overlap their neighbors.
+    The function copies whole blocks. The last blocks are shifted back to end at the tile's edge, and overlap their
+    neighbors.
     """
     vector, align = wide(element, lanes), int(element[1:]) // 8
     loads, stores = [], []

@@ -11,8 +11,8 @@ from typing import Any
 class OpDef:
     """The definition of a scalar operation.
 
-    It determines the array function, the method and operator, the entry in the ufunc protocol, the dtype rule, constant
-    folding, the reference interpreter, both lowerings, the tests and the reference page.
+    The definition determines the array function, the method and operator, the entry in the ufunc protocol, the dtype
+    rule, constant folding, the reference interpreter, both lowerings, the tests and the reference page.
 
     Attributes
     ----------

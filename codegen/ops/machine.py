@@ -88,7 +88,7 @@ _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
 
 
 def _bfloat16_bits(b: KernelBuilder, x: Value) -> Value:
-    """Return the bits of the nearest bfloat16. An integer addition rounds, with ties to even."""
+    """Return the bits of the nearest bfloat16, rounded by an integer addition, with ties to even."""
     bits, low = b.op("_reinterpret", x, dtype=np.uint32), b.constant(16, np.uint32)
     even = b.op("bitwise_and", b.op("_shift_right_logical", bits, low), b.constant(1, np.uint32))
     rounded = b.op("add", bits, b.op("add", even, b.constant(0x7FFF, np.uint32)))

@@ -1,7 +1,7 @@
 """Ops that compute the random number at a given position: 128-bit arithmetic on pairs of words, and output functions.
 
-`weft.dsl.arrays.random_arrays` composes them. The ops whose names begin with "_random" return the numbers. An array of
-them is cheap to compute again, so it is not stored for a variable that still refers to it.
+`weft.dsl.arrays.random_arrays` composes these ops. The ops whose names begin with "_random" return the numbers. An
+array of such numbers is cheap to recompute, so the array is not materialized for a variable that still refers to it.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
 def maskable(loop: Operation) -> bool:
     """Return whether a loop's body can run under a mask.
 
-    It can if it contains no atomics, and no gathers or scatters of small elements. A rounding reduction always can,
-    since its order must not depend on other code.
+    It can if it contains no atomics, and no gathers or scatters of small elements. The body of a rounding reduction
+    always can, since the order of the reduction must not depend on other code.
     """
     if rounds(loop):
         return True

@@ -34,8 +34,8 @@ def describe_shapes(
 ) -> Kernel:
     """Return the kernel with the attributes that depend on the sizes in a launch and, for GPUs, with a schedule.
 
-    With `exact`, the kernel is specialized for these sizes if that makes it faster. With `parts`, it combines the
-    partial results of a split reduction.
+    With `exact`, the kernel is specialized for these sizes if that makes it faster. With `parts`, the kernel combines
+    the partial results of a split reduction.
     """
     if kernel.level != "logical":
         return kernel

@@ -55,7 +55,7 @@ class Bound:
 class ThreadMultiples:
     """The threads of the innermost loop whose `number` is a multiple of `divisor`.
 
-    The number of a thread is greater by 1 than that of the thread before. If `divisor` is 0, all numbers are multiples.
+    From each thread to the next, `number` increases by 1. If `divisor` is 0, all numbers are multiples.
     """
 
     number: Value
@@ -66,8 +66,8 @@ class ThreadMultiples:
 class RunGuards:
     """The bounds on the threads of a run, and the comparisons whose results are known within these bounds.
 
-    `multiples`: if set, only these threads within the bounds have work. `entered`: whether all these threads take the
-    branch that contains the run.
+    If `multiples` is set, only these threads within the bounds have work. `entered` states whether all these threads
+    take the branch that contains the run.
     """
 
     bounds: list[Bound] = field(default_factory=list)
@@ -248,7 +248,7 @@ class GuardFinder:
         return block in around and position < start
 
     def bound(self, fact: Fact, order: tuple[int, ...]) -> Bound | None:
-        """Return the bound that an inequality implies for the innermost thread index in the inequality, or None."""
+        """Return the bound that an inequality places on the innermost thread index that it contains, or None."""
         strict, smaller, larger = fact[0], *(self.conditions.values[k] for k in fact[1:])
         first, second = self.index.axes(smaller), self.index.axes(larger)
         if first is None or second is None:
@@ -273,7 +273,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal of a run that finds the inequalities that hold at each effect."""
+    """Traversal of a run that finds the inequalities that hold at every observable effect."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)

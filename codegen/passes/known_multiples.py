@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of which parameters must be multiples of a power of two so that a value is a multiple of that power.
+    """Analysis that finds the parameters whose divisibility by a power of two makes a value divisible by that power.
 
     Parameters
     ----------

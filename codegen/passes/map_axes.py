@@ -40,7 +40,7 @@ def launch_data(threaded: Kernel) -> dict[str, Any]:
 def map_axes(kernel: Kernel, target: Target) -> Kernel:
     """Lower a logical kernel to a threaded kernel for a GPU target.
 
-    Raises ValueError for other targets, and for a kernel that is threaded already.
+    Raises ValueError for other targets, and for a kernel that is already threaded.
     """
     if target.kind != "cuda" or kernel.level != "logical":
         raise ValueError(f"map_axes maps logical kernels for GPUs, not {kernel.level} ones for {target.name}")

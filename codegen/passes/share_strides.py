@@ -1,6 +1,6 @@
 """Let the threads of a block run each iteration of a strided loop together.
 
-In: a threaded kernel for the host. Out: forms of the kernel in which a loop such as
+In: a threaded kernel for the host. Out: versions of the kernel in which a loop such as
 ``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first
 thread's start. Each thread adds its distance from the first thread to get its index. The loop over threads can then
 run inside the loop. Otherwise a thread runs all its iterations alone, at a stride of many elements. Invariant: each
@@ -298,7 +298,7 @@ def _is_short(repeat: Operation) -> bool:
 
 
 def _commutes(o: Operation) -> bool:
-    """Return whether an operation is an atomic on an integer, whose order among other atomics of its kind is arbitrary."""
+    """Return whether an operation is an integer atomic, which may be reordered with other atomics of its kind."""
     if o.opcode != "atomic":
         return False
     kind = o.operands[2].type

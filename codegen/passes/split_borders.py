@@ -175,7 +175,8 @@ class _Splitter:
     def split_in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite an innermost loop as three loops, which run before, within and after the likely range.
 
-        The outer two have no vectors. They run only if they are short. Otherwise the loop runs as a whole.
+        The outer two loops have no vectors. The three loops run only if the outer two are short. Otherwise, the loop
+        runs as a whole.
         """
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)

@@ -123,8 +123,8 @@ class ThreadSteps:
     def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
         """Return whether the stride of each access is 0, one element in either direction, or symbolic.
 
-        A symbolic stride has a known form, and a value that is known only at run time. Accesses to the arrays in `kept`
-        do not qualify, since each thread has a copy of these arrays in adjacent memory.
+        A symbolic stride has a known form, but its value is known only at run time. Accesses to the arrays in `kept` do
+        not qualify, since each thread has a copy of these arrays in adjacent memory.
         """
         arrays = set(kept)
         for o in operations:

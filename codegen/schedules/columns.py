@@ -42,7 +42,7 @@ FEW_BLOCKS = 256
 class ColumnReduction(Decision):
     """The decision for column reductions: the number of adjacent threads, and the number of columns per thread.
 
-    0 threads mean that the launch determines the number.
+    If the number of threads is 0, the launch determines the number.
     """
 
     side: int
@@ -72,7 +72,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 def _side(count: int, items: int, lanes: int) -> int:
     """Return the number of adjacent threads for `count` columns.
 
-    It is smaller if the total number of columns, `items`, is small.
+    The number is smaller if the total number of columns, `items`, is small.
     """
     side = _power_of_two(-(-count // lanes), GPU.warp)
     while side > SHORT_SIDE and items < FEW_BLOCKS * side * lanes:
@@ -83,7 +83,7 @@ def _side(count: int, items: int, lanes: int) -> int:
 def threads_below(count: int, items: int) -> int:
     """Return the number of threads that share a column in a rounding reduction.
 
-    The number is also the stride in rows of such a thread.
+    This number is also the stride, in rows, of each of these threads.
     """
     return GPU.block // _side(count, items, _power_of_two(count, REDUCED_COLUMNS))
 

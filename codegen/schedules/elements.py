@@ -85,7 +85,7 @@ def _write_loop(
 def _vectors_a_thread(nest: Nest, lanes: int, target: Target) -> int:
     """Return the number of vectors that each thread processes.
 
-    It is 2 if one would be too little work and both fit into registers, otherwise 1.
+    The number is 2 if one vector would be too little work and two fit into registers, otherwise 1.
     """
     steps = index_steps(nest.item, nest.levels[0].index)
     if any((steps.get(o.operands[1]) or 1) > 1 for o in nest.item if o.opcode == "load"):

@@ -296,7 +296,7 @@ class _Descriptors:
     def read(self, condition: Value, index: Value, otherwise: Value) -> Value:
         """Wait until a value is published, and return the value.
 
-        If the condition does not hold, return `otherwise` immediately.
+        If `condition` does not hold, return `otherwise` immediately.
         """
         w, b = self.w, self.w.builder
         b.store(self.value, w.number(0), otherwise)
@@ -319,7 +319,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile within its group of tiles, and of this group within its group of groups."""
+    """The position of a tile in its group of 32 tiles, and of the group in its group of 32 groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w

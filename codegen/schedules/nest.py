@@ -111,7 +111,7 @@ def is_spread(operation: Operation) -> bool:
 def reduction_chain(loop: Operation) -> list[Operation]:
     """Return a loop and the loops perfectly nested in it, down to the innermost loop that threads can share.
 
-    Their bounds are invariant in the outer loops, and all of them have the same accumulators.
+    The bounds of each loop are invariant in the loops around it, and all loops have the same accumulators.
     """
     chain = [loop]
     inside = set(loop.regions[0].parameters)

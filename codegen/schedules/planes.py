@@ -38,7 +38,7 @@ ROWS = 4
 class RowPlanes(Decision):
     """The decision for planes: threads along a row, elements per vector, and rows per thread.
 
-    0 threads mean that the launch determines the number.
+    If the number of threads is 0, the launch determines the number.
     """
 
     along: int
@@ -125,8 +125,8 @@ class _Plane:
 
     A thread computes vectors of `lanes` elements in `deep` rows. The pointers in `vectors` allow vector accesses.
     `along` threads lie along a row (0: as many as fit). `rows` and `length` are the number and the length of the rows,
-    if known. With `moved`, the last tiles are shifted back to end with the array. Otherwise, threads beyond its end
-    compute its last element.
+    if known. With `moved`, the last tiles are shifted back to end with the array. Otherwise, threads beyond the end of
+    the array compute the last element.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class _Plane:
     ) -> list[tuple[Value, Value | None]]:
         """Return the positions, along an axis, of the elements that a thread computes.
 
-        Also return whether this tile stores them.
+        Also return, for each position, whether this tile stores the element.
 
         The distances from the start of the tile are ``offset + k`` for each k in `further`. `begin` is the start.
         `bounds` are the size of a tile, the size of the array, the number of elements that a thread computes at once,

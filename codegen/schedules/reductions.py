@@ -321,7 +321,7 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
     """Combine the values of the adjacent threads that share an item, mainly by shuffles.
 
-    All these threads get the result.
+    All threads of the item get the result.
     """
     values = list(found)
     mask = GPU.warp // 2

@@ -171,7 +171,7 @@ def _kept(row: RowNest) -> int:
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.kept_registers) -> int:
     """Return the number of a row's vectors that each thread keeps in registers.
 
-    It is a power of two, or 0 if the row does not fit.
+    The number is a power of two, or 0 if the row does not fit.
     """
     slots = 1
     while has_registers(row, slots, registers):
@@ -224,10 +224,10 @@ def write_items(w: ThreadWriter, threads: int, scheme: str, write: Callable[[Val
 class RowFacts:
     """Facts about a row that are known at compile time.
 
-    `kept`: number of vectors that a thread keeps in registers, or 0 if it processes the row in tiles. `whole`: whether
-    the row consists of whole vectors, which are aligned for the pointers in `vectors`. `length`: the row's length, if
-    known. `loads`: number of vectors of a tile that a thread reads at once. `rest_at_once`: whether it also reads the
-    vectors of the remainder at once, instead of one by one.
+    `kept`: number of vectors that a thread keeps in registers, or 0 if the thread processes the row in tiles. `whole`:
+    whether the row consists of whole vectors, which are aligned for the pointers in `vectors`. `length`: the row's
+    length, if known. `loads`: number of vectors of a tile that a thread reads at once. `rest_at_once`: whether a thread
+    also reads the vectors of the remainder at once rather than one by one.
     """
 
     kept: int = 0

@@ -1,7 +1,7 @@
 """Long reductions in one launch: each block reduces a part, and the last block to finish combines the partial results.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
-block is last, because it combines the partial results in a fixed order.
+block is last, because the last block combines the partial results in a fixed order.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SplitReduction(Decision):
 
     `kept` is the number of vectors of a part that each thread keeps in registers if the part is read twice. `finish`
     describes how to combine the partial results: the number of threads, the number of vectors that each thread keeps,
-    and whether all vectors are whole. If it is empty, the launch decides.
+    and whether all vectors are whole. If `finish` is empty, the launch decides.
     """
 
     kept: int = 0

@@ -204,7 +204,7 @@ class _Tile:
     ) -> list[Slot]:
         """Return this thread's vectors along one loop, starting at `first`.
 
-        Their positions along the other loop start at `start`.
+        The vectors' positions along the other loop start at `start`.
         """
         w = self.w
         begin, slots = w.compute("add", first, self.near), []

@@ -163,7 +163,7 @@ class ThreadWriter:
     def choose_version(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """Emit a branch between two equivalent versions of code.
 
-        Values computed inside one of them are not visible outside.
+        Values computed inside one version are not visible outside the branch.
         """
         outside = self.map
 

@@ -199,8 +199,8 @@ class BlockedStepsWriter(KernelWriter):
     def _axis(self, step: Step, axis: int, low: Value, high: Value, inside: Value | None) -> None:
         """Emit the loops of a step along an axis and all inner axes. The loop along `axis` runs from `low` to `high`.
 
-        `inside` is a run-time condition: whether the outer indices are in the step's box. None means that they always
-        are.
+        `inside` is a run-time condition: whether the outer indices are in the step's box. None means that this
+        condition always holds.
         """
         b = self.builder
         depth, last = len(self.indices), axis == self.blocked.axes - 1

@@ -1,6 +1,6 @@
 """Compilation of groups to functions that a device can launch.
 
-In: a device and a group. Out: its lowered kernels, with the loaded functions from `Device.load`.
+In: a device and a group. Out: the lowered kernels of the group, with the loaded functions from `Device.load`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ LONG_ROW = 1 << 10
 def obtain_kernels(device: Device, group: Group, may: SizeSpecialization) -> list[tuple[Any, Lowered]]:
     """Return the loaded functions of `group` with their launch parameters.
 
-    The first kernel has its constants compiled in, and also its sizes if that makes a GPU's schedule faster. If the
-    same kernel is needed again with other constants, the constants become parameters, so that a changing scalar needs
-    no compilation. On a GPU, `may` determines whether constants and sizes are compiled in. The kernel that combines
-    partial results always has them as parameters.
+    Constants are compiled into the first kernel. Sizes are also compiled in if that makes a GPU's schedule faster. If
+    the same kernel is needed again with other constants, the constants become parameters, so that a changing scalar
+    needs no compilation. On a GPU, `may` determines whether constants and sizes are compiled in. In the kernel that
+    combines partial results, both are always parameters.
     """
     general = lower_for(device.target, group, special=False)
     chosen, skeleton = general, None
@@ -155,7 +155,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Reduce the alignment of each pointer without vector accesses to the size of its elements.
+    """For each pointer without vector accesses, reduce the alignment to the size of its elements.
 
     More kernels then have equal code and share a compilation.
     """

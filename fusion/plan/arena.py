@@ -22,11 +22,11 @@ IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 class Donation:
     """A step that assigns memory to a result: either the memory of a value that the result replaces, or new memory.
 
-    ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates it if no other reader needs the value;
-    otherwise it copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source` and
-    `others` that no other reader and no other library uses. If there is none, it allocates new memory. It does not
-    copy, because all elements are written. ``fill`` copies into memory that is already allocated, except for the range
-    of bytes `except_for`. `request` is the request for new memory, if there was one.
+    ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates this memory if no other reader needs the
+    value, and otherwise copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source`
+    and `others` that no other reader and no other library uses. If there is none, the step allocates new memory, but
+    copies nothing, because all elements are written. ``fill`` copies into memory that is already allocated, except for
+    the range of bytes `except_for`. `request` is the request for new memory, if there was one.
     """
 
     slot: int

@@ -84,8 +84,8 @@ def all_instructions(body: Iterable[Instruction]) -> Iterator[Instruction]:
 class Window:
     """The box that an update writes.
 
-    For each dimension of the base, it has the first and the last index, the axis of the value along this dimension (-1:
-    none), and the step along that axis (1 or -1).
+    For each dimension of the base, the window has the first and the last index, the axis of the value along this
+    dimension (-1: none), and the step along that axis (1 or -1).
     """
 
     first: tuple[int, ...]
@@ -433,7 +433,7 @@ class BodyBuilder:
 
     @staticmethod
     def _inside(node: Expr, window: Window, at: Coordinates) -> Coordinates:
-        """Return the coordinates in the assigned value that correspond to coordinates in an update."""
+        """Map coordinates in an update to coordinates in the assigned value."""
         result = [ZERO] * len(node.attrs[0])
         for form, first, last, axis, step in zip(at, window.first, window.last, window.axis, window.step, strict=True):
             if axis >= 0:

@@ -90,7 +90,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of iterations of the loops over a row, which are all loops of a group that are not parallel."""
+    """Return the number of iterations over a row: the product of the extents of all loops that are not parallel."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 

@@ -377,7 +377,7 @@ def _pair_loops(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair each loop of a task with a loop of a group: the loop that `hints` names, or the first with the same extent.
+    """Pair each loop of a task with a group loop: the one that `hints` names, or the first with the same extent.
 
     The extents of a pair are equal. Pairs are added to `loops`. Return whether all loops have a pair.
     """

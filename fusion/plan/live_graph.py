@@ -1,8 +1,8 @@
 """Live graphs: the expressions to plan, with each value that is already in memory as a leaf.
 
-In: the versions of an epoch, and the results of earlier evaluations of it. Out: a `LiveGraph` of the same versions.
-Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a sum
-needs to know how a result was computed, and `LiveGraph.origins` provides this.
+In: the versions of an epoch, and the results of the epoch's earlier evaluations. Out: a `LiveGraph` of the same
+versions. Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a
+sum needs to know how a result was computed, and `LiveGraph.origins` provides this.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
     """Return the updates that are not materialized, because their result would need new memory.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
-    because writing a part of it in place is cheaper.
+    because writing a part of the memory in place is cheaper.
     """
     users: dict[Expr, list[Expr]] = {}
     for node in order:

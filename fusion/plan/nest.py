@@ -149,7 +149,7 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 def _stride_score(step: int) -> int:
     """Return the score of a stride for vector loads.
 
-    It decreases from whole vectors over partial vectors to single elements.
+    Whole vectors have the highest score, then partial vectors, then single elements.
     """
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 

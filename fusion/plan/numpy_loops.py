@@ -1,8 +1,8 @@
 """Single operations that are fastest with NumPy's loops, which run block by block on all threads.
 
-In: a group of one task. Out: the entry of `TABLE` that computes it, with its operands, or None if a kernel is faster or
-the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not depend on
-fusion. An entry needs no compilation.
+In: a group of one task. Out: the entry of `TABLE` that computes the task, and the operands, or None if a kernel is
+faster or the operation is fused. Invariant: the bits are the same as those of the kernel, so that a value does not
+depend on fusion. An entry needs no compilation.
 """
 
 from __future__ import annotations

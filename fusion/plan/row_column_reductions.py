@@ -116,7 +116,8 @@ def _same_loops(one: Group, other: Group) -> dict[int, int] | None:
 def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]:
     """Yield the values that a group reads in its first pass over the rows, each with the flat index of the read.
 
-    With `made`, also yield the elementwise values that it computes there."""
+    With `made`, also yield the elementwise values that the group computes in this pass.
+    """
     for p in group.placed:
         if p.stage == 1:
             yield from ((node, p.flat(index)) for node, index in p.task.reads() if index is not None)

@@ -245,7 +245,7 @@ def _group(
 def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> set[Expr]:
     """Return the results of a group that stay in registers.
 
-    No other kernel reads them, and this kernel reads each element only at the point that computes it.
+    No other kernel reads these results, and this kernel reads each element only at the point that computes it.
     """
     made = {p.task.node: p for p in group.placed if p.task.kind in ("map", "reduce", "scan")}
     private = {node for node in made if node not in outputs and grouping.readers.get(node, set()) <= {group.number}}

@@ -64,7 +64,7 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
-    """Return the number of iterations between the store of a row in a ring and the read of the row by step `number`."""
+    """Return the number of iterations from the store of a row in a ring to the read of the row by step `number`."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 

@@ -29,8 +29,8 @@ LARGE = 16 << 20
 class SizeSpecialization:
     """Permission to specialize the kernels of a GPU plan for the sizes of the plan.
 
-    `first` allows it for the first plan of a form, and `back` for large kernels of a plan that recurs. `made` counts
-    the compiled kernels.
+    `first` allows specialization for the first plan of a form, and `back` for large kernels of a plan that recurs.
+    `made` counts the compiled kernels.
     """
 
     first: bool = True
@@ -135,7 +135,7 @@ Step = (
 class Plan:
     """A sequence of steps over a table of buffers.
 
-    The table holds the slots of the epoch, followed by those of the plan.
+    The table holds the slots of the epoch, followed by the slots of the plan.
     """
 
     steps: list[Step]

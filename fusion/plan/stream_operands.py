@@ -1,8 +1,8 @@
 """Kernels that draw random numbers themselves.
 
 In: the steps of a plan. Out: the same steps. If every reader of a stream (`weft.runtime.cpu.random.random_streams`) is
-a kernel that reads an element range per iteration of its outermost loop, the stream is never in memory. The kernels get
-its words instead. Invariant: the numbers are those of the call that fills memory.
+a kernel that reads an element range per iteration of its outermost loop, the stream is never in memory. Instead, the
+kernels read the words of the stream. Invariant: the numbers are those of the call that fills memory.
 """
 
 from __future__ import annotations

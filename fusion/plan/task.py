@@ -410,7 +410,7 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
     """Return the axes of a scatter along which each index writes a different element.
 
-    The order along them is irrelevant.
+    The order of the writes along these axes is irrelevant.
     """
     if len(terms) != len(base):
         return set()

@@ -78,7 +78,7 @@ def exporter_of(storage: Storage) -> np.ndarray | None:
 def _find_exported(storage: Storage) -> SharedMemory | None:
     """Return an owner of the memory that `export_memory` has shared.
 
-    If only the storage uses it, end the sharing and return None.
+    If only the storage uses the memory, end the sharing and return None.
     """
     values = storage.host
     if storage.exporter is None or values is None:

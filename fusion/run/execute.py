@@ -164,7 +164,7 @@ def _keep(key: object, device: Device, versions: list[Expr], graph: LiveGraph, p
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether specialized kernels are worthwhile: only on a GPU, and if a launch accesses much memory."""
+    """Return whether specialized kernels are worthwhile: on a GPU, if a launch accesses a large amount of memory."""
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]

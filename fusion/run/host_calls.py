@@ -63,7 +63,7 @@ def launch_with_draws(
 
 
 def call_host(step: HostCall, table: list[Any], device: Device) -> None:
-    """Execute a step that is not a kernel: a function on the host, or a matrix product by a library on the device."""
+    """Execute a step that is not a kernel: a host function, or a matrix product by a library on the device."""
     node = step.node
     if node.op == "matmul" and not device.memory_on_host and _multiply_on_device(step, table, device):
         return

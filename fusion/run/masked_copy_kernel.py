@@ -1,8 +1,7 @@
 """The kernel that copies the elements selected by a mask.
 
-In: the dtype of the elements. Out: the loaded kernel. Its slots are the addresses of the mask (twice), of the
-elements and of the output, then the lengths of the mask and of the output. Invariant: it writes only within the
-output.
+In: the dtype of the elements. Out: the loaded kernel. Its slots are the addresses of the mask (twice), of the elements
+and of the output, then the lengths of the mask and of the output. Invariant: the kernel writes only within the output.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[
 
 
 def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple[list[Expr], Cluster]:
-    """Return the cluster that computes `root`, preceded by the inputs of the cluster.
+    """Return the inputs of the cluster that computes `root`, and the cluster itself.
 
     With `any_bits`, ops that cannot be compiled are computed by NumPy.
     """
@@ -105,7 +105,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Builder of a cluster, which assigns values to registers and reuses a register from the last use of its value on.
+    """Builder of a cluster, which assigns values to registers and reuses a register as soon as its value is last used.
 
     `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
     """
