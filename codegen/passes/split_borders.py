@@ -1,9 +1,11 @@
-"""Split loops over concatenated arrays at the borders, so that the middle range needs no tests of the index.
+"""Split loops over concatenated or shifted arrays into ranges whose indices need no tests.
 
 In: a logical kernel with lanes, for a CPU, with choices (`if`) by the position of a parallel loop's index, which have
 the ``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely
-results. An innermost loop becomes three: the indices before the likely range, the range without choices, and the
-indices after it. Invariant: each index is visited once, in order, and an omitted choice has its likely result.
+results. An innermost loop with one choice becomes two loops without it. With several choices, it becomes three: the
+indices before the likely range, the range without choices, and the indices after it. The only loop of a kernel runs in
+blocks, and the choices are tested once per block. Invariant: each index is visited once, in order, and an omitted
+choice has the result that its branch had.
 """
 
 from __future__ import annotations
@@ -17,8 +19,13 @@ from weft.codegen.kernel_ir.builder import KernelBuilder
 from weft.codegen.kernel_ir.operation import Block, Kernel, Operation, Value
 from weft.codegen.passes.index_steps import program_order
 
-# Maximum number of operations in a loop body that is duplicated: compile time grows with them.
+# Maximum number of operations in a loop body that is duplicated, and in all copies together: compile time grows with
+# them.
 MOST = 400
+# Number of indices that are tested together. Masked loads from unmapped memory take hundreds of cycles each, so that the
+# concatenation of two arrays took four times as long as two copies.
+BLOCK = 4096
+TESTS = 8  # maximum number of comparisons whose results select among copies of a loop
 # Binary logarithm of the minimum ratio of a loop's length to the length of its borders, for which splitting is
 # worthwhile.
 BORDER = 4
@@ -136,13 +143,15 @@ class _Splitter:
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop according to its likely comparisons. Innermost loops of the kernel's body are only copied."""
+        """Split a loop according to its likely comparisons."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
-        elif operation in self.kernel.body.operations:
-            self.copy(operation)  # (threads divide the indices of this loop, so it stays whole)
+        elif operation not in self.kernel.body.operations:
+            self.split_in_ranges(operation, likely)
+        elif [o.opcode for o in self.kernel.body.operations].count("for") == 1:
+            self.split_in_blocks(operation, likely)
         else:
-            self.split_in_three(operation, likely)
+            self.copy(operation)
 
     def split_by_branch(self, operation: Operation, likely: dict[Value, bool]) -> None:
         """Rewrite a loop that contains loops, as a loop in which a branch on the index selects one of two bodies."""
@@ -153,14 +162,7 @@ class _Splitter:
         self.builder.blocks.append(body)
         low, high = self.bounds(likely)
         index = self.new(region.parameters[0])
-        condition = None
-        for name, bound in (("greater_equal", low), ("less", high)):
-            if bound is not None:
-                test = self.builder.op(name, index, bound, dtype=np.bool_)
-                condition = (
-                    test if condition is None else self.builder.op("bitwise_and", condition, test, dtype=np.bool_)
-                )
-        assert condition is not None
+        condition = self.is_inside(index, self.builder.op("add", index, self.builder.constant(1)), low, high)
         outside, self.known = self.known, {**self.known, **likely}
         middle = self.region(region)
         self.known, self.split = outside, False
@@ -172,16 +174,106 @@ class _Splitter:
         start, stop = map(self.new, operation.operands)
         self.builder.emit("for", (start, stop), (), (body,), **operation.attributes)
 
-    def split_in_three(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Rewrite an innermost loop as three loops, which run before, within and after the likely range.
+    def split_in_blocks(self, operation: Operation, likely: dict[Value, bool]) -> None:
+        """Rewrite an innermost loop as a loop over blocks of indices, with a loop over the indices of each block.
 
-        The outer two loops have no vectors. The three loops run only if the outer two are short. Otherwise, the loop
-        runs as a whole.
+        A block in which all comparisons are constant has no choices. Threads divide the blocks.
+        """
+        b, (start, stop) = self.builder, map(self.new, operation.operands)
+        first = b.fresh(operation.regions[0].parameters[0].type)
+        body = Block((first,))
+        b.blocks.append(body)
+        last = b.op("add", first, b.op("minimum", b.op("subtract", stop, first), b.constant(BLOCK)))
+        if len(likely) <= TESTS and self.length_of_copies(operation, likely) <= MOST:
+            self.copy_by_results(operation, first, last, likely)
+        else:
+            low, high = self.bounds(likely)
+            with b.if_(self.is_inside(first, last, low, high)):
+                self.copy_knowing(likely, operation, (first, last))
+            with b.else_():
+                self.copy(operation, (first, last), role="serial")
+        body.operations.append(Operation("yield", ()))
+        b.blocks.pop()
+        b.emit("for", (start, stop), (), (body,), role="parallel", step=BLOCK)
+        self.kernel.attributes = {**self.kernel.attributes, "grain": BLOCK}
+
+    def length_of_copies(self, operation: Operation, likely: dict[Value, bool]) -> int:
+        """Return the number of operations in the copies of a loop that `copy_by_results` emits."""
+        count = self.length(operation.regions[0])
+        test = self.open_test(operation.regions[0], likely)
+        if test is not None:
+            outside = self.known
+            for holds in (True, False):
+                self.known = {**outside, test: holds}
+                count += self.length_of_copies(operation, likely)
+            self.known = outside
+        return count
+
+    def length(self, region: Block) -> int:
+        """Return the number of operations in a copy of a region, which has no choices with known results."""
+        count = 0
+        for operation in region.operations:
+            holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None
+            regions = operation.regions if holds is None else (operation.regions[not holds],)
+            count += 1 + sum(map(self.length, regions))
+        return count
+
+    def open_test(self, region: Block, likely: dict[Value, bool]) -> Value | None:
+        """Return a comparison in `likely` on which the code of a region still depends, or None if there is none."""
+        for operation in region.operations:
+            regions = operation.regions
+            if operation.opcode == "if":
+                condition = operation.operands[0]
+                holds = self.holds(condition)
+                if holds is None:
+                    for test in self.tests(condition):
+                        if test in likely and test not in self.known:
+                            return test
+                else:
+                    regions = (regions[not holds],)
+            for inner in regions:
+                if (found := self.open_test(inner, likely)) is not None:
+                    return found
+        return None
+
+    def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
+        """Emit a loop over a block without the choices whose comparisons have the same result for all its indices."""
+        test = self.open_test(operation.regions[0], likely)
+        if test is None:
+            self.copy(operation, (first, last), role="serial")
+            return
+        b, from_there = self.builder, self.made[test].opcode == "greater_equal"
+        bound = self.bound(self.made[test].operands[1])
+        bound = bound if from_there else b.op("add", bound, b.constant(1))
+        outside = self.known
+        with b.if_(b.op("greater_equal", first, bound, dtype=np.bool_)):
+            self.known = {**outside, test: from_there}
+            self.copy_by_results(operation, first, last, likely)
+        with b.else_():
+            with b.if_(b.op("less_equal", last, bound, dtype=np.bool_)):
+                self.known = {**outside, test: not from_there}
+                self.copy_by_results(operation, first, last, likely)
+            with b.else_():
+                self.known = outside
+                self.copy(operation, (first, last), role="serial")
+        self.known = outside
+
+    def split_in_ranges(self, operation: Operation, likely: dict[Value, bool]) -> None:
+        """Rewrite an innermost loop as loops before, within and after the likely range.
+
+        With one comparison, there are two loops without choices. Otherwise, the outer two loops have no vectors, and the
+        three loops run only if the outer two are short. If they are long, the loop runs as a whole.
         """
         b, (start, stop) = self.builder, map(self.new, operation.operands)
         low, high = self.bounds(likely)
         begin = start if low is None else b.op("minimum", b.op("maximum", low, start), stop)
         end = stop if high is None else b.op("maximum", b.op("minimum", high, stop), begin)
+        if len(likely) == 1:
+            unlikely = {test: not holds for test, holds in likely.items()}
+            for one, other, known in ((start, begin, unlikely), (begin, end, likely), (end, stop, unlikely)):
+                if one is not other:
+                    self.copy_knowing(known, operation, (one, other))
+            return
         pieces: list[Any] = [(start, begin, {}, {"lanes": 0, "rolled": True})] if low is not None else []
         pieces.append((begin, end, likely, {}))
         pieces += [(end, stop, {}, {"lanes": 0, "rolled": True})] if high is not None else []
@@ -200,12 +292,18 @@ class _Splitter:
         block = Block(())
         self.builder.blocks.append(block)
         for one, other, known, attributes in pieces:
-            outside, self.known = self.known, {**self.known, **known}
-            self.copy(operation, (one, other), role="serial", **attributes)
-            self.known = outside
+            self.copy_knowing(known, operation, (one, other), **attributes)
         block.operations.append(Operation("yield", ()))
         self.builder.blocks.pop()
         return block
+
+    def copy_knowing(
+        self, known: dict[Value, bool], operation: Operation, bounds: tuple[Value, Value], **attributes: Any
+    ) -> None:
+        """Copy a loop to other bounds, in which the comparisons `known` have known results."""
+        outside, self.known = self.known, {**self.known, **known}
+        self.copy(operation, bounds, role="serial", **attributes)
+        self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
         """Return the bounds of the range in which all comparisons have their likely results. None means unbounded."""
@@ -219,6 +317,13 @@ class _Splitter:
             else:
                 high = bound if high is None else b.op("minimum", high, bound)
         return low, high
+
+    def is_inside(self, first: Value, last: Value, low: Value | None, high: Value | None) -> Value:
+        """Return whether the indices from `first` to before `last` are in the range from `low` to before `high`."""
+        b = self.builder
+        tests = [b.op("greater_equal", first, low, dtype=np.bool_)] if low is not None else []
+        tests += [b.op("less_equal", last, high, dtype=np.bool_)] if high is not None else []
+        return tests[0] if len(tests) == 1 else b.op("bitwise_and", *tests, dtype=np.bool_)
 
     def bound(self, value: Value) -> Value:
         """Return the bound in a comparison, as a value defined before the loop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from weft.codegen import Kernel, KernelBuilder, verify_kernel
 from weft.codegen.kernel_ir.operation import Operation, program_order
 from weft.codegen.passes.choose_lanes import choose_lanes
 from weft.codegen.passes.split_borders import split_borders
+
+split_borders_module = import_module("weft.codegen.passes.split_borders")
 
 
 def rolled() -> Kernel:
@@ -44,31 +47,88 @@ def loops(kernel: Kernel) -> list[Operation]:
     return [o for o in kernel.walk() if o.opcode == "for"]
 
 
+def joined(parts: int, between: bool = False) -> Kernel:
+    """Return the kernel ``out[i] = x_k[i - bound_k]`` of concatenated parts, or of shifted arrays inside two bounds."""
+    b = KernelBuilder("joined")
+    length = b.scalar("length")
+    bounds = [b.scalar(f"bound{k}") for k in range(1, parts)]
+    sources = [b.pointer(f"x{k}", np.float64, noalias=True) for k in range(parts)]
+    out = b.pointer("out", np.float64, writable=True, noalias=True)
+
+    def part(k: int, index: Any) -> Any:
+        """Return the element of part `k` or an earlier part."""
+        if not k:
+            return b.load(sources[0], index)
+        with b.if_(b.op("greater_equal", index, bounds[k - 1], dtype=np.bool_), [np.dtype(float)], True) as one:
+            one.yield_(b.load(sources[k], b.op("subtract", index, bounds[k - 1])))
+        with b.else_() as other:
+            other.yield_(part(k - 1, index))
+        return one.results[0]
+
+    with b.loop(length, "parallel") as i:
+        value = part(parts - 1, i.index)
+        if between:
+            tests = [
+                b.op("greater_equal", i.index, b.constant(3), dtype=np.bool_),
+                b.op("less_equal", i.index, bounds[0], dtype=np.bool_),
+            ]
+            with b.if_(b.op("bitwise_and", *tests, dtype=np.bool_), [np.dtype(float)], True) as two:
+                two.yield_(b.load(sources[0], b.op("subtract", i.index, b.constant(3))))
+            with b.else_() as other:
+                other.yield_(b.constant(7.0, np.float64))
+            value = b.op("subtract", value, two.results[0])
+        b.store(out, i.index, value)
+    return b.finish()
+
+
 def test_the_middle_has_no_choices() -> None:
     kernel = split_borders(choose_lanes(rolled(), HOST))
     verify_kernel(kernel)
-    outer, middle, behind, whole, border = loops(kernel)
-    inside = [o.opcode for o in program_order(middle.regions[0].operations)]
-    assert "if" not in inside and middle.attributes["lanes"]
-    assert [o.opcode for o in program_order(behind.regions[0].operations)].count("if") == 1
-    assert [o.opcode for o in program_order(whole.regions[0].operations)].count("if") == 1
-    assert [o.opcode for o in program_order(border.regions[0].operations)].count("if") == 2
-    assert (
-        whole.attributes["lanes"]
-        and border.attributes["lanes"]
-        and not behind.attributes["lanes"]
-        and outer.attributes["role"] == "parallel"
-    )
+    outer, *inner = loops(kernel)
+    found = [[o.opcode for o in program_order(loop.regions[0].operations)].count("if") for loop in inner]
+    assert found == [0, 0, 2] and all(loop.attributes["lanes"] for loop in inner)
+    assert outer.attributes["role"] == "parallel"
 
 
-@pytest.mark.parametrize(("last", "split"), [(98, True), (93, True), (92, False), (50, False), (-1, False)])
-def test_a_loop_is_split_if_its_border_is_short(last: int, split: bool) -> None:
-    kernel = split_borders(choose_lanes(rolled(), HOST))
-    _, choice = (o for o in kernel.walk() if o.opcode == "if" and not o.results)
-    choice.regions[0].operations[:-1] = []  # (nothing remains of the split loop)
-    out = np.full(200, np.nan)
-    interpret_kernel(kernel, [2, 100, 1, last, np.ones(300), np.ones(300), out])
-    assert np.isnan(out[100:]).all() == np.isnan(out).any() == split
+def test_blocks_of_one_part_have_no_choices() -> None:
+    kernel = split_borders(choose_lanes(joined(3), HOST))
+    verify_kernel(kernel)
+    outer, *inner = loops(kernel)
+    assert outer.attributes["step"] == kernel.attributes["grain"] == split_borders_module.BLOCK
+    found = [[o.opcode for o in program_order(loop.regions[0].operations)].count("if") for loop in inner]
+    assert found == [0, 0, 0, 1, 2] and all(loop.attributes["lanes"] for loop in inner)
+
+
+@pytest.mark.parametrize(("parts", "copies"), [(2, 3), (8, 15), (9, 2)])
+def test_copies_of_a_loop_are_limited(parts: int, copies: int) -> None:
+    kernel = split_borders(choose_lanes(joined(parts), HOST))
+    assert len(loops(kernel)) == 1 + copies
+
+
+@pytest.mark.parametrize("parts", [2, 3, 5, 10])
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("most", [0, split_borders_module.MOST])
+def test_each_index_of_a_block_is_gone_over_once(
+    parts: int, between: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(split_borders_module, "BLOCK", 16)
+    rng = np.random.default_rng(parts)
+    before, after = joined(parts, between), choose_lanes(joined(parts, between), HOST)
+    monkeypatch.setattr(split_borders_module, "TESTS", most)
+    after = split_borders(after)
+    verify_kernel(after)
+    for length in (0, 1, 15, 16, 17, 200):
+        for _ in range(4):
+            bounds = sorted(int(n) for n in rng.integers(-2, length + 3, parts - 1))
+            # (all reads are inside the arrays, since parts are read from their first element on)
+            sources = [rng.random(length + 10) for _ in range(parts)]
+            found = []
+            for kernel in (before, after):
+                out = np.full(length, np.nan)
+                interpret_kernel(kernel, [length, *bounds, *sources, out])
+                found.append(out)
+            np.testing.assert_array_equal(*found)
+            assert not np.isnan(found[0]).any()
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (4, 70)])
