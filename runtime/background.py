@@ -42,8 +42,8 @@ class Request:
     Attributes
     ----------
     state : str
-        "waiting"; then "done", "failed" if the function has raised an exception, "crashed" if it has ended the process,
-        or "lost" if no process can be started.
+        "waiting"; then "done", "failed" if the function has raised an exception, "crashed" if the function has ended
+        the process, or "lost" if no process can be started.
     result : object
         The result of the function.
     """

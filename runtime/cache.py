@@ -167,7 +167,7 @@ class DiskCache:
     def put(self, key: bytes, code: ObjectCode) -> None:
         """Store object code for a key.
 
-        It is no error if another process has stored the entry in the meantime, since the bytes are the same.
+        No error is raised if another process has stored the entry in the meantime, since the bytes are the same.
         """
         if not self.usable:
             return
@@ -294,8 +294,8 @@ def key_material(target: Any, text: str) -> bytes:
 def source_digest(folder: str | os.PathLike[str]) -> str:
     """Return a digest of the contents of the Python and LLVM files in a folder and its subfolders.
 
-    The digest is stored on disk under the names, sizes and modification times of the files. Python also uses these to
-    find out whether byte code is up to date. Reading all files would take ten times as long.
+    The digest is stored on disk under the names, sizes and modification times of the files. Python also uses sizes and
+    modification times to find out whether byte code is up to date. Reading all files would take ten times as long.
     """
     files: list[tuple[str, int, int]] = []
     _list_sources(os.fspath(folder), files)

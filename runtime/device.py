@@ -172,9 +172,9 @@ class Named(OptionalServices):
 class Device(Services, OptionalServices, Protocol):
     """The protocol of devices, which the higher layers use.
 
-    `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an integer,
-    or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares it once
-    and then changes only addresses.
+    `arguments` is the packed argument list of a launch, with one 64-bit item per kernel parameter: an address, an
+    integer, or the bits of a float in the low bytes. Host entries and the driver use the same layout. A plan prepares
+    the argument list once, and then changes only addresses.
     """
 
     name: str  # "cpu", "cuda:0", "null"
@@ -195,8 +195,8 @@ class Device(Services, OptionalServices, Protocol):
     def allocate(self, nbytes: int) -> Buffer:
         """Allocate uninitialized memory.
 
-        If there is not enough memory, caches are freed before a second try. Raises `OutOfMemoryError` if that fails
-        too.
+        If there is not enough memory, caches are freed before a second try. Raises `OutOfMemoryError` if the second try
+        fails.
         """
         ...
 
@@ -217,8 +217,8 @@ class Device(Services, OptionalServices, Protocol):
     def lookback_descriptors(self, nbytes: int) -> Buffer:
         """Return memory for the look-back descriptors of a launch that computes a scan.
 
-        Only the calling thread or its stream uses it. The memory is zero at first. Successive launches reuse it, and
-        each launch leaves it ready for the next launch.
+        Only the calling thread or its stream uses the memory. At first, the memory is zero. Successive launches reuse
+        the memory, and each launch leaves it ready for the next launch.
         """
         ...
 
@@ -229,7 +229,7 @@ class Device(Services, OptionalServices, Protocol):
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """Return the leading elements of `buffer` as a read-only NumPy array.
 
-        A device in host memory does not copy them.
+        If the device's memory is host memory, the elements are not copied.
         """
         ...
 
@@ -248,8 +248,8 @@ class Device(Services, OptionalServices, Protocol):
     def launch(self, function: Any, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Start a fused kernel.
 
-        `parallel` are the extents of the kernel's parallel loops, outermost first. If it is empty, the body runs once.
-        `work` is the total number of elements that the kernel processes, and `arguments` are its arguments.
+        `parallel` are the extents of the kernel's parallel loops, outermost first. If `parallel` is empty, the body
+        runs once. `work` is the total number of elements that the kernel processes, and `arguments` are its arguments.
         """
         ...
 

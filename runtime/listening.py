@@ -108,7 +108,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
     """Context manager that notifies the listeners at the end of a compilation or load.
 
-    If it takes long, a progress line is shown in the meantime.
+    If the compilation or load takes long, a progress line is shown in the meantime.
     """
     begin = time.perf_counter_ns()
     shown = _Progress(name, target) if setting("progress") and sys.stderr is not None and sys.stderr.isatty() else None
@@ -125,7 +125,7 @@ def building(name: str, target: str, stage: Literal["compile", "load"], key: int
 class _Progress:
     """A line on the terminal that appears while a long compilation runs.
 
-    It counts seconds, and disappears at the end of the compilation.
+    The line counts seconds, and disappears at the end of the compilation.
     """
 
     def __init__(self, name: str, target: str) -> None:

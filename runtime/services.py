@@ -158,7 +158,7 @@ class Services(Protocol):
     def delay(self) -> None:
         """Delay the calling thread's stream if it is idle, so that the host can submit work during the delay.
 
-        The times of events around the work then do not contain the time in which the host submits it.
+        The times of events around the work then do not include the time in which the host submits the work.
         """
         ...
 

@@ -76,9 +76,10 @@ def look_up(
 ) -> tuple[Any, Expr | None]:
     """Return the memo key of an operation, and the expression that the memo contains for this key.
 
-    The key is None if the operation cannot be memoized, and the expression is None on a miss. This is the hot path of
-    recording. It needs one lookup if the arrays belong to the current epoch or are in memory. `second` is an array, a
-    number, or ``...`` for a unary operation. `caller` is the user's call site if the operation is in weft's code.
+    The key is None if the operation cannot be memoized, and the expression is None on a miss. This function is the hot
+    path of recording. One lookup suffices if the arrays belong to the current epoch or are in memory. `second` is an
+    array, a number, or ``...`` for a unary operation. `caller` is the user's call site if the operation is in weft's
+    code.
     """
     epoch = recording.epoch
     if epoch is None:
@@ -184,9 +185,9 @@ def keep_code(code: CodeType) -> bool:
 def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np.ndarray:
     """Copy a NumPy operand to a new weft array. Later writes to the operand do not change the copy.
 
-    The new array is on the device `device`, by default on that of the current epoch. An operation on it is memoized by
-    its call site like any other. An array of a dtype that weft does not support is returned unchanged. Elements
-    repeated by `np.broadcast_to` are stored once.
+    The new array is on the device `device`, by default the device of the current epoch. Operations on the new array are
+    memoized by call site, like all operations. An array of a dtype that weft does not support is returned unchanged.
+    Elements repeated by `np.broadcast_to` are stored once.
     """
     once = [n if step else 1 for n, step in zip(values.shape, values.strides, strict=True)]
     if values.size > max(IMMEDIATE[0], prod(once)):
@@ -225,8 +226,8 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
     """Return the device of the first weft array among operands, including those in lists and tuples, or None.
 
-    A `Scalar` is a number. Its device is returned only if there are no other arrays. Raises DeviceMismatchError for
-    arrays on different devices if the name of an operation is given.
+    A `Scalar` counts as a number: the device of a `Scalar` is returned only if there are no other arrays. Raises
+    DeviceMismatchError for arrays on different devices if the name of an operation is given.
     """
     arrays = list(_arrays_in(operands))
     devices = dict.fromkeys([each.device for each in arrays if type(each) is not Scalar])

@@ -92,7 +92,7 @@ def _assign(array: Array, key: Any, value: Any) -> None:
 def _flat_key(key: Any, size: int) -> Any:
     """Convert an index of `Array.flat` to an index of a one-dimensional array of `size` elements.
 
-    Raises NumPy's errors for invalid indices, and issues its warnings.
+    Raises NumPy's errors for invalid indices, and issues NumPy's warnings.
     """
     if isinstance(key, tuple) and len(key) < 2:
         key = key[0] if key else Ellipsis

@@ -3,7 +3,7 @@
 A value is foreign if its type implements NumPy's protocols. Weft arrays, exact NumPy arrays, numbers, and lists and
 tuples of these are not foreign. Examples of foreign values are a pandas Series, an xarray DataArray, a pint Quantity, a
 dask array, and a subclass of `numpy.ndarray`. A value that only converts to an array (``__array__``, the buffer
-protocol) is not foreign. It is converted.
+protocol) is not foreign, but is converted.
 """
 
 from __future__ import annotations

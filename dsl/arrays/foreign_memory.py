@@ -1,7 +1,8 @@
 """Storages and views over memory that other libraries own.
 
-In: addresses, shapes and strides in bytes, or a ``__cuda_array_interface__``. Out: a `Storage` and a view of it.
-Invariant: a storage starts at an aligned address, as generated code expects, and keeps the owner of the memory alive.
+In: addresses, shapes and strides in bytes, or a ``__cuda_array_interface__``. Out: a `Storage` and a view of the
+storage. Invariant: a storage starts at an aligned address, as generated code expects, and keeps the owner of the memory
+alive.
 """
 
 from __future__ import annotations

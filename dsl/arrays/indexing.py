@@ -298,7 +298,7 @@ def _is_large_mask(key: object) -> bool:
 def _view_or_offset(array: Array, key: object) -> Any:
     """Return the view that a basic index selects, or the offset of a single element. Results are memoized.
 
-    None is a view of the whole storage. For an index that is not basic, return ``...``.
+    The result None stands for the view of the whole storage. For an index that is not basic, return ``...``.
     """
     named = key_of(array, key) if array.shape else None
     if named is None:

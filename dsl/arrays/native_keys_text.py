@@ -404,7 +404,7 @@ class KeyText(ObjectText):
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
         """Emit code that replaces attributes of an object, and releases the old values after the last replacement.
 
-        Therefore no other thread can run between two replacements.
+        No other thread can run between two replacements, because old values are released last.
         """
         old = [self._field(thing, name) for name in values]
         for name, value in values.items():

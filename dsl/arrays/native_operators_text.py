@@ -1,8 +1,7 @@
 """LLVM IR of the native recorders.
 
 In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up its key in the
-memo, then records, writes or shows. Invariant: for operations that it does not support, the builtin calls the Python
-function.
+memo, then records, writes or shows. Invariant: for unsupported operations, the builtin calls the Python function.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from weft.runtime import TUPLE_ITEMS, Buffer, slots_of
 def operator_text() -> str:
     """Return the LLVM IR of the native recorder, a function ``call(self, ...)``.
 
-    It references no external symbols and contains no constants in memory.
+    The code references no external symbols, and contains no constants in memory.
     """
     at = {
         f"{kind.__name__}.{name}": k
@@ -92,7 +91,7 @@ class _Operator(KeyText):
     def _leave_elements(self) -> None:
         """Emit a branch to ``slow`` for writes that may run immediately.
 
-        These are writes to single elements in memory, and writes by index arrays.
+        Writes to single elements in memory and writes by index arrays may run immediately.
         """
         t, known = self._t, self._known
         self._branch_on_type("set.own", self._own, {"Array": "set.array"})

@@ -160,8 +160,8 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
     """Convert a Python int of more than 64 bits to a float if NumPy does so. Return other values unchanged.
 
-    The int becomes a float for loops of floats, and an infinity in comparisons with integers. Otherwise NumPy's error
-    is raised.
+    For loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
+    cases, NumPy's error is raised.
     """
     if type(value) is not int or -(2**63) <= value < 2**63:
         return value

@@ -1,8 +1,8 @@
 """Calls to NumPy functions on the host, including the conversion of arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
-Invariant: writes of the function to an argument are written back. Only functions that write to their first argument,
-and do not keep it, get writable memory of a weft array.
+Invariant: if the function writes to an argument, the writes are copied back to the weft array. A function gets writable
+memory of a weft array only if it writes to its first argument and does not keep this argument.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def to_host(
 ) -> Any:
     """Convert each weft array in `value` to a NumPy array.
 
-    If `seen` is given, the NumPy arrays are writable copies, appended to it with their weft arrays. A function in
-    `value` is wrapped: its arguments are converted by `taken`, by default `from_host`.
+    If the list `seen` is given, the NumPy arrays are writable copies, and are appended to the list with their weft
+    arrays. A function in `value` is wrapped: its arguments are converted by `taken`, by default `from_host`.
     """
     if isinstance(value, Array):
         host = value.numpy()

@@ -137,7 +137,7 @@ def record_operation(op: str, way: int, first: Array, second: Any, where: Locati
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
     """Compute a binary operation with NumPy if the second operand has a type that weft does not support, such as dates.
 
-    Return NotImplemented for operands whose own type handles the operation.
+    Return NotImplemented if the type of the second operand handles the operation.
     """
     kind, function = type(second), getattr(operator, f"__{find_op(op).dunder}__")
     if is_foreign(second) and getattr(kind, "__array_ufunc__", kind) is not None:

@@ -18,7 +18,7 @@ from weft.fusion import Storage, cast, find_shared, map_
 class Part(Array):
     """The real or imaginary part of a complex array.
 
-    Its storage is recorded again whenever the complex array may have changed.
+    The storage of a part is recorded again whenever the complex array may have changed.
     """
 
     __slots__ = ("_held", "_name", "_owner", "_seen")

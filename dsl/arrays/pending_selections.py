@@ -1,7 +1,7 @@
 """Pending selections by masks, which turn ``x[mask] = f(x[mask], y[mask])`` into an elementwise ``where``.
 
-In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression, or for an assignment the value
-of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
+In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression or, for an assignment, the new
+values of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
 elementwise operations. If a selection is used in another way, it is computed, and later selections of the line are
 computed immediately.
 """

@@ -2,8 +2,8 @@
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
-(`fusion/record/shared_memory.py`). Within an operation or an evaluation nothing is shared, since sharing would end the
-recording.
+(`fusion/record/shared_memory.py`). No memory is shared during an operation or an evaluation, since sharing would end
+the recording.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def import_memory(values: np.ndarray) -> Array | None:
 def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
     """Return a weft array over the memory of a writable buffer, such as a `bytearray` or a `SharedMemory` buffer.
 
-    `values` is NumPy's array over the buffer. It is returned itself if weft cannot use the memory, for example because it
-    is not aligned. Return None if the memory is not that of a buffer, or if only a copy is possible.
+    `values` is NumPy's array over the buffer. If weft cannot use the memory, for example because the memory is not
+    aligned, return `values` itself. Return None if the memory is not that of a buffer, or if only a copy is possible.
     """
     flags = values.flags
     is_buffer = values.base is not None and not isinstance(values.base, np.ndarray)

@@ -52,7 +52,7 @@ def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
 def look_up_view(key: object) -> Any:
     """Return the view or element offset that is memoized under a key, or ``...`` on a miss.
 
-    None is the view of the whole storage.
+    The result None stands for the view of the whole storage.
     """
     return VIEWS.get(key, ...)
 

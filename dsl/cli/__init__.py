@@ -79,7 +79,7 @@ def _execute(options: Any, program: Sequence[str]) -> int:
 def _misplaced(program: MainProgram) -> list[str]:
     """Return the options after the program's name that are probably meant for ``weft run``.
 
-    These are the options among the program's arguments that do not occur in its source text.
+    An option is probably meant for weft if it does not occur in the program's source text.
     """
     source = program.source
     return [] if source is None else [w for w in OPTIONS if w in program.arguments[1:] and w.encode() not in source]

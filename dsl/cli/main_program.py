@@ -1,7 +1,7 @@
 """Execution of a program as `__main__`, as the Python interpreter would execute it.
 
-As a script, this file times a program under NumPy. Invariant: it imports nothing from weft, and few other modules,
-because each earlier import would make the program's first run faster.
+As a script, this file times a program under NumPy. Invariant: the file imports nothing from weft, and few other
+modules, because each earlier import would make the program's first run faster.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Numba's interface for devices and contexts: `gpus`, `select_device`, `current_context`, `detect`.
 
 In: the runtime's devices. Out: `Device` and `Context`. Invariant: if the default device is a GPU, these are the
-machine's GPUs. Otherwise they are the default device alone, which answers queries like a GPU of its capability.
+machine's GPUs. Otherwise, the default device is the only one, and answers queries like a GPU of its capability.
 """
 
 from __future__ import annotations

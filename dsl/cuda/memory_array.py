@@ -1,8 +1,8 @@
 """Arrays that can only be copied and passed to kernels: records, dates, text, and views in another dtype.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
-but which has no arithmetic. Invariant: it refers to the storage, not to its current memory. It and weft arrays over
-the same storage therefore show the same bytes after any write.
+but which has no arithmetic. Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory.
+After any write, it therefore shows the same bytes as weft arrays over the same storage.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class MemoryArray:
     def _shadow(self) -> np.ndarray:
         """Return a NumPy array of the same layout. The layouts of views are computed from this array.
 
-        Its memory must not be accessed.
+        The memory of the NumPy array must not be accessed.
         """
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
@@ -237,7 +237,7 @@ class MemoryArray:
     def _fetch(self, buffer: Buffer, queue: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Copy the bytes that the array occupies to the host.
 
-        Return them as an array of bytes, and as a view with this array's dtype and layout.
+        Return an array of these bytes, and a view of this array with the dtype and layout of the `MemoryArray`.
         """
         low, high = self._span()
         raw = np.empty(high - low, BYTE)

@@ -34,7 +34,7 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 def _weft_computes(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
     """Return whether weft, not NumPy, computes the statistic.
 
-    This requires real floats of at least 32 bits and only common options.
+    The elements must be real floats of at least 32 bits, and the options must be common ones.
     """
     return values.dtype.kind == "f" and not is_half(values.dtype) and dtype is None and out is None and where_ is _ANY
 
@@ -88,7 +88,7 @@ def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) 
 def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a function that computes a NumPy statistic such as ``nanstd``, given by `name`.
 
-    `finish` computes the statistic from a variance. `of_whole` computes it for dtypes that cannot hold NaN.
+    `finish` computes the statistic from a variance. `of_whole` computes the statistic for dtypes that cannot hold NaN.
     """
 
     def found(

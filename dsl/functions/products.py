@@ -1,7 +1,7 @@
 """Immediate matrix products with BLAS, and the choice between BLAS and a fused kernel.
 
-In: matrices and vectors. Out: their product. It is computed immediately, at any size, if both operands are in host
-memory, since no other operation would fuse with it.
+In: matrices and vectors. Out: their product. If both operands are in host memory, a product of any size is computed
+immediately, since no other operation would fuse with the product.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 def multiply(a: Any, b: Any) -> Array | None:
     """Multiply matrices or vectors in host memory, without recording the product.
 
-    Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if they
-    or the product are small, since more small operations probably follow. While listeners are registered, products
-    are recorded, so that they are reported to the listeners.
+    Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if the
+    operands or the product are small, since more small operations probably follow. While listeners are registered,
+    products are recorded, so that they are reported to the listeners.
     """
     devices = [value.device for value in (a, b) if type(value) is Array]
     if not devices or devices[0] is not devices[-1] or Listening.listeners:

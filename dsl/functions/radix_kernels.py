@@ -292,7 +292,7 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 def make_find_moving(order: BitOrder) -> KernelDispatcher:
     """Return a kernel ``(counts, moving, n)`` that determines which radix passes move any elements.
 
-    It has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
+    The kernel has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
     """
     passes = order.passes
 
@@ -332,7 +332,7 @@ def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
 def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
     """Return the device functions that execute the first part of a radix pass on a tile.
 
-    They count the passes that move elements, load the tile, and rank its elements within each warp.
+    The functions count the passes that move elements, load the tile, and rank its elements within each warp.
     """
     digit, passes, each = digit_of(order), order.passes, tuple(range(items))
 

@@ -1,8 +1,8 @@
 """Tier 0: immediate execution of operations on small arrays, with NumPy functions on views of the arrays' memory.
 
-In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if it must be computed in
-another way. This is the case if an array is too large, pending, on another device, or of a dtype that NumPy computes
-differently. Invariant: a result has the same bits as that of the recorded operation.
+In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large,
+pending, on another device, or of a dtype for which NumPy's results differ. Invariant: a result has the same bits as
+that of the recorded operation.
 """
 
 from __future__ import annotations

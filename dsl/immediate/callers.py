@@ -38,7 +38,7 @@ def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
 def is_library(depth: int = 1, between: str = "") -> bool:
     """Return whether the frame `depth` levels up the stack belongs to a library that does not use weft.
 
-    If this is a frame of the module `between`, its caller outside this module is tested instead.
+    If this frame belongs to the module `between`, the nearest caller outside this module is tested instead.
     """
     if not _programs:
         return False

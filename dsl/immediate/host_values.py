@@ -1,8 +1,8 @@
 """NumPy views of arrays in host memory.
 
 In: an array. Out: a NumPy array over its elements, or None if they are pending or on another device. Invariant: the
-view is used only while the storage has the memory from which the view was created. A storage with a later version has
-other memory, or none yet.
+view is used only while the storage has the memory from which the view was created. Once a storage has a later version,
+its memory differs or does not exist yet.
 """
 
 from __future__ import annotations

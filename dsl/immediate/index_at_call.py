@@ -1,7 +1,7 @@
 """Tier 0 for index arrays, masks and writes, which are executed immediately in host memory.
 
-In: an array, an index, and a value to write. Out: the selected elements as a weft array or `MISSED`, or whether the
-write was executed.
+In: an array, an index, and a value to write. Out: for a read, the selected elements as a weft array, or `MISSED`; for a
+write, whether it was executed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In: a NumPy function and its arguments. Out: the result of NumPy's function, or `MISSED` if an array is not small or not
 in host memory. Invariant: arrays in the result that share memory with an argument are weft arrays over the same
-storage. Other arrays in it are NumPy's (see `callers`).
+storage. Other arrays in the result are NumPy arrays (see `callers`).
 """
 
 from __future__ import annotations

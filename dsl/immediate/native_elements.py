@@ -1,9 +1,9 @@
 """Native reads and writes of single elements, without NumPy.
 
-In: the builtin that shows or sets parts of an array. Out: a builtin that runs before it. If an array in host memory has
-real numbers and the indices are integers, it returns an element as a NumPy scalar, or assigns a scalar. The scalar has
-the array's type or the matching Python type, or is a float within the range of the array's integers. All other calls
-are passed to the given builtin.
+In: the builtin that reads or writes parts of an array. Out: a builtin that runs before the given builtin. If an array
+in host memory contains real numbers and the indices are integers, the new builtin returns an element as a NumPy scalar,
+or assigns a scalar. The scalar has the array's type or the matching Python type, or is a float within the range of the
+array's integers. All other calls are passed to the given builtin.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def install_native_code(seconds: float = inf) -> None:
 def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
     """Return whether native code can replace the special method `name`.
 
-    This is the case for indexing, and for binary operators whose reflected form is native too.
+    Native code can replace indexing, and binary operators whose reflected form is also native.
     """
     if name in ("__getitem__", "__setitem__"):
         return True

@@ -1,7 +1,7 @@
 """LLVM IR of the builtin that executes operations on small arrays immediately.
 
 In: the offsets of slots in weft's classes and of fields in NumPy's objects. Out: the LLVM IR of one function for each
-`Mode`. The tables and functions that it uses are words of the `Builtin`.
+`Mode`. The tables and functions that the code uses are words of the `Builtin`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ SHARED: dict[str, Any] = {
 def immediate_text() -> str:
     """Return the LLVM IR of the builtin's function, ``call(self, ...)``.
 
-    It references no external symbols and contains no constants in memory.
+    The code references no external symbols, and contains no constants in memory.
     """
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()

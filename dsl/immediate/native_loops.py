@@ -1,9 +1,9 @@
 """Native calls to the inner loops of ufuncs for small arrays, without the overhead of NumPy's ufunc calls.
 
-In: the builtin of an operator or ufunc. Out: a builtin that runs before it. It calls the op's inner loop if the arrays
-in host memory have one dtype and one shape, and this dtype can hold the scalars. It also multiplies small matrices. All
-other calls are passed to the given builtin. Invariant: results have the same bits as NumPy's. If a loop raises a
-floating-point flag, NumPy computes the operation again and warns.
+In: the builtin of an operator or ufunc. Out: a builtin that runs before the given builtin. The new builtin calls the
+op's inner loop if the arrays in host memory have the same dtype and the same shape, and this dtype can hold the
+scalars. It also multiplies small matrices. All other calls are passed to the given builtin. Invariant: results have the
+same bits as NumPy's. If a loop raises a floating-point flag, NumPy computes the operation again and warns.
 """
 
 from __future__ import annotations

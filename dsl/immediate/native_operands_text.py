@@ -170,7 +170,7 @@ class OperandText(ObjectText):
     def _values(self, name: str, thing: str) -> str:
         """Emit code that loads the NumPy array over a weft array's elements.
 
-        It branches to ``give.up`` if there is no such array, or if the operands are on different devices.
+        The code branches to ``give.up`` if there is no such array, or if the operands are on different devices.
         """
         t = self._t
         values, device = self._field(thing, "Array._values"), self._field(thing, "Array._device")
@@ -283,7 +283,7 @@ class OperandText(ObjectText):
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
         """Emit a branch to ``few`` for reductions to which the larger limit of `small_work.limit_of` applies.
 
-        These are reductions of a whole contiguous array of 1-byte elements.
+        The larger limit applies to reductions of a whole contiguous array of 1-byte elements.
         """
         t = self._t
         t.store("0", self._many, 0)

@@ -20,7 +20,7 @@ class ResultText(IndexText):
     def _hand_out(self, result: str) -> None:
         """Emit code that returns an ndarray: unchanged if it is new and a library is the caller, else as a weft array.
 
-        The code wraps a new array in C order. It calls Python's `from_numpy_result` for all others.
+        The code wraps a new array in C order. For all other arrays, the code calls Python's `from_numpy_result`.
         """
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")

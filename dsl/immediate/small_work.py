@@ -188,7 +188,7 @@ def most_gathered(array: Array, key: object) -> int:
 def most_moved(array: Array) -> int:
     """Return the maximum number of elements that may be copied immediately from an array.
 
-    This number is lower for pending arrays.
+    The limit is lower for pending arrays.
     """
     here = array.device.name == "cpu" and values_of(array) is not None
     return max(1, _MOVED_BYTES // array.dtype.itemsize if here else 1) * IMMEDIATE[0]
@@ -233,8 +233,8 @@ MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 def recorded_bytes(name: str) -> int:
     """Return the minimum size of arrays for which a function is recorded, in bytes per element of the limit.
 
-    Smaller arrays in memory may be processed immediately. So may larger arrays at call sites for which
-    `was_evaluated_alone` is true.
+    Smaller arrays in memory may be processed immediately. At call sites for which `was_evaluated_alone` is true, larger
+    arrays may also be processed immediately.
     """
     if name in _PRODUCTS:
         return _NEVER  # (matrices of any size may be multiplied immediately)

@@ -1,8 +1,8 @@
 """Native code for imports and for `Array.__class__`, whose results differ between libraries and the program.
 
 In: the Python functions with the same effect. Out: builtins that look up the calling module in a table (`callers`), and
-call the Python functions for modules that are not in it. Invariant: a builtin has no frame, so tracebacks do not show
-it.
+call the Python functions for modules that are not in the table. Invariant: tracebacks do not show the builtins, because
+a builtin has no frame.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Native version of `script_function.choose`, which is only slightly slower than calling NumPy's function directly.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
-argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise it calls the
-Python function.
+argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise, the builtin
+calls the Python function.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class _NdarrayMeta(type):
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
     """Stand-in for `numpy.ndarray`. NumPy arrays and weft arrays are instances, but weft's scalars are not.
 
-    It is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires one. Results of operations on such
-    views are NumPy's own arrays.
+    The stand-in is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass. Results of
+    operations on such views are NumPy's own arrays.
     """
 
     def __new__(

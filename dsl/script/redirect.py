@@ -177,7 +177,7 @@ script_function.when_native.append(install_native)
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
     """Import a module like ``__import__``.
 
-    If this is NumPy and the caller is the program, return weft's version.
+    If the module is NumPy and the caller is the program, return weft's version.
     """
     frame = sys._getframe(1)
     if not str(name).startswith("numpy"):

@@ -172,8 +172,9 @@ _LENGTHS: dict[str, Callable[..., int]] = {
 class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     """A function of NumPy's namespace in a script on weft.
 
-    It is a `functools.partial` of the function that `choose` returns, because calls to a partial are fastest. It
-    compares equal to NumPy's function, so that scripts find it in tables with NumPy's functions as keys.
+    A `ScriptFunction` is a `functools.partial` of the function that `choose` returns, because calls to a partial are
+    fastest. A `ScriptFunction` compares equal to NumPy's function, so that scripts find it in tables with NumPy's
+    functions as keys.
     """
 
     own: Callable[..., Any]

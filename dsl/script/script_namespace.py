@@ -33,7 +33,7 @@ is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E73
 def script_module(name: str) -> types.ModuleType:
     """Return the version of `numpy` or of a submodule that scripts on weft see.
 
-    It is a plain module, because the interpreter finds attributes of plain modules fastest.
+    The result is a plain module, because the interpreter finds attributes of plain modules fastest.
     """
     wrapped, own = import_module(name), own_names_of(name)
     made = types.ModuleType(wrapped.__name__, wrapped.__doc__)
@@ -86,7 +86,7 @@ def find_all_names() -> None:
 def _find_others(known: frozenset[str], find: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return a version of a module's ``__getattr__`` that fails for names in the module's dictionary, like NumPy's.
 
-    A program may copy this function with the other names. `import *` then looks up ``__all__`` with it.
+    A program may copy this function with the other names. `import *` then looks up ``__all__`` with this function.
     """
 
     def find_others(name: str) -> Any:

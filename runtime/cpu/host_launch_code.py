@@ -47,7 +47,7 @@ def kernel_words(
 def native_runner(split: int) -> Builtin:
     """Return the builtin ``call(record address, table, pool)``, which runs the kernels of a launch record.
 
-    Long kernels run on the pool at the address `pool`, or in this thread if it is 0. `split` is the address of the
+    Long kernels run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the address of the
     pool's function that runs a job. Raises CompileError if the function cannot be compiled.
     """
     return Builtin(NAME, runner_text(), [split, *kind_words(HostBuffer)])
@@ -57,7 +57,7 @@ def native_runner(split: int) -> Builtin:
 def runner_text() -> str:
     """Return the LLVM text of the builtin that runs the kernels of a launch record.
 
-    It references no external symbols and contains no constants in memory.
+    The code references no external symbols, and contains no constants in memory.
     """
     t = Text()
     known = t.begin_builtin(NAME, ("split", *KIND))

@@ -39,7 +39,8 @@ def elements_of(function: HostFunction) -> int:
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
     """Return the chunk size for a loop over `extent` indices that is divided among `parts` threads.
 
-    It is a multiple of `grain`. All indices together have `work` elements, and a chunk has at least `least` elements.
+    The chunk size is a multiple of `grain`. All indices together have `work` elements, and a chunk has at least `least`
+    elements.
     """
     chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
@@ -87,7 +88,7 @@ def launch(
 class HostLaunches:
     """The kernels of a plan, prepared for repeated runs together.
 
-    The first run launches them one by one, since many plans run only once.
+    The first run launches the kernels one by one, since many plans run only once.
 
     Parameters
     ----------

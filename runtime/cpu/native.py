@@ -330,7 +330,7 @@ class Text:
         ``%given`` holds `%count` arguments, followed by the keyword arguments, whose names are in the tuple ``%names``
         (or null).
 
-        LLVM does not replace its loops with calls to external functions.
+        LLVM does not replace the function's loops with calls to external functions.
         """
         self.lines.append(
             f'define ptr @{entry}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {{'
@@ -419,7 +419,7 @@ class Text:
         At run time, an index out of range or an item without an address branches to ``raise``.
 
         The address of a reusable buffer is loaded directly: the words `KIND` of the builtin are the class of such
-        buffers and the offset of the address. Other items are asked for their ``address`` attribute.
+        buffers and the offset of the address. For other items, the ``address`` attribute is read.
         """
         item = self.item(known, table, index, f"{name}.look")
         kind = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {TYPE}')}")

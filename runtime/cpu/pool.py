@@ -117,7 +117,7 @@ class Workers:
     def while_waiting(self, tick: int) -> None:
         """Set the native function that a thread calls periodically while it waits for workers.
 
-        It is called with the job's entry and slots.
+        The arguments of the function are the job's entry and slots.
         """
         self._tick = tick
         if self._address:
@@ -170,7 +170,7 @@ class Workers:
     def _move_workers_away(self, here: int) -> None:
         """Move the workers away from the processor `here`, which runs the thread that starts jobs.
 
-        On some virtual machines, a worker that wakes there starts milliseconds late.
+        On some virtual machines, a worker that wakes on this processor starts milliseconds late.
         """
         self._avoided = here
         others = os.sched_getaffinity(0) - {here}
@@ -243,8 +243,8 @@ def _make_immortal(what: object) -> None:
 def split_address() -> int:
     """Return the address of the native function that runs a job.
 
-    Its arguments are a pool, an entry, its slots, an extent, a chunk, the number of parts, and the
-    nanoseconds after which sleeping workers are woken.
+    The arguments of the function are a pool, an entry, the entry's slots, an extent, a chunk, the number of parts, and
+    the nanoseconds after which sleeping workers are woken.
     """
     return _code().address
 

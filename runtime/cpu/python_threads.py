@@ -23,7 +23,7 @@ BLOCK_BYTES = 1 << 20
 class _Job:
     """A queue of calls, which the calling thread and the workers take and run.
 
-    It has no lock, since an interrupt may end any step of the calling thread. Workers are not interrupted.
+    The queue has no lock, since an interrupt may end any step of the calling thread. Workers are not interrupted.
     """
 
     def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
@@ -128,7 +128,7 @@ def run_calls(calls: Sequence[Callable[[], None]], threads: int) -> None:
 def divide_axis(length: int, nbytes: int, threads: int, each: int = 4) -> list[slice]:
     """Divide an axis of `length` elements and `nbytes` bytes into blocks. Return a slice for each block.
 
-    There are `each` blocks per thread, unless they would be too small.
+    There are `each` blocks per thread, unless the blocks would be too small.
     """
     parts = min(each * threads, nbytes // BLOCK_BYTES, length) if threads > 1 else 1
     if parts < 2:

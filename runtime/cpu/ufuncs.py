@@ -70,8 +70,8 @@ def make_reduction_ufunc(
 ) -> Any:
     """Return a generalized ufunc ``(n)->()`` that reduces contiguous rows with a compiled kernel.
 
-    `slots` are the arguments of `entry`. The loop sets those with the indices `slot_indices`: the address of the row, the
-    address of the result, and the length.
+    `slots` are the arguments of `entry`. The loop sets the arguments with the indices `slot_indices`: the address of
+    the row, the address of the result, and the length.
     """
     data = array("q", [entry.address, len(slots), *slot_indices, *slots])
     return _make(name, _loop("weft_fold_loop"), data, dtypes, (entry,), "(n)->()")
@@ -94,7 +94,7 @@ def _make(
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
     """Return a ufunc's inner loop for operands that all have `dtype`, or None if there is none.
 
-    The result is the address of the loop, the address of its data, and the dtype of its result.
+    The inner loop is described by the address of the loop, the address of its data, and the dtype of its result.
     """
     begin = dtype.char * ufunc.nin + "->"
     index = next((k for k, types in enumerate(ufunc.types) if types.startswith(begin)), None)

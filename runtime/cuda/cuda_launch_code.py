@@ -67,7 +67,7 @@ def native_launcher(driver: Driver) -> Builtin | None:
 def launcher_text() -> str:
     """Return the LLVM text of the builtin that launches all kernels of a launch record.
 
-    It references no external symbols and contains no constants in memory.
+    The code references no external symbols, and contains no constants in memory.
     """
     t = Text()
     known = t.begin_builtin(ENTRY, (*_DRIVER, "context", *KIND))

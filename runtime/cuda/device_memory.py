@@ -78,7 +78,7 @@ class FreeList:
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
         """Remove a block of `size` bytes or slightly more. Return the block's address and size.
 
-        Return None if there is none.
+        Return None if there is no such block.
         """
         found = self.addresses.get(size)
         if found:

@@ -235,7 +235,7 @@ class StreamOrder:
     def beside(self) -> CudaStream:
         """The stream for copies that do not wait for the device's own work.
 
-        It has no implicit dependencies.
+        The stream has no implicit dependencies.
         """
         if self._beside is None:
             queue = self.driver.call("cuStreamCreate", NON_BLOCKING)

@@ -1,8 +1,8 @@
 """SSA webs, which are the variables of a function. A web consists of the assignments that reach a common use.
 
-In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. A
-name with two unrelated uses may thus have two types. Invariant: two definitions that reach a common use are one
-variable. A name that an inner function uses is one variable everywhere.
+In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. If
+a name has two unrelated uses, the two variables may have different types. Invariant: two definitions that reach a
+common use are one variable. A name that an inner function uses is one variable everywhere.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class TupleValue:
 class ArrayValue:
     """An array in a kernel: a pointer and a dtype, and the length and stride of each axis.
 
-    Strides count elements. Those of structured dtypes count bytes, and the pointer points to bytes. `label` is the
+    Strides count elements. For structured dtypes, strides count bytes, and the pointer points to bytes. `label` is the
     array's name in messages. `packed` arrays are in C order without gaps. `origin` is the number of the argument that
     holds the memory, or -1.
     """
@@ -327,7 +327,7 @@ def in_bytes(dtype: np.dtype) -> bool:
 def memory_dtype(dtype: np.dtype) -> np.dtype:
     """Return the dtype of the pointers through which kernels access elements of `dtype`.
 
-    It is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
+    The dtype is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """
     return np.dtype(np.uint8) if in_bytes(dtype) else INT if is_date_dtype(dtype) else dtype
 
@@ -342,7 +342,7 @@ def is_number(value: object) -> bool:
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
     """Return the types `kinds`. If one of them is bfloat16, Python int and float are also replaced by bfloat16.
 
-    NumPy does so for its own float dtypes, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
+    NumPy treats its own float dtypes in this way, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """
     kinds = tuple(kinds)
     brain = next((k for k in kinds if isinstance(k, np.dtype) and is_bfloat16(k)), None)

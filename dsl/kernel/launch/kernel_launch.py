@@ -290,7 +290,7 @@ class DispatchedLaunch:
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
         """Append the 64-bit words of the hidden arguments to `items`.
 
-        Return the buffers of the error report and of the launch queue. They are None if the kernel has no such
+        Return the buffers of the error report and of the launch queue. A buffer is None if the kernel has no such
         argument.
         """
         record = queue = None

@@ -141,7 +141,7 @@ class GeneralizedFunction:
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
         """Return the dtypes of the inputs and those of the outputs, and the signature that matches the arrays.
 
-        Without signatures, the input dtypes are None, and so is the signature.
+        Without signatures, the input dtypes and the signature are None.
         """
         count = len(arrays)
         for signature in self.signatures:

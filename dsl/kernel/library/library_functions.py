@@ -22,7 +22,7 @@ from weft.runtime import counted
 class LibraryFunction:
     """A function that kernels can call: a libdevice function, or a float16 or bfloat16 function.
 
-    If it is called with numbers outside a compiled kernel, the function runs as plain Python. Arguments are converted
+    If the function is called with numbers outside a compiled kernel, it runs as plain Python. Arguments are converted
     as in kernels, and results are NumPy scalars.
 
     Parameters

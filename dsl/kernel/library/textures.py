@@ -1,8 +1,9 @@
 """Textures: read-only arrays that kernels sample at fractional coordinates.
 
 In: an array of one to three axes. Out: an object with a `sample` method for kernels. On a GPU, `sample` is one
-instruction of the texture units. On the CPU, it is the same arithmetic in the kernel language (CUDA C++ Programming
-Guide, "Texture Fetching"). Invariant: a texture keeps the elements that the array had when the texture was created.
+instruction of the texture units. On the CPU, `sample` is the same arithmetic in the kernel language (CUDA C++
+Programming Guide, "Texture Fetching"). Invariant: a texture keeps the elements that the array had when the texture was
+created.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def user_line(frames: Sequence[FrameType]) -> str:
 class Stack:
     """An OS thread that runs simulated threads one after another.
 
-    It runs only while it holds the baton, a token that exactly one stack holds at a time.
+    A stack runs only while it holds the baton, a token that exactly one stack holds at a time.
     """
 
     def __init__(self, launch: SimulatedLaunch) -> None:

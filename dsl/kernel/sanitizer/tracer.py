@@ -142,8 +142,8 @@ class Tracer:
     ) -> tuple[str, tuple[Value, ...]]:
         """Emit code that checks an index against the bounds of an array.
 
-        Each item of `asked` has a component of the index, the position that it refers to, and the length of its axis.
-        Return the name of the array, and the index of the selected part in it.
+        Each item of `asked` contains a component of the index, the position to which this component refers, and the
+        length of the axis. Return the name of the array, and the index of the selected part in the array.
         """
         c, b = self.c, self.c.builder
         index = tuple(c.index(part) for part, _, _ in asked)

@@ -87,7 +87,7 @@ class Congruential:
     def distances(self) -> np.ndarray:
         """Return a table of 1 + a + ... + a**(n - 1) for n >= 1, where a is the multiplier.
 
-        The rows are the low and the high words.
+        The rows contain the low and the high words.
         """
         if self._distances is None:
             words = np.empty((2, BLOCK + LANES), np.uint64)

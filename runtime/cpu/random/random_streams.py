@@ -170,8 +170,8 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
     """Store the numbers from an unused half of an output in front of a stream's elements.
 
-    Return the state of the generator behind them. Return None if too many halves were rejected. The generator is then
-    unchanged.
+    Return the state of the generator after these numbers. If too many halves were rejected, return None and leave the
+    generator unchanged.
     """
     name = NAMES[method.number]
     if name not in HALF_ZIGGURATS:
@@ -316,7 +316,7 @@ def launch_with_streams(
 ) -> bool:
     """Run a kernel that reads streams. The elements are drawn block by block, and never stored as a whole array.
 
-    Return False if this is not possible. The kernel then has not run.
+    If this is not possible, return False without running the kernel.
     """
     most = max(reader.each for reader in readers)
     if most > MOST_AT_ONCE or not parallel:
