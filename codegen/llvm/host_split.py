@@ -35,6 +35,7 @@ class SplitEmitter(BarrierEmitter):
 
     def __init__(self, kernel: Kernel, dialect: GridDialect, split: BarrierSplit) -> None:
         super().__init__(kernel, dialect, split)
+        self.vectorizes = True
         self.blocks = "%begin", "%end"  # the blocks that run in step, or those of the call
         self.merges = False  # whether adjacent blocks run as one block in the open run
         if not self.grid_in_step and len(split.runs()) == 1:
