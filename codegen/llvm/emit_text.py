@@ -106,6 +106,9 @@ class NoPolls:
     def end_iteration(self, body: Block) -> None:
         """Emit nothing, since iterations of a `for` loop are not counted."""
 
+    def end_repetition(self, repeat: Operation) -> None:
+        """Emit nothing at the end of an iteration of a `repeat` loop."""
+
     def count(self, iterations: int) -> None:
         """Emit nothing, since iterations are not counted."""
 
