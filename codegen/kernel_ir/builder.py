@@ -298,7 +298,8 @@ class KernelBuilder:
         with self._open(block):
             yield
         self._close(block, ())
-        self.emit("repeat", regions=(block,), **({"most": most} if most else {}))
+        attributes: dict[str, Any] = {"most": most} if most else {}
+        self.emit("repeat", regions=(block,), **attributes)
 
     def leave(self, label: str) -> None:
         """End the open block and continue after the scope of `label`."""
