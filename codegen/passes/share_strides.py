@@ -373,8 +373,11 @@ class _Sharer(Rewriter):
         distance = self.distance_to_first(loop.start)
         if _is_short(repeat):
             longest = b.op("subtract", self.value_of_last_thread(loop.start), first)
+            # (in a branch that only some threads take, not all threads would reach a barrier)
+            cut = None if self.uniform.apart.get(operation) else _find_cut(loop, repeat)
             self.emit_loop(
-                f"{loop.label}.whole", lambda label: self.emit_whole(label, loop, repeat, counter, distance, longest)
+                f"{loop.label}.whole",
+                lambda label: self.emit_whole(label, loop, repeat, counter, distance, longest, cut),
             )
         self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
 
@@ -407,7 +410,14 @@ class _Sharer(Rewriter):
         b.store(counter, b.constant(0), b.op("add", count, step))
 
     def emit_whole(
-        self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value, longest: Value
+        self,
+        label: str,
+        loop: StridedLoop,
+        repeat: Operation,
+        counter: Value,
+        distance: Value,
+        longest: Value,
+        cut: Operation | None,
     ) -> None:
         """Emit several iterations at once, which run only if all threads execute all of them.
 
@@ -417,9 +427,9 @@ class _Sharer(Rewriter):
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
         left = b.op("subtract", b.op("subtract", b.op("subtract", stop, count), longest), b.constant(1, count.type))
-        self.cut = _find_cut(loop, repeat)
-        together = 1 if self.cut is not None else _TOGETHER
-        if self.cut is not None:
+        self.cut = cut
+        together = 1 if cut is not None else _TOGETHER
+        if cut is not None:
             self.leave_if(b.op("less", left, b.constant(0, count.type), dtype=bool), label)
         else:
             most = b.op("_truncate_divide", left, b.constant(together - 1, count.type))

@@ -124,6 +124,21 @@ def binned_or_skipped(x, o):
         cuda.atomic.add(o, k, counts[k])
 
 
+def binned_by_some(x, o):
+    """Count in some threads of each block."""
+    counts = cuda.shared.array(8, np.int32)
+    t = cuda.threadIdx.x
+    for k in range(t, 8, cuda.blockDim.x):
+        counts[k] = 0
+    cuda.syncthreads()
+    if t % 3 != 1:
+        for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+            cuda.atomic.add(counts, int(x[i] * 8), 1)
+    cuda.syncthreads()
+    for k in range(t, 8, cuda.blockDim.x):
+        cuda.atomic.add(o, k, counts[k])
+
+
 def taken_numbers(x, o):
     """Use the results of atomics: the order of the threads decides which thread gets a number."""
     count = cuda.shared.array(1, np.int32)
@@ -424,7 +439,9 @@ def test_loops_with_several_iterations_at_once(function: Callable[..., None], se
     assert any(label.endswith(".whole") for label in labels) == several
 
 
-@pytest.mark.parametrize("function, split", [(binned, True), (binned_or_skipped, False), (shared_counts, False)])
+@pytest.mark.parametrize(
+    "function, split", [(binned, True), (binned_or_skipped, False), (binned_by_some, False), (shared_counts, False)]
+)
 def test_bins_from_floats_are_computed_before_a_barrier(function: Callable[..., None], split: bool) -> None:
     before, after = passed(function)
     barriers = [sum(o.opcode == "barrier" for o in kernel.walk()) for kernel in (before, after)]
