@@ -292,13 +292,14 @@ class KernelBuilder:
         self.emit("scope", regions=(block,), label=label)
 
     @contextmanager
-    def repeat(self) -> Iterator[None]:
-        """Open an endless loop. Only a `leave` ends it."""
+    def repeat(self, most: int = 0) -> Iterator[None]:
+        """Open a loop that only a `leave` ends, after at most `most` iterations if `most` is not 0."""
         block = Block()
         with self._open(block):
             yield
         self._close(block, ())
-        self.emit("repeat", regions=(block,))
+        attributes: dict[str, Any] = {"most": most} if most else {}
+        self.emit("repeat", regions=(block,), **attributes)
 
     def leave(self, label: str) -> None:
         """End the open block and continue after the scope of `label`."""

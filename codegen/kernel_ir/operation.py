@@ -213,8 +213,8 @@ STRUCTURAL: dict[str, str] = {
     # threaded level, control flow written by the user
     "scope": "() {label} region. A `leave` with this label, anywhere inside, continues after the scope",
     "repeat": (
-        "() region, which is repeated until a `leave` exits it. With `in_step`, the threads of a block run each iteration "
-        "together if possible"
+        "() {most=0} region, which is repeated until a `leave` exits it, at most `most` times if `most` is not 0. With "
+        "`in_step`, the threads of a block run each iteration together if possible"
     ),
     "leave": (
         "() {label} ends its region instead of a `yield`, and all enclosing regions up to the scope with this label"

@@ -110,6 +110,7 @@ ATTRIBUTES: dict[str, tuple[type, str]] = {
     "line": (int, ""),
     "mask": (int, "shuffle_xor"),
     "mode": (str, "shuffle"),
+    "most": (int, "repeat"),
     "nowrap": (bool, ""),
     "opaque": (bool, "for"),
     "order": (str, "atomic fence"),

@@ -83,7 +83,7 @@ class ControlEmitter(Writer):
         self.do(f"br label %again{number}")
         self.start_label(f"again{number}")
         self.block(operation.regions[0])
-        self.polls.count(1)
+        self.polls.end_repetition(operation)
         self.do(f"br label %again{number}")
         self.start_label(f"never{number}")
 

@@ -106,6 +106,9 @@ class NoPolls:
     def end_iteration(self, body: Block) -> None:
         """Emit nothing, since iterations of a `for` loop are not counted."""
 
+    def end_repetition(self, repeat: Operation) -> None:
+        """Emit nothing at the end of an iteration of a `repeat` loop."""
+
     def count(self, iterations: int) -> None:
         """Emit nothing, since iterations are not counted."""
 
@@ -125,6 +128,7 @@ class Writer:
     environment: dict[Value, Item] = field(default_factory=dict)
     wide_indices: dict[str, str] = field(default_factory=dict)  # a narrowed index -> the i64 from which it was made
     lanes: int = 0
+    vectorizes: bool = False  # whether LLVM may vectorize a loop around the current operation
     mask: str = ""  # lanes that an enclosing `if` or a masked remainder leaves active; empty: all
     active: str = ""  # number of leading lanes that a masked remainder leaves active, in the index dtype; empty: all
     count: int = 0
@@ -231,7 +235,9 @@ class Writer:
         return vector
 
     def splat(self, text: str, kind: str, lanes: int) -> str:
-        """Return a vector that holds a scalar in every lane."""
+        """Return a vector that holds a scalar in every lane, or the scalar itself if `lanes` is 0."""
+        if not lanes:
+            return text
         vector = wide(kind, lanes)
         first = self.line(f"insertelement {vector} poison, {kind} {text}, i64 0")
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")

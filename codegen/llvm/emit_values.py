@@ -131,23 +131,35 @@ class ValueEmitter(Writer):
             return
         self.set(operation, Item(self.convert(self.text_of(value, lanes), source, target, lanes), lanes, known=known))
 
-    def _narrow(self, text: str, old: str, target: np.dtype, lanes: int) -> str:
-        """Convert floats to integers of 8 or 16 bits. Out-of-range values are clamped.
+    def _saturate(self, text: str, old: str, target: np.dtype, lanes: int) -> str:
+        """Convert floats to integers with saturation by comparisons, which LLVM vectorizes, unlike the intrinsic.
 
-        Clamping the float takes two instructions, but the saturating intrinsic takes twenty.
+        Integers of 8 or 16 bits are converted through 32 bits. The maximum of other integers may be no float.
         """
         limits, kind = np.iinfo(target), wide(old, lanes)
-        bounded = text
-        for word, limit in (("ogt", limits.min), ("olt", limits.max)):
-            bound = self.splat(f"{limit}.0", old, lanes)
-            holds = self.line(f"fcmp {word} {kind} {bounded}, {bound}")
-            bounded = self.line(f"select {wide('i1', lanes)} {holds}, {kind} {bounded}, {kind} {bound}")
-        whole = self.line(f"fptosi {kind} {bounded} to {wide('i32', lanes)}")
+        word = "i32" if target.itemsize <= 2 else scalar_type(target)
+        digits = 53 if old == "double" else 24
+        exact = int(limits.max).bit_length() <= digits
+        bound = self.splat(f"{limits.min}.0", old, lanes)
+        holds = self.line(f"fcmp ogt {kind} {text}, {bound}")
+        bounded = self.line(f"select {wide('i1', lanes)} {holds}, {kind} {text}, {kind} {bound}")
+        bound = self.splat(f"{int(limits.max) + (not exact)}.0", old, lanes)
+        holds = self.line(f"fcmp olt {kind} {bounded}, {bound}")
+        other = bound if exact else self.splat("0.0", old, lanes)
+        bounded = self.line(f"select {wide('i1', lanes)} {holds}, {kind} {bounded}, {kind} {other}")
+        unsigned = target.kind == "u" and target.itemsize > 2
+        whole = self.line(f"fpto{'ui' if unsigned else 'si'} {kind} {bounded} to {wide(word, lanes)}")
+        if not exact:
+            most = self.splat(str(limits.max), word, lanes)
+            choice = f"{wide(word, lanes)} {whole}, {wide(word, lanes)} {most}"
+            whole = self.line(f"select {wide('i1', lanes)} {holds}, {choice}")
         if target.kind == "i":  # (here NaN becomes the minimum, which is 0 for unsigned types)
-            number = self.line(f"fcmp ord {kind} {text}, zeroinitializer")
-            zero = f"{wide('i32', lanes)} zeroinitializer"
-            whole = self.line(f"select {wide('i1', lanes)} {number}, {wide('i32', lanes)} {whole}, {zero}")
-        return self.line(f"trunc {wide('i32', lanes)} {whole} to {wide(scalar_type(target), lanes)}")
+            number = self.line(f"fcmp ord {kind} {text}, {self.splat('0.0', old, lanes)}")
+            zero = f"{wide(word, lanes)} {self.splat('0', word, lanes)}"
+            whole = self.line(f"select {wide('i1', lanes)} {number}, {wide(word, lanes)} {whole}, {zero}")
+        if word == scalar_type(target):
+            return whole
+        return self.line(f"trunc {wide(word, lanes)} {whole} to {wide(scalar_type(target), lanes)}")
 
     def _round_to_odd(self, text: str, lanes: int) -> str:
         """Convert a double to a float such that both round to the same half.
@@ -177,8 +189,8 @@ class ValueEmitter(Writer):
         if source.kind == "f" and target.kind in "iu":
             if old == "half":
                 text, old = self.line(f"fpext {wide(old, lanes)} {text} to {wide('float', lanes)}"), "float"
-            if lanes and target.itemsize <= 2:
-                return self._narrow(text, old, target, lanes)
+            if lanes or self.vectorizes:
+                return self._saturate(text, old, target, lanes)
             name = f"llvm.fpto{'s' if target.kind == 'i' else 'u'}i.sat.{suffix(new, lanes)}.{suffix(old, lanes)}"
             return self.call(name, wide(new, lanes), [(wide(old, lanes), text)])
         if old == "double" and new == "half":

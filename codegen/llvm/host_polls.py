@@ -7,7 +7,7 @@ kernel. A loop that LLVM can vectorize contains no poll.
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block
+from weft.codegen.kernel_ir.operation import SYNCHRONIZATION, Block, Operation
 from weft.codegen.llvm.emit_text import NoPolls, Writer
 from weft.runtime import read_llvm
 
@@ -45,6 +45,11 @@ class InterruptPolls(NoPolls):
         if self._may_last(body):
             self.count(1)
 
+    def end_repetition(self, repeat: Operation) -> None:
+        """Emit code that counts an iteration of a `repeat` loop. Loops with few iterations, all told, are not counted."""
+        if _iterations(repeat) > SHORT:
+            self.count(1)
+
     def count(self, iterations: int) -> None:
         """Emit code that counts `iterations` iterations at once, and polls for an interrupt when the counter runs out."""
         emitter = self._emitter
@@ -74,3 +79,11 @@ class InterruptPolls(NoPolls):
             if any(self._may_last(region) for region in operation.regions):
                 return True
         return False
+
+
+def _iterations(o: Operation) -> int:
+    """Return the maximum number of iterations of an operation's loops, or more than `SHORT` if it is unknown."""
+    if o.opcode in SYNCHRONIZATION or o.opcode == "for":
+        return SHORT + 1
+    inside = sum(_iterations(inner) for region in o.regions for inner in region.operations)
+    return int(o.attributes.get("most") or SHORT + 1) * max(inside, 1) if o.opcode == "repeat" else inside

@@ -373,13 +373,14 @@ class SplitEmitter(BarrierEmitter):
         )
         if self.grid_in_step:
             self.merges = self.merges_blocks(run)
+        self.vectorizes = all(o.opcode not in ("atomic", "atomic_cas") for o in run.everything())
         self.guards.merged = self.split.axis if self.merges else None
         guards = self.guards.find(run, exits=bool(self.gone))
         for part in [guards] if guards.bounds or guards.multiples else self.guards.divide(run) or [guards]:
             self.settled = part.settled
             with self.each_thread(independent, part, self.ranges.get(run.branch) if run.branch else None):
                 self.emit_thread(run, part, f"done{self.fresh_number()}")
-        self.settled = {}
+        self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
         """Emit the work of one thread in a run. `done` is the label at the end of this work."""

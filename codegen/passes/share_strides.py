@@ -305,6 +305,37 @@ def _commutes(o: Operation) -> bool:
     return isinstance(kind, np.dtype) and kind.kind in "iu" and o.attributes["kind"] in COMBINED
 
 
+def _find_cut(loop: StridedLoop, repeat: Operation) -> Operation | None:
+    """Return the operation before which a short loop is split, so that the index of an atomic is computed in vectors.
+
+    Return None if the loop has no atomic, or converts no float to an integer before the atomic.
+    """
+    before: list[Operation] = []
+    operations, at = repeat.regions[0].operations, 0
+    while at < len(operations):
+        o = operations[at]
+        if any(inner.opcode == "atomic" for inner in program_order([o])):
+            if o.opcode != "scope":
+                break
+            operations, at = o.regions[0].operations, 0
+            continue
+        before += program_order([o] if o is not loop.test else [])
+        at += 1
+    else:
+        return None
+    if any(o.opcode == "leave" for o in before) or not any(map(_truncates, before)):
+        return None
+    while at and operations[at - 1].opcode in ("offset", "constant"):
+        at -= 1  # (an index takes less memory than an address)
+    return operations[at]
+
+
+def _truncates(o: Operation) -> bool:
+    """Return whether an operation converts a float to an integer, which takes many scalar instructions."""
+    kinds = [v.type.kind for v in (*o.operands, *o.results) if isinstance(v.type, np.dtype)]
+    return o.opcode == "cast" and kinds[0] == "f" and kinds[1] in "iu"
+
+
 class _Sharer(Rewriter):
     """Rewriter of a kernel's strided loops."""
 
@@ -314,9 +345,12 @@ class _Sharer(Rewriter):
         self.makers, self.loops, self.uniform = finder.makers, finder.loops, finder.uniform
         self.indices: dict[Value, Value] = {}  # variable of an open loop -> its value in the current iteration
         self.copies = False  # whether the operations of the open loop are emitted several times
+        self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
         """Replace loads of the current loop's variable with the loop's index, and remove stores to the variable."""
+        if o is self.cut:
+            b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None
         if index is None:
             return None
@@ -324,11 +358,12 @@ class _Sharer(Rewriter):
 
     def structured(self, operation: Operation, operands: list[Any]) -> None:
         """Rewrite a strided loop so that all threads share its counter."""
-        loop = self.loops.get(operation)
+        loop, b = self.loops.get(operation), self.builder
         if loop is None:
+            if operation is self.cut:
+                b.emit("barrier")
             super().structured(operation, operands)
             return
-        b = self.builder
         (repeat,) = (o for o in operation.regions[0].operations if o.opcode == "repeat")
         kind = loop.variable.type
         assert isinstance(kind, Pointer)
@@ -338,8 +373,11 @@ class _Sharer(Rewriter):
         distance = self.distance_to_first(loop.start)
         if _is_short(repeat):
             longest = b.op("subtract", self.value_of_last_thread(loop.start), first)
+            # (in a branch that only some threads take, not all threads would reach a barrier)
+            cut = None if self.uniform.apart.get(operation) else _find_cut(loop, repeat)
             self.emit_loop(
-                f"{loop.label}.whole", lambda label: self.emit_whole(label, loop, repeat, counter, distance, longest)
+                f"{loop.label}.whole",
+                lambda label: self.emit_whole(label, loop, repeat, counter, distance, longest, cut),
             )
         self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
 
@@ -372,19 +410,35 @@ class _Sharer(Rewriter):
         b.store(counter, b.constant(0), b.op("add", count, step))
 
     def emit_whole(
-        self, label: str, loop: StridedLoop, repeat: Operation, counter: Value, distance: Value, longest: Value
+        self,
+        label: str,
+        loop: StridedLoop,
+        repeat: Operation,
+        counter: Value,
+        distance: Value,
+        longest: Value,
+        cut: Operation | None,
     ) -> None:
-        """Emit several iterations at once, which run only if all threads execute all of them."""
+        """Emit several iterations at once, which run only if all threads execute all of them.
+
+        If an iteration computes the index of an atomic from floats, emit a single iteration with a barrier before the
+        atomic. The loop over threads before the barrier then contains no atomics, so that LLVM vectorizes the loop.
+        """
         b = self.builder
         count, stop, step = self.state(loop, repeat, counter)
         left = b.op("subtract", b.op("subtract", b.op("subtract", stop, count), longest), b.constant(1, count.type))
-        most = b.op("_truncate_divide", left, b.constant(_TOGETHER - 1, count.type))
-        self.leave_if(b.op("greater", step, most, dtype=bool), label)
+        self.cut = cut
+        together = 1 if cut is not None else _TOGETHER
+        if cut is not None:
+            self.leave_if(b.op("less", left, b.constant(0, count.type), dtype=bool), label)
+        else:
+            most = b.op("_truncate_divide", left, b.constant(together - 1, count.type))
+            self.leave_if(b.op("greater", step, most, dtype=bool), label)
         self.copies = True
-        for _ in range(_TOGETHER):
+        for _ in range(together):
             self.emit_work(loop, repeat, b.op("add", count, distance), straight=True)
             count = b.op("add", count, step)
-        self.copies = False
+        self.copies, self.cut = False, None
         b.store(counter, b.constant(0), count)
 
     def state(self, loop: StridedLoop, repeat: Operation, counter: Value) -> tuple[Value, Value, Value]:

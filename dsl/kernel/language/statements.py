@@ -257,7 +257,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
         step = ScalarValue(step.ir, True, step.natural)
     limit = ScalarValue(c.builder.cast(stop.ir, INT), True)
     with _loop_scopes(frame, node) as (done, body):
-        with c.builder.repeat():
+        with c.builder.repeat(0 if known is None else len(known)):
             k = c.load(counter)
             if rising or (isinstance(step, ScalarValue) and step.natural):
                 over = c.apply("greater_equal", k, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import weft as wf
 from weft import cuda
+from weft.codegen import resolve_target
+from weft.codegen.llvm.host_threads import emit_threads
 
 
 def by_threads(x: Any, y: Any, o: Any) -> None:
@@ -45,3 +48,21 @@ def test_indices_wrap_around(kernel: Any, size: int, device: str) -> None:
         wf.kernel(kernel)[1, 1 if kernel is in_a_loop else size](cuda.In(x), cuda.In(y), cuda.InOut(out))
     t = np.arange(size)
     np.testing.assert_array_equal(out, x[(t + 5) % 8] + y[(t + 7) % 64])
+
+
+def test_addresses_are_computed_from_64_bit_indices() -> None:
+    """Test that an index that was narrowed only for an address is not widened again, which hides how it grows."""
+
+    @cuda.jit
+    def copy(x: Any, out: Any) -> None:
+        for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+            out[i] = x[i]
+
+    x, out = np.arange(1000.0), np.zeros(1000)
+    copy[3, 64](x, out)
+    np.testing.assert_array_equal(out, x)
+    (compiled,) = copy.compiled(cc="host").values()
+    text, _, _ = emit_threads(compiled.kernel, resolve_target("host"))
+    narrowed = re.findall(r"(%v\d+) = trunc nsw i64", text)
+    assert narrowed
+    assert not any(f"sext i32 {name} " in text for name in narrowed)

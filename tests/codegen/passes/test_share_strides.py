@@ -89,6 +89,56 @@ def shared_counts(x, o):
         cuda.atomic.add(o, k, counts[k])
 
 
+def binned(x, o):
+    """Count with bins that are computed from floats, in two shared arrays."""
+    counts = cuda.shared.array((2, 8), np.int32)
+    t = cuda.threadIdx.x
+    for k in range(t, 8, cuda.blockDim.x):
+        counts[0, k] = counts[1, k] = 0
+    cuda.syncthreads()
+    low = x[0] / 2
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        k = np.int32((x[i] - low) / 0.125)
+        if k >= 0 and k < 8:
+            cuda.atomic.add(counts, (0, k), 1)
+            cuda.atomic.max(counts, (1, k), i % 5)
+    cuda.syncthreads()
+    for k in range(t, 8, cuda.blockDim.x):
+        cuda.atomic.add(o, k, counts[0, k] + counts[1, k] / 8)
+
+
+def binned_or_skipped(x, o):
+    """Skip some elements before the bin is computed."""
+    counts = cuda.shared.array(8, np.int32)
+    t = cuda.threadIdx.x
+    for k in range(t, 8, cuda.blockDim.x):
+        counts[k] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+        if x[i] < 0.3:
+            continue
+        k = int(x[i] * 8)
+        cuda.atomic.add(counts, k, 1)
+    cuda.syncthreads()
+    for k in range(t, 8, cuda.blockDim.x):
+        cuda.atomic.add(o, k, counts[k])
+
+
+def binned_by_some(x, o):
+    """Count in some threads of each block."""
+    counts = cuda.shared.array(8, np.int32)
+    t = cuda.threadIdx.x
+    for k in range(t, 8, cuda.blockDim.x):
+        counts[k] = 0
+    cuda.syncthreads()
+    if t % 3 != 1:
+        for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+            cuda.atomic.add(counts, int(x[i] * 8), 1)
+    cuda.syncthreads()
+    for k in range(t, 8, cuda.blockDim.x):
+        cuda.atomic.add(o, k, counts[k])
+
+
 def taken_numbers(x, o):
     """Use the results of atomics: the order of the threads decides which thread gets a number."""
     count = cuda.shared.array(1, np.int32)
@@ -299,7 +349,21 @@ def waits(x, o):
         cuda.atomic.add(o, 0, 1.0)
 
 
-SHARED = [scale, counted, skipping, summed, own_sums, histogram, shared_counts, taken_numbers, rows, plane, early]
+SHARED = [
+    scale,
+    counted,
+    skipping,
+    summed,
+    own_sums,
+    histogram,
+    shared_counts,
+    binned,
+    binned_or_skipped,
+    taken_numbers,
+    rows,
+    plane,
+    early,
+]
 SHARED += [warp_sums, last_block, returns_first, every_second_block, plane_sums, votes, one_after_another, row_sums]
 ALONE = [stops_early, returns, read_after, changed, own_steps, own_stops, backward, waits]
 BLOCK = [rows, votes, one_after_another, row_sums]
@@ -358,13 +422,30 @@ def test_loops_that_are_not(function: Callable[..., None]) -> None:
 
 
 @pytest.mark.parametrize(
-    "function, several", [(own_sums, True), (shared_counts, True), (taken_numbers, False), (histogram, False)]
+    "function, several",
+    [
+        (own_sums, True),
+        (shared_counts, True),
+        (binned, True),
+        (binned_or_skipped, True),
+        (taken_numbers, False),
+        (histogram, False),
+    ],
 )
 def test_loops_with_several_iterations_at_once(function: Callable[..., None], several: bool) -> None:
     """Test that threads run several iterations at once in sums and in integer atomics without results."""
     _, after = passed(function)
     labels = [o.attributes["label"] for o in after.walk() if o.opcode == "scope"]
     assert any(label.endswith(".whole") for label in labels) == several
+
+
+@pytest.mark.parametrize(
+    "function, split", [(binned, True), (binned_or_skipped, False), (binned_by_some, False), (shared_counts, False)]
+)
+def test_bins_from_floats_are_computed_before_a_barrier(function: Callable[..., None], split: bool) -> None:
+    before, after = passed(function)
+    barriers = [sum(o.opcode == "barrier" for o in kernel.walk()) for kernel in (before, after)]
+    assert barriers[1] - barriers[0] == split
 
 
 @pytest.mark.parametrize("elements", [1, 31, 1000, 70_001])
