@@ -76,6 +76,8 @@ def astype(
         function = _immediate_casts.get((values.dtype, dtype)) if type(dtype) is type else None
         if function is not None and copy and 0 < values.size <= IMMEDIATE[0] and values.shape:
             return from_numpy_result(function(values), self.device)  # type: ignore[no-any-return]
+    if order != "K" and (order := creation.resolve_order(check_order(order), self)) == "F" and self.ndim > 1:
+        return self.T.astype(dtype, "C", casting, subok, copy).T  # type: ignore[no-any-return]
     try:
         kind = creation.as_dtype(dtype)
     except UnsupportedDtypeError:  # text and objects are left to NumPy
@@ -86,7 +88,7 @@ def astype(
     if not np.can_cast(self.dtype, kind, casting):  # type: ignore[arg-type]
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {kind!r} according to the rule {casting!r}")
     if kind == self.dtype:
-        return self.copy(order) if copy else self
+        return self.copy(order) if copy else self if order == "K" else creation.in_order(self, order)
     warn_of_lost_parts(self.dtype, kind)
     values = values_of(self) if type(self) is Array else None
     most = IMMEDIATE[0] if values is None else most_at(values.size, user_location())

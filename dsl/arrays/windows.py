@@ -181,4 +181,6 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
     view = self._view
     if write and (type(self) is not ReadOnly or (view is not None and overlaps(view[0], view[1]))):
         raise ValueError("cannot set WRITEABLE flag to True of this array")
+    if write and self._values is not None:
+        self._values.flags.writeable = True  # (it is read-only if NumPy's `diagonal` returned it)
     object.__dict__["__class__"].__set__(self, Array if write else ReadOnly)

@@ -148,7 +148,7 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
     """
     order = check_order(order)
     if values.ndim < 2:
-        return values
+        return values if order in "AK" or is_c_ordered(values) else values.copy()
     like = source if order in "AK" and hasattr(source, "strides") else values
     axes = memory_axes(like, order)
     placed = values if axes is None else permuted(values, axes)

@@ -382,7 +382,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
                 return rows
     found: list[tuple[np.ndarray, Array]] = []
     given = to_host_if_small(arguments, found, limit)
-    if given is MISSED or (name in _ORDERED and isinstance(given[-1], str) and given[-1] in _ORDERS):
+    if given is MISSED:
         return MISSED
     named = {}
     for key, value in options.items():
@@ -401,7 +401,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             or key in ("device", "like", "where", "subok")
         ):
             return MISSED
-        if key == "descending" or (key == "order" and value not in (None, "C")):
+        if key == "descending":
             return MISSED
     if name in WARNING and not all(values.size for values, _ in found):
         return MISSED
@@ -449,9 +449,6 @@ def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
     )
 
 
-# Functions whose last argument is a memory order, and the orders in which results are not computed immediately.
-_ORDERED = frozenset({"copy", "flatten", "ravel", "reshape"})
-_ORDERS = ("F", "A", "K", "f", "a", "k")
 _BY_BLAS = frozenset({"dot", "matmul"})
 
 

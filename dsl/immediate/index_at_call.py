@@ -218,7 +218,7 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
     Casts from floats to integers may differ, since weft saturates. Floats within the integers' range are truncated.
     """
     kind = np.result_type(value).kind
-    if dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and kind == "f"):
+    if dtype.kind in "cb" or kind in "biu" or (dtype.kind == "f" and (kind == "f" or type(value) is int)):
         return True
     if kind != "f" or dtype.kind not in "iu" or type(value) not in NUMBERS:
         return False

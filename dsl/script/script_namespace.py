@@ -67,7 +67,8 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
         own = str(getattr(theirs, "__module__", ""))
         modules += [own] if "._" in name and not own.startswith(f"{name}.") else []
         for module in (*modules, name):
-            if getattr(sys.modules.get(module), first, None) is theirs:
+            # (`getattr(np, "bytes")` would issue a warning)
+            if getattr(sys.modules.get(module), "__dict__", {}).get(first) is theirs:
                 return module, first
     return name, key
 

@@ -14,6 +14,7 @@ import pytest
 import weft as wf
 from weft.dsl.arrays import call_sites
 from weft.dsl.arrays.on_host import call_numpy
+from weft.dsl.immediate.host_values import values_of
 from weft.runtime import override
 
 source = np.random.default_rng(5)
@@ -174,3 +175,45 @@ def test_bytes_in_order(dtype: Any, shape: tuple[int, ...], kind: str | None) ->
     values = source.integers(-100, 100, shape).astype(dtype)
     for axis in range(values.ndim):
         np.testing.assert_array_equal(wf.sort(wf.asarray(values), axis, kind), np.sort(values, axis, kind))
+
+
+SMALL: dict[str, Callable[[Any], Any]] = {
+    "C order": lambda xp: xp.arange(24.0).reshape(2, 3, 4),
+    "transposed": lambda xp: xp.arange(24.0).reshape(2, 3, 4).T,
+    "permuted": lambda xp: xp.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2),
+    "with gaps": lambda xp: xp.arange(24.0).reshape(4, 6).T[::2],
+    "column": lambda xp: xp.arange(24.0).reshape(4, 6)[:, 1],
+    "reversed": lambda xp: xp.arange(24.0)[::-1],
+}
+ORDERED: dict[str, Callable[[Any, Any, str], Any]] = {
+    "copy": lambda xp, x, order: x.copy(order),
+    "copy.copy": lambda xp, x, order: copy.copy(x),
+    "flatten": lambda xp, x, order: x.flatten(order),
+    "ravel": lambda xp, x, order: x.ravel(order=order),
+    "reshape": lambda xp, x, order: xp.reshape(x, (2, -1), order=order.replace("K", "A")),
+    "array": lambda xp, x, order: xp.array(x, order=order),
+    "asarray": lambda xp, x, order: xp.asarray(x, order=order),
+    "astype": lambda xp, x, order: x.astype(np.float32, order=order),
+    "astype of the same dtype": lambda xp, x, order: x.astype(float, order=order, copy=False),
+}
+
+
+@pytest.mark.parametrize("immediate", [0, 16_384])
+@pytest.mark.parametrize("order", "CFAK")
+@pytest.mark.parametrize("function", ORDERED)
+@pytest.mark.parametrize("form", SMALL)
+def test_requested_orders(form: str, function: str, order: str, immediate: int) -> None:
+    with override(immediate=immediate):
+        x, a = SMALL[form](wf), SMALL[form](np)
+        found, wanted = ORDERED[function](wf, x, order), ORDERED[function](np, a, order)
+        np.testing.assert_array_equal(found, wanted, strict=True)
+        assert found.strides == wanted.strides
+        assert np.shares_memory(found, x) == np.shares_memory(wanted, a)
+
+
+@pytest.mark.parametrize("function", ["copy", "copy.copy", "flatten", "ravel", "reshape", "array"])
+@pytest.mark.parametrize("form", SMALL)
+def test_small_copies_in_any_order_are_immediate(form: str, function: str) -> None:
+    with override(immediate=16_384):
+        for order in "CFAK":
+            assert values_of(ORDERED[function](wf, SMALL[form](wf), order)) is not None

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.runtime import override
 
 INDICES: list[Any] = [
     3,
@@ -122,3 +123,17 @@ def test_python_numbers_of_elements() -> None:
 def test_flags_are_printed_like_numpys(order: Any) -> None:
     ours, theirs = wf.ones((200, 300), order=order).copy(order).flags, np.ones((200, 300), order=order).flags
     assert str(ours).replace("OWNDATA : False", "OWNDATA : True") == repr(theirs) == str(theirs)
+
+
+@pytest.mark.parametrize("immediate", [0, 16_384])
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (3, 4, 4)])
+def test_diagonals_can_be_made_writable(shape: tuple[int, ...], immediate: int) -> None:
+    with override(immediate=immediate):
+        x, values = wf.zeros((*shape, shape[-1])), np.random.default_rng(3).random(shape)
+        diagonal = wf.diagonal(x, axis1=-2, axis2=-1)
+        with pytest.raises(ValueError, match="read-only"):
+            diagonal[:] = 1
+        diagonal.flags.writeable = True
+        diagonal[:] = values
+        diagonal += 1
+        np.testing.assert_array_equal(np.diagonal(np.asarray(x), axis1=-2, axis2=-1), values + 1)

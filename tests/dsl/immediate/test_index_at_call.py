@@ -74,6 +74,17 @@ def test_small_writes_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert x._values is not None, name
 
 
+def test_large_python_integers_are_written_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wf.zeros(20)
+    x[0] = 1  # (the memory of the array is then filled)
+    if x._storage.device.name == "cpu":
+        monkeypatch.setattr(indexing, "assign_recorded", None)
+    x[3], x[4:6] = 12**24, -(10**30)
+    assert x[3] == 12**24 and x[5] == -1e30
+    with pytest.raises(OverflowError):
+        x[0] = 10**400
+
+
 def test_floats_are_cast_to_integers_as_in_recorded_writes() -> None:
     values = np.array([np.nan, 3e9, -3e9, 1.5])
     x = wf.zeros(4, "i4")

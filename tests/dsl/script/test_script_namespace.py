@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,10 @@ def test_shuffles_of_lists(made: str, size: int) -> None:
 def test_seeds_may_be_arrays() -> None:
     seed = wf.arange(SIZE)[1:4]
     assert NUMPY.random.default_rng(seed).random() == np.random.default_rng([1, 2, 3]).random()
+
+
+def test_names_of_submodules_are_found_without_warnings() -> None:
+    made = script_module.__wrapped__("numpy.random")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(made.bytes(3)) == 3
