@@ -26,7 +26,7 @@ import numpy as np
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import Array
 from weft.dsl.cli.compare import compiled_first
-from weft.dsl.cli.differences import ResultComparison, scale_of
+from weft.dsl.cli.differences import ResultComparison, scales_of
 from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import evaluate
 from weft.dsl.script.redirect import isolated
@@ -190,7 +190,7 @@ def _compare(shell: Any, cell: str) -> None:
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     """Return lines that tell whether the results of a NumPy run and a weft run agree, and the times of both runs."""
-    comparison = ResultComparison({}, reference.printed, scale_of(reference.arrays, reference.printed))
+    comparison = ResultComparison({}, reference.printed, scales_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),
         *comparison.arrays(reference.arrays, ours.arrays),

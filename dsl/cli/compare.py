@@ -24,7 +24,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.cli import main_program
-from weft.dsl.cli.differences import SIGNS, ResultComparison, Row, scale_of
+from weft.dsl.cli.differences import SIGNS, ResultComparison, Row, scales_of
 from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.plans import evaluate
@@ -200,7 +200,7 @@ def compare(program: MainProgram) -> int:
     _progress("")
     first, reference, ours = outcomes.values()
     print(ours.printed, end="")
-    comparison = ResultComparison(first.arrays, first.printed, scale_of(reference.arrays, reference.printed))
+    comparison = ResultComparison(first.arrays, first.printed, scales_of(reference.arrays, reference.printed))
     arrays = comparison.arrays(reference.arrays, ours.arrays)
     rows = [*comparison.printed(reference.printed, ours.printed, any(SIGNS in text for _, text, _ in arrays)), *arrays]
     _print_report(program, rows, firsts, reference, ours)
