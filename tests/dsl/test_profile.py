@@ -114,6 +114,17 @@ def test_kernels_for_several_layouts_are_one_row() -> None:
     assert first[4] == "200 B" and second[-1] == "fused: sin (a.py:2)" and len(p.rows()) == 3
 
 
+def test_the_kernel_of_the_partial_results_writes_what_it_materializes() -> None:
+    with wf.device("cpu"), override(interpret="never", threads=2):
+        x = wf.evaluate(wf.ones((700, 700)))
+        with wf.profile() as p:
+            y = x * 3
+            total = wf.max(abs(y))
+            wf.evaluate(y, total)
+    partial, finish = (next(k.note for k in p.kernels if k.note.name == name) for name in ("partial", "finish"))
+    assert 2 * x.nbytes <= partial.nbytes < 2.1 * x.nbytes and finish.nbytes < 0.1 * x.nbytes
+
+
 def test_nothing_ran() -> None:
     with wf.profile() as p:
         pass
