@@ -25,14 +25,15 @@ import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import Array
-from weft.dsl.cli.compare import compiled_first
-from weft.dsl.cli.differences import ResultComparison, scale_of
+from weft.dsl.cli.compare import WARM_RUNS, compiled_first
+from weft.dsl.cli.differences import ResultComparison, scales_of
 from weft.dsl.functions.creation import asarray
 from weft.dsl.plans import evaluate
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_function import ScriptFunction
 from weft.dsl.script.script_namespace import script_module
 from weft.dsl.tracebacks import HANDLED, hide_in_ipython, mark_shown
+from weft.fusion import statistics
 from weft.runtime import IMMEDIATE, default_device
 
 # Types of objects with state that a cell may change
@@ -171,15 +172,13 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell on copies of its variables: once under NumPy, and three times on weft.
+    """Run a cell on copies of its variables: once under NumPy, and several times on weft.
 
-    The last two of these runs are compiled, and the last one is timed as a later run. Then run the cell normally, and
-    print times and differences.
+    The last of these runs is timed as a later run. Then run the cell normally, and print times and differences.
     """
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True)]
     with compiled_first():
-        _run_hidden(shell, cell, True)
-        runs.append(_run_hidden(shell, cell, True))
+        runs.append(_run_settled(shell, cell))
     _run_on_weft(shell, cell)
     failures = [run for run in runs if isinstance(run, str)]
     if failures:
@@ -188,9 +187,20 @@ def _compare(shell: Any, cell: str) -> None:
     print("\n".join(_report(*[run for run in runs if isinstance(run, CellRun)])))
 
 
+def _run_settled(shell: Any, cell: str) -> CellRun | str:
+    """Run a cell on weft until a run makes no plan, and return the last run."""
+    for _ in range(WARM_RUNS):
+        before = statistics()
+        run = _run_hidden(shell, cell, True)
+        now = statistics()
+        if isinstance(run, str) or all(now[name] == before[name] for name in ("plans", "plans_read")):
+            break
+    return run
+
+
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     """Return lines that tell whether the results of a NumPy run and a weft run agree, and the times of both runs."""
-    comparison = ResultComparison({}, reference.printed, scale_of(reference.arrays, reference.printed))
+    comparison = ResultComparison({}, reference.printed, scales_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),
         *comparison.arrays(reference.arrays, ours.arrays),

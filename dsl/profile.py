@@ -244,6 +244,18 @@ class Profile:
         return sorted(found.values(), key=lambda kernel: -kernel.seconds)
 
     @property
+    def groups(self) -> list[list[KernelTime]]:
+        """The kernels grouped by their operations, in order of decreasing total time.
+
+        Kernels with the same operations were compiled for different memory layouts.
+        """
+        found: dict[Any, list[KernelTime]] = {}
+        for kernel in self.kernels:
+            note = kernel.note
+            found.setdefault((kernel.device, note.name, note.members or note.location), []).append(kernel)
+        return sorted(found.values(), key=lambda group: -sum(kernel.seconds for kernel in group))
+
+    @property
     def lines(self) -> dict[tuple[str, int], LineTime]:
         """The kernel time of each line of the user's program, by file and line."""
         found: dict[tuple[str, int], LineTime] = {}
@@ -275,13 +287,14 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table of kernels as rows of strings. The first row contains the column headings."""
+        """Return the table of `groups` as rows of strings. The first row contains the column headings."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
         ]
-        for kernel in self.kernels:
-            count, note = len(kernel.times), kernel.note
+        for group in self.groups:
+            kernel = _merge(group)
+            count, note, compiled = len(kernel.times), kernel.note, len({one.note.key for one in group})
             rows.append(
                 (
                     show_seconds(kernel.seconds),
@@ -294,7 +307,7 @@ class Profile:
                     show_seconds(sum(kernel.launching) / count),
                     show_seconds(kernel.compiling) if kernel.compiling else "-",
                     kernel.device,
-                    describe(note),
+                    describe(note) + (f" ({compiled} kernels)" if compiled > 1 else ""),
                 )
             )
         return rows
@@ -398,6 +411,23 @@ def _set_clock(device: Any) -> _Clock:
     event.record()
     event.synchronize()
     return _Clock(device, event, time.perf_counter_ns())
+
+
+def _merge(group: list[KernelTime]) -> KernelTime:
+    """Return the total of a group of kernels. The bytes and instructions of its note are means over the launches."""
+    count = sum(len(kernel.times) for kernel in group)
+
+    def mean(name: str) -> int:
+        return round(sum(getattr(kernel.note, name) * len(kernel.times) for kernel in group) / count)
+
+    return KernelTime(
+        group[0].note._replace(nbytes=mean("nbytes"), instructions=mean("instructions")),
+        group[0].device,
+        [seconds for kernel in group for seconds in kernel.times],
+        [seconds for kernel in group for seconds in kernel.launching],
+        sum({kernel.note.key: kernel.compiling for kernel in group}.values()),
+        group[0].bandwidth,
+    )
 
 
 def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:

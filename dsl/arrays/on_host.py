@@ -347,6 +347,9 @@ class WrappedFunction(Wrapper):
         found = getattr(self.wrapped, name)
         return WrappedFunction(found, self._taken) if callable(found) else found
 
+    def __reduce__(self) -> Any:
+        return type(self), (self.wrapped, self._taken)
+
     def __repr__(self) -> str:
         return f"<{self.wrapped!r} on weft arrays>"
 

@@ -77,7 +77,8 @@ def draw_array(
         return None if words is None else _record_stream(name, words, draw.shape, draw.dtype)
     memory = device.allocate(count * draw.dtype.itemsize)
     memory.origin = user_location()
-    if not runtime.draw_into(device.view_memory(memory, draw.dtype, draw.shape), generator, name, draw):
+    values = device.view_memory(memory, draw.dtype, draw.shape)
+    if not runtime.draw_into(values, generator, name, draw, memory.origin):
         return None
     return wrap(Storage(draw.shape, draw.dtype, device, memory))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from weft.dsl.cli.line_sampler import UNLOCATED
 from weft.dsl.profile import LineTime
 from weft.fusion import show_seconds
 
@@ -84,7 +85,8 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
         packages = measured.packages.get(line)
         package = max(packages, key=packages.__getitem__) if packages else ""
         where = {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
-        found = [f"This line spends {show_seconds(host)} on the host outside of kernels, mostly in {where}."]
+        outside = "outside of this line's kernels" if package == UNLOCATED else "on the host outside of kernels"
+        found = [f"This line spends {show_seconds(host)} {outside}, mostly in {where}."]
         mean = sum(kernel.seconds for kernel in own) / max(launches, 1)
         if launches >= OFTEN and mean < SHORT:
             found.append(

@@ -24,7 +24,7 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array
 from weft.dsl.cli import main_program
-from weft.dsl.cli.differences import SIGNS, ResultComparison, Row, scale_of
+from weft.dsl.cli.differences import SIGNS, ResultComparison, Row, scales_of
 from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
 from weft.dsl.plans import evaluate
@@ -47,12 +47,15 @@ class Outcome:
     kernels: int = 0
     bytes: int = 0
     compilations: int = 0
-    settled: bool = True  # whether the run used only code that had been compiled before
+    settled: bool = True  # whether the run used only plans that were in memory before
     host: str = ""
     outside: float = 0.0
 
 
-WARM_RUNS = 4  # maximum number of runs on weft until a run compiles nothing
+# Maximum number and total seconds of runs on weft until a run makes no plan. weft learns where to end recordings, so
+# some runs of a loop make new plans.
+WARM_RUNS = 12
+WARM_SECONDS = 20.0
 GAIN = 1.1  # the report gives reasons if the ratio of NumPy's time to weft's is below this value
 
 
@@ -93,7 +96,7 @@ def _outcome(program: MainProgram, on_weft: bool, saved: dict[str, np.ndarray]) 
     arrays = {f"global {k}": np.array(v) for k, v in left.items()}
     arrays.update({f"saved {k}": v for k, v in saved.items()})
     kernels, moved, compiled = (int(counts[name]) for name in ("kernels", "bytes", "compilations"))
-    settled = not (counts["plans"] or counts["interpreted"] or compiled)
+    settled = not (counts["plans"] or counts["plans_read"] or counts["interpreted"] or compiled)
     return Outcome(seconds, status, text.getvalue(), arrays, kernels, moved, compiled, settled, host, outside)
 
 
@@ -200,7 +203,7 @@ def compare(program: MainProgram) -> int:
     _progress("")
     first, reference, ours = outcomes.values()
     print(ours.printed, end="")
-    comparison = ResultComparison(first.arrays, first.printed, scale_of(reference.arrays, reference.printed))
+    comparison = ResultComparison(first.arrays, first.printed, scales_of(reference.arrays, reference.printed))
     arrays = comparison.arrays(reference.arrays, ours.arrays)
     rows = [*comparison.printed(reference.printed, ours.printed, any(SIGNS in text for _, text, _ in arrays)), *arrays]
     _print_report(program, rows, firsts, reference, ours)
@@ -231,9 +234,10 @@ def _print_report(
 
 
 def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft until a run needs no compilation, and return the outcome of this run."""
+    """Run a program on weft until a run makes no plan, and return the outcome of the last run."""
+    end = time.perf_counter() + WARM_SECONDS
     for runs in range(1, WARM_RUNS):
-        if runs > 1 and last.settled:
+        if runs > 1 and (last.settled or time.perf_counter() > end):
             break
         with compiled_first():
             last = _outcome(program, True, saved)

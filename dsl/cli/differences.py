@@ -31,13 +31,18 @@ class ResultComparison:
     ----------
     again : Arrays
         The results of a second reference run. Results that differ between the reference runs are not compared.
-    scale : float
-        The largest magnitude in the program. Residuals and changes between iterations are differences of values of this size.
+    scales : tuple of float
+        The largest magnitude in each of the program's arrays, in increasing order. Residuals and changes between
+        iterations are differences of values of these sizes.
     """
 
     again: Arrays
     printed_again: str
-    scale: float
+    scales: tuple[float, ...]
+
+    def _rounded_scale(self, difference: float, precision: float) -> float | None:
+        """Return the smallest magnitude whose rounding explains a difference, or None if no magnitude explains it."""
+        return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
         """Compare the arrays that have the same name, and return one row for each name."""
@@ -71,8 +76,8 @@ class ResultComparison:
         text = f"{shape} largest difference {difference:.3g} ({difference / largest if largest else difference:.2g} of the largest value)"
         if difference <= limit:
             return text, True
-        if precision and difference <= OF_PROGRAM * precision * self.scale:
-            return f"{text}; rounding of values of {self.scale:.2g}", True
+        if precision and (scale := self._rounded_scale(difference, precision)) is not None:
+            return f"{text}; rounding of values of {scale:.2g}", True
         if precision and 0 < wide.ndim <= 2 and _differs_in_sign(wide, other, limit):
             return f"{shape} {SIGNS}", True
         return text, False
@@ -98,14 +103,18 @@ class ResultComparison:
             numbers[1]
         ):
             return f"{x!r} against {y!r}", False
-        worst, noise = 0.0, OF_PROGRAM * float(np.finfo(float).eps) * self.scale
+        worst, rounded = 0.0, 0.0
         for p, q in zip(*numbers, strict=True):
             difference = min(abs(p - q), abs(p + q)) if signs else abs(p - q)
-            if difference > noise:
+            if (scale := self._rounded_scale(difference, float(np.finfo(float).eps))) is None:
                 worst = max(worst, difference / max(abs(p), 1e-300))
+            elif difference:
+                rounded = max(rounded, scale)
         if worst:
             return f"numbers differ by up to {worst:.2g} of their value", worst < 1e-4
-        return f"numbers differ {'in sign, or ' if signs else ''}by the rounding of values of {self.scale:.2g}", True
+        if not rounded:
+            return "numbers differ in sign" if signs else "numbers are equal, but are written differently", True
+        return f"numbers differ {'in sign, or ' if signs else ''}by the rounding of values of {rounded:.2g}", True
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
@@ -117,7 +126,7 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
     return False
 
 
-def scale_of(arrays: Arrays, printed: str) -> float:
-    """Return the largest finite magnitude in floating-point arrays or, if there are none, in printed numbers."""
+def scales_of(arrays: Arrays, printed: str) -> tuple[float, ...]:
+    """Return the largest finite magnitude of each floating-point array or, if there are none, the printed numbers."""
     large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
-    return float(max(large or [abs(float(text)) for text in NUMBER.findall(printed)], default=0.0))
+    return tuple(sorted({float(one) for one in large or [abs(float(text)) for text in NUMBER.findall(printed)]}))

@@ -19,6 +19,7 @@ from weft.dsl.script.redirect import is_program
 from weft.runtime import BuildNote, LaunchNote, Listening
 
 PERIOD = 1e-3  # seconds between samples
+UNLOCATED = "kernels without a source line"  # in place of a package
 Line = tuple[str, int]
 
 
@@ -66,7 +67,7 @@ class LineSampler:
             start()
             return
         if not user_lines(note):
-            before, self._function = self._function, note.name
+            before, self._function = self._function, UNLOCATED if note.key else note.name
             start()
             self._function = before
             return

@@ -82,11 +82,12 @@ def _slowest(measured: Measured) -> str:
     items = []
     for one in found:
         file, number = one.line
+        part = min(1.0, one.seconds / whole)
         text = (_texts(measured).get(file) or linecache.getlines(file))[number - 1 : number]
         items.append(
             f"<li><a href='#{line_id(file, number)}'>{escape(show_file(file))}:{number}</a> "
             f"<code>{escape(''.join(text).strip())}</code><br>{show_seconds(one.seconds)}, "
-            f"{min(1.0, one.seconds / whole):.0%} of the time. {escape(' '.join(one.sentences))}</li>"
+            f"{f'{part:.0%}' if part >= 0.005 else 'less than 1%'} of the time. {escape(' '.join(one.sentences))}</li>"
         )
     return f"<ol>{''.join(items)}</ol>"
 
@@ -131,12 +132,13 @@ def _plans(measured: Measured) -> str:
 
 def _kernels(measured: Measured) -> str:
     """Return an HTML table of the kernels, in order of decreasing total time."""
-    numbers = [measured.numbers[kernel.device, kernel.note] for kernel in measured.profile.kernels][:SHOWN]
+    groups = measured.profile.groups
+    numbers = [measured.numbers[group[0].device, group[0].note] for group in groups[:SHOWN]]
     head, *rows = measured.profile.rows()[: SHOWN + 1]
     if not rows:
         return "<p>No kernel ran.</p>"
     table = [("", *head), *((f"[{k}]", *row) for k, row in zip(numbers, rows, strict=True))]
-    more = len(measured.profile.kernels) - len(rows)
+    more = len(groups) - len(rows)
     return (
         f"<div class='scroll'>{show_table(table, [f'kernel-{k}' for k in numbers])}</div>"
         + (f"<p>And {counted(more, 'more kernel')}.</p>" if more else "")

@@ -42,7 +42,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
         run()
     reasons = []
     if not counts.settled:
-        reasons.append("the program is still interpreted: weft compiles it after more runs, when compilation pays off")
+        reasons.append("the measured run still made plans or interpreted the program; later runs take less time")
     if counts.bytes < _SMALL * counts.kernels:
         elements = counts.bytes // (16 * counts.kernels)
         reasons.append(

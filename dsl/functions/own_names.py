@@ -163,8 +163,12 @@ class OwnNames(Mapping[str, Any]):
                 found = found(theirs)
             if isinstance(found, types.FunctionType) and theirs is not None and name not in _CONVERTERS:
                 found = _or_numpy(found, theirs)
+                if found.__name__ not in self._origin:  # (the name within weft differs)
+                    found.__name__ = name
                 if self._numpys != "numpy.lib.stride_tricks":
                     found = self._for_small_or_large(name, found, theirs)
+            if isinstance(found, types.FunctionType):  # (shown by IPython and `help`, and stored in pickles)
+                found.__module__, found.__qualname__ = self.module, name
             self._found[name] = found
         return found
 
@@ -189,6 +193,11 @@ class OwnNames(Mapping[str, Any]):
             if found is not python:
                 self.replaced[name] = python
         return found
+
+    @property
+    def module(self) -> str:
+        """Name of weft's module for these names, such as ``weft.linalg``."""
+        return self._numpys.replace("numpy", "weft", 1)
 
     def numpys(self, name: str) -> Any:
         """Return NumPy's object with this name, or None if the installed NumPy has none."""

@@ -48,7 +48,11 @@ from weft.runtime import (
 
 
 def make_immediate(
-    mode: Mode, way: Implementation | None, slow: Callable[..., Any], table: Mapping[Any, Any] | None = None
+    mode: Mode,
+    way: Implementation | None,
+    slow: Callable[..., Any],
+    table: Mapping[Any, Any] | None = None,
+    owner: str = "weft",
 ) -> Builtin:
     """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` for other arguments.
 
@@ -61,6 +65,8 @@ def make_immediate(
         The equivalent Python function.
     table : mapping, optional
         The `Implementation` of each ufunc for ``PROTOCOL``, or the types in basic indices for ``SHOW`` and ``PUT``.
+    owner : str, optional
+        The public module of the function.
 
     Raises
     ------
@@ -74,7 +80,7 @@ def make_immediate(
     exact = EXACT_BYTES if name in EXACT else 0
     words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
     return Builtin(
-        NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow)
+        NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow), owner
     )
 
 
@@ -187,7 +193,7 @@ def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Call
     mode = _mode_of(name)
     if mode is None:
         return slow
-    builtin = make_immediate(mode, numpy_implementation(own.numpys(name)), slow)
+    builtin = make_immediate(mode, numpy_implementation(own.numpys(name)), slow, owner=own.module)
     if own is OWN:  # (other modules have no native recorders)
         INSTALLED[OwnNames, name] = builtin, slow
     if name in _BY_LOOPS:

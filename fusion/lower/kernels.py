@@ -185,5 +185,5 @@ def _merged(first: Lowered, second: Lowered) -> Lowered:
         first.work,
         first.partials,
         first.bytes_read,
-        second.bytes_written,
+        first.bytes_written - sum(nbytes for _, nbytes in first.partials) + second.bytes_written,
     )

@@ -24,6 +24,7 @@ from weft.fusion.plan.group import Group, Placed
 from weft.fusion.plan.nest import Nest
 from weft.fusion.plan.shifted_moments import shift_sums, total_of_squares
 from weft.fusion.plan.task import ShiftedMoment
+from weft.fusion.plan.traffic import bytes_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,14 +323,19 @@ class SplitWriter(KernelWriter):
         return found
 
     def traffic(self) -> tuple[int, int]:
-        """Return the number of bytes read and written. Split scans read their input twice."""
+        """Return the number of bytes read and written. Split scans read their input twice.
+
+        The kernel of the partial reductions also writes the materialized values that the reductions read.
+        """
         read, written = super().traffic()
         scratch = sum(nbytes for _, nbytes in self.partials)
+        within = [p.task for p in self.stage(1) if p.task.kind != "reduce" and p.task.node not in self.group.private]
+        beside = 0 if any(p.task.kind == "scan" for p in self.group.placed) else sum(map(bytes_written, within))
         match self.builder.kernel.name:
             case "partial":
-                return read, scratch
+                return read, scratch + beside
             case "finish":
-                return scratch, written
+                return scratch, written - beside
         return read + scratch, written
 
 

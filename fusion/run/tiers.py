@@ -294,8 +294,10 @@ def _run(program: Program, epoch: Epoch, versions: list[Expr], settle: Any) -> N
     made: list[Any] = []
     begin = perf_counter()
     if Listening.listeners:
-        facts = KernelFacts(tuple((step.node.op, step.node.location) for step in program.steps), 0, None)
-        name, nbytes = f"{counted(len(program.steps), 'step')} interpreted", sum(v.nbytes for v in versions)
+        nodes = topological([node for node, _ in program.outputs])
+        facts = KernelFacts(tuple((node.op, node.location) for node in nodes if node.location is not None), 0, None)
+        nbytes = sum(v.nbytes for v in versions) + sum(node.nbytes for node in nodes if node.kind == "leaf")
+        name = f"{counted(len(program.steps), 'step')} interpreted"
         note = LaunchNote(name, nbytes=nbytes, sources=facts.sources())
         launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
     else:

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -243,6 +244,8 @@ class Builtin:
         Objects that live as long as the function.
     name, doc : str, optional
         The function's name and docstring in Python. `doc` may begin with the signature and a line ``--``.
+    owner : str, optional
+        The public module that has the function under its name.
 
     Attributes
     ----------
@@ -253,7 +256,7 @@ class Builtin:
     table : bytes
         The object to which the function is bound. It contains the words that the function reads.
     named : tuple of str
-        `name` and `doc`.
+        `name`, `doc` and `owner`.
 
     Raises
     ------
@@ -269,14 +272,15 @@ class Builtin:
         objects: Sequence[object] = (),
         name: str = "run",
         doc: str = "",
+        owner: str = "weft",
     ) -> None:
         check_objects()
-        self._objects, self.named = objects, (name, doc)
+        self._objects, self.named = objects, (name, doc, owner)
         self._function = obtain_native(entry, text)
         python = [python_function(name) for name in PYTHON]
         self._name = sys.intern("address")
-        # the function reads its table from the bytes object to which it is bound
-        table = self.table = array("q", [*python, id(self._name), *words]).tobytes()
+        # The function reads its table from the bytes object to which it is bound.
+        table = self.table = _table_type(owner)(array("q", [*python, id(self._name), *words]).tobytes())
         self.address = self._function.address
         self._method = _MethodDefinition(name.encode(), self._function.address, FASTCALL, doc.encode())
         make = ctypes.pythonapi.PyCFunction_NewEx
@@ -300,6 +304,17 @@ class Builtin:
         make = ctypes.pythonapi.PyInstanceMethod_New
         make.restype, make.argtypes = ctypes.py_object, (ctypes.py_object,)
         return make(self.call)
+
+
+@cache
+def _table_type(owner: str) -> type[bytes]:
+    """Return the class of the tables of a module's builtins.
+
+    Python shows the class of a builtin's table before the builtin's name. A builtin is pickled as an attribute of its
+    table, and the table is pickled as the module.
+    """
+    pickled = {"__reduce__": lambda _: (import_module, (owner,))}
+    return type(owner, (bytes,), {"__slots__": (), "__module__": "builtins", **pickled})
 
 
 @cache

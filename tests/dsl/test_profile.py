@@ -19,9 +19,12 @@ import pytest
 import weft as wf
 import weft.runtime.listening as sound
 from tests.dsl.test_memory import Pair, registry
+from tests.runtime.cpu.random import native_streams
 from tests.stand_in import RunningDevice, RunningStandIn
 from weft import cuda
-from weft.runtime import Listening, override
+from weft.dsl.profile import LaunchTime, _Clock
+from weft.runtime import LaunchNote, Listening, draw_into, get_device, override, read_draw
+from weft.runtime.cpu.random.random_streams import readiness
 from weft.runtime.cuda.cuda_device import CudaDevice
 
 LINES = Path(__file__).read_text().splitlines()
@@ -72,6 +75,54 @@ def test_times_of_lines(how: str) -> None:
     assert first.seconds > 5 * second.seconds > 0, "divided by the costs of the operations"
     assert first.seconds + second.seconds == pytest.approx(sum(one.seconds for one in p.launches))
     assert first.kernels == second.kernels and 0 < second.nbytes < first.nbytes
+
+
+def test_interpreted_programs_count_at_all_of_their_lines() -> None:
+    x = wf.evaluate(wf.ones(200_000))
+    with override(interpret="always"), wf.profile() as p:
+        y = x * 3
+        z = wf.sin(y) + 1
+        wf.evaluate(z)
+    (kernel,) = p.kernels
+    assert kernel.note.nbytes == 3 * x.nbytes  # x is read; y and z are written
+    lines = sorted(number for _, number in p.lines)
+    assert len(lines) == 2 and lines[1] == lines[0] + 1
+    assert sum(one.seconds for one in p.lines.values()) == pytest.approx(kernel.seconds)
+
+
+def test_drawn_numbers_count_at_their_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness(0), "loaded", native_streams.code(0))
+    draw, here = read_draw("normal", (), {"size": 40_000}), sys._getframe()
+    assert draw is not None
+    with wf.profile() as p:
+        assert draw_into(np.empty(40_000), np.random.default_rng(1), "normal", draw, (here.f_code, here.f_lasti))
+    (line,) = p.lines
+    assert line[0] == __file__ and p.lines[line].seconds == p.kernels[0].seconds
+
+
+def test_kernels_for_several_layouts_are_one_row() -> None:
+    note = LaunchNote("fused", ("add (a.py:1)",), 100, 10, "a.py:1", 7)
+    p = wf.profile()
+    with p:
+        pass
+    p._clocks["cpu"] = _Clock(get_device("cpu"), None, 0)
+    for k, one in enumerate([note, note._replace(key=8, nbytes=400), note, note._replace(members=("sin (a.py:2)",))]):
+        p.launches.append(LaunchTime(one, "cpu", "main", 0.0, (k + 1) * 1e-3, 0.0, 0.0))
+    assert [len(group) for group in p.groups] == [2, 1] and len(p.kernels) == 3
+    _, first, second = sorted(p.rows(), key=lambda row: row[-1] != "kernel")
+    assert first[-1] == "fused: add (a.py:1) (2 kernels)" and first[2] == "3" and first[0] == "6 ms"
+    assert first[4] == "200 B" and second[-1] == "fused: sin (a.py:2)" and len(p.rows()) == 3
+
+
+def test_the_kernel_of_the_partial_results_writes_what_it_materializes() -> None:
+    with wf.device("cpu"), override(interpret="never", threads=2):
+        x = wf.evaluate(wf.ones((700, 700)))
+        with wf.profile() as p:
+            y = x * 3
+            total = wf.max(abs(y))
+            wf.evaluate(y, total)
+    partial, finish = (next(k.note for k in p.kernels if k.note.name == name) for name in ("partial", "finish"))
+    assert 2 * x.nbytes <= partial.nbytes < 2.1 * x.nbytes and finish.nbytes < 0.1 * x.nbytes
 
 
 def test_nothing_ran() -> None:

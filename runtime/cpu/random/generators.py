@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.runtime.allocation_report import show_location, source_line
 from weft.runtime.cpu.random.bit_generators import engine_of
 from weft.runtime.cpu.random.methods import METHODS, integers_of
 from weft.runtime.cpu.random.random_streams import fill_from_stream, is_ready, take_stream
@@ -200,15 +201,19 @@ def draw_bytes(generator: np.random.Generator, length: int) -> bytes:
     return np.random.Generator.bytes(generator, length)
 
 
-def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw) -> bool:
-    """Fill a C-contiguous array with a draw. If NumPy must draw, return False and leave the generator unchanged."""
+def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, draw: Draw, location: Any = None) -> bool:
+    """Fill a C-contiguous array with a draw. If NumPy must draw, return False and leave the generator unchanged.
+
+    `location` is the user's call site, for profiles.
+    """
     if engine_of(generator.bit_generator) is None:
         return False
     fill = partial(fill_with_draw, values, generator, draw)
     if not Listening.listeners or not is_ready():
         return fill()
     filled: list[bool] = []
-    note = LaunchNote(f"random.{name}", nbytes=values.nbytes)
+    sources = ((*source_line(location), 1.0),) if location is not None else ()
+    note = LaunchNote(f"random.{name}", nbytes=values.nbytes, location=show_location(location), sources=sources)
     launch_heard(get_device("cpu"), note, lambda: filled.append(fill()))
     return filled[0]
 

@@ -10,7 +10,9 @@ import pytest
 from weft.dsl.cli import main
 from weft.dsl.cli.advice import advise
 from weft.dsl.cli.explain_program import Measured, measure
+from weft.dsl.cli.line_sampler import UNLOCATED, LineSampler
 from weft.dsl.cli.main_program import MainProgram
+from weft.runtime import LaunchNote
 
 pytestmark = pytest.mark.cpu
 
@@ -122,6 +124,17 @@ def test_host_time_counts_at_its_line(tmp_path: Path) -> None:
     assert 0.25 < found.host[str(script), 4] <= found.profile.seconds
     (advice,) = [one for one in advise(found) if one.line == (str(script), 4)]
     assert "outside of kernels, mostly in Python" in advice.sentences[0]
+
+
+def test_kernels_without_a_line_are_not_named_like_packages(tmp_path: Path) -> None:
+    script = tmp_path / "waits.py"
+    script.write_text("import time\ntime.sleep(0.1)\n")
+    found, sampler, functions = measured(script), LineSampler(), list[str]()
+    for note in (LaunchNote("fused", ("add",), key=3), LaunchNote("copy")):
+        sampler.launch(None, note, lambda: functions.append(sampler._function))
+    assert functions == [UNLOCATED, "copy"]
+    found.packages[str(script), 2] = {UNLOCATED: 0.1}
+    assert "outside of this line's kernels, mostly in kernels without a source line." in advise(found)[0].sentences[0]
 
 
 def test_writing_a_file_is_no_avoidable_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
