@@ -12,8 +12,10 @@ after the collection.
 from __future__ import annotations
 
 import _thread
+import ctypes
 import gc
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -58,9 +60,17 @@ def _raise_again(unraisable: Any) -> None:
     """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed it."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a separate thread: here the exception would be lost again)
-        _thread.start_new_thread(_thread.interrupt_main, ())
+        _thread.start_new_thread(_interrupt, (threading.main_thread().ident,))
     else:
         _report(unraisable)
+
+
+def _interrupt(thread: int) -> None:
+    """Raise KeyboardInterrupt in a thread.
+
+    `_thread.interrupt_main` would do nothing in processes that ignore SIGINT, such as the background jobs of a shell.
+    """
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
 
 
 def install_collector_callbacks() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -77,10 +79,17 @@ def test_nothing_is_left_behind() -> None:
     assert sys.getrefcount(epoch) == before
 
 
-def test_an_interrupt_during_a_collection_is_raised_behind_it() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        collecting._raise_again(SimpleNamespace(exc_type=KeyboardInterrupt))
-        time.sleep(10)
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_interrupt_during_a_collection_is_raised_behind_it(handler: Any) -> None:
+    """Test that the interrupt is raised even if the process ignores SIGINT, and another signal has raised it."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            collecting._raise_again(SimpleNamespace(exc_type=KeyboardInterrupt))
+            for _ in range(10_000):
+                time.sleep(1e-3)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_what_else_cannot_be_raised_is_reported() -> None:
