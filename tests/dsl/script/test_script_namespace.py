@@ -113,7 +113,9 @@ def test_dictionaries_of_modules(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import numpy as np\nnames, of_linalg = vars(np), np.linalg.__dict__\n")
     left = load_program(script, "script")
-    early = {name for name, value in vars(np).items() if not isinstance(value, ModuleType)}  # (NumPy loads modules lazily)
+    early = {
+        name for name, value in vars(np).items() if not isinstance(value, ModuleType)
+    }  # (NumPy loads modules lazily)
     assert early <= set(left["names"]) and set(vars(np.linalg)) <= set(left["of_linalg"])
     with pytest.raises(AttributeError):
         left["names"]["__getattr__"]("__all__")
