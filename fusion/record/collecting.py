@@ -62,7 +62,7 @@ def _raise_again(unraisable: Any) -> None:
     """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed it."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a separate thread: in this function, the exception would be lost again)
-        _thread.start_new_thread(_interrupt, (threading.main_thread().ident,))
+        _thread.start_new_thread(_interrupt, (threading.main_thread().ident or 0,))
     else:
         _report(unraisable)
 
