@@ -119,17 +119,20 @@ def _record_saved_arrays(saved: dict[str, np.ndarray]) -> Iterator[None]:
         function.__name__ = name
         return function
 
-    namespace = script_module("numpy").__dict__
+    scripts = script_module("numpy")
+
+    def replace(name: str, function: Any) -> None:
+        setattr(np, name, function)
+        vars(scripts).pop(name, None)
+        getattr(scripts, name)  # (`find_all_names` fills the dictionary only once)
 
     for name in originals:
-        setattr(np, name, watcher(name))
-        namespace.pop(name, None)
+        replace(name, watcher(name))
     try:
         yield
     finally:
         for name, function in originals.items():
-            setattr(np, name, function)
-            namespace.pop(name, None)
+            replace(name, function)
 
 
 def _progress(text: str) -> None:

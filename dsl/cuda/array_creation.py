@@ -21,6 +21,7 @@ from weft.dsl.arrays.foreign_memory import (
 from weft.dsl.arrays.validation import as_dtype, as_shape
 from weft.dsl.cuda.memory_array import MemoryArray
 from weft.dsl.cuda.streams import as_queue
+from weft.dsl.immediate.callers import in_program
 from weft.fusion import contiguous_strides, exclusive, realise
 from weft.runtime import HostMemory, default_device
 
@@ -31,7 +32,8 @@ def to_device(obj: object, stream: object = 0, copy: bool = True, to: Any = None
     Parameters
     ----------
     obj : array_like
-        A host array, scalar or record. Arrays on the device are returned unchanged.
+        A host array, scalar or record. Arrays on the device are returned unchanged, except in programs under
+        ``weft run``: their NumPy arrays are also on the device, and must not share memory with the result.
     stream
         Stream of the copy.
     copy : bool
@@ -50,7 +52,8 @@ def to_device(obj: object, stream: object = 0, copy: bool = True, to: Any = None
             to.copy_to_device(obj, stream)
         return to
     if isinstance(obj, Array):
-        return obj.to(default_device())
+        made = obj.to(default_device())
+        return made.copy() if made is obj and in_program(2) else made
     if isinstance(obj, MemoryArray):
         return obj
     if is_cuda_array(obj):

@@ -80,8 +80,13 @@ def sees_numpy(depth: int = 1) -> bool:
     """
     if is_library(depth + 1):
         return True
+    return in_program(depth + 1) and not _imports_weft(sys._getframe(depth).f_globals)
+
+
+def in_program(depth: int = 1) -> bool:
+    """Return whether the frame `depth` levels up belongs to the redirected program."""
     frame = sys._getframe(depth)
-    return any(is_program(frame) for is_program in _programs) and not _imports_weft(frame.f_globals)
+    return any(is_program(frame) for is_program in _programs)
 
 
 def _imports_weft(names: dict[str, Any]) -> bool:

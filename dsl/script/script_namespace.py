@@ -81,17 +81,18 @@ def find_all_names() -> None:
         known = frozenset(vars(import_module(module)))
         for name in known:
             getattr(made, name)
-        vars(made)["__getattr__"] = _find_others(known, vars(made)["__getattr__"])
+        vars(made)["__getattr__"] = _find_others(known, vars(made))
 
 
-def _find_others(known: frozenset[str], find: Callable[[str], Any]) -> Callable[[str], Any]:
+def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
     """Return a version of a module's ``__getattr__`` that fails for names in the module's dictionary, like NumPy's.
 
     A program may copy this function with the other names. `import *` then looks up ``__all__`` with this function.
     """
+    find: Callable[[str], Any] = names["__getattr__"]
 
     def find_others(name: str) -> Any:
-        if name in known:
+        if name in known and name in names:
             raise AttributeError(name)
         return find(name)
 

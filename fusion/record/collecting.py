@@ -12,9 +12,13 @@ after the collection.
 from __future__ import annotations
 
 import _thread
+import ctypes
 import gc
 import sys
+import threading
 from collections.abc import Callable
+from time import sleep
+from types import FrameType
 from typing import Any
 
 from weft.fusion.record.storage import recording
@@ -57,10 +61,27 @@ _report = sys.unraisablehook
 def _raise_again(unraisable: Any) -> None:
     """Raise KeyboardInterrupt again in the main thread if a finalizer has swallowed it."""
     if unraisable.exc_type is KeyboardInterrupt:
-        # (in a separate thread: here the exception would be lost again)
-        _thread.start_new_thread(_thread.interrupt_main, ())
+        # (in a separate thread: in this function, the exception would be lost again)
+        _thread.start_new_thread(_interrupt, (threading.main_thread().ident or 0,))
     else:
         _report(unraisable)
+
+
+def _interrupt(thread: int) -> None:
+    """Raise KeyboardInterrupt in a thread as soon as it has left `_raise_again`.
+
+    `_thread.interrupt_main` would do nothing in processes that ignore SIGINT, such as the background jobs of a shell.
+    """
+    while _raises_again(sys._current_frames()[thread]):
+        sleep(1e-4)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+
+
+def _raises_again(frame: FrameType | None) -> bool:
+    """Return whether `_raise_again` is among a frame and its callers."""
+    while frame is not None and frame.f_code is not _raise_again.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def install_collector_callbacks() -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from sys import getrefcount
 from time import perf_counter
@@ -37,6 +37,7 @@ from weft.runtime import (
     setting,
     show_location,
     source_line,
+    uninterruptible,
 )
 
 PLANS_LIMIT = 4096
@@ -131,9 +132,13 @@ def _tiers() -> Any:
     return import_module("weft.fusion.run.tiers")
 
 
+@cache
 def _planning() -> Any:
-    """Return the `planning` module, which is loaded only to make a plan."""
-    return import_module("weft.fusion.run.planning")
+    """Return the `planning` module, which is loaded only to make a plan.
+
+    Python 3.11 turns an interrupt during the definition of a dataclass into a RuntimeError.
+    """
+    return uninterruptible(lambda: import_module("weft.fusion.run.planning"), "planning")
 
 
 def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> Plan | None:

@@ -3,8 +3,9 @@
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
 numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
 `weft.cuda`. A test that ends its process, or prints nothing for too long, counts as failed, and a new process continues
-with the next test. Some files need the package cffi. The command prints a line for each file, then the causes of
-failures by frequency. ``--failures`` also prints each failing test with its cause.
+with the next test. Some files need the packages cffi and nvidia-nvjitlink. The command prints a line for each file,
+then the causes of failures by frequency, and the listed differences without a failing test. ``--failures`` also prints
+each failing test with its cause.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.numba_cuda_differences import reason_for
+from tests.conformance.numba_cuda_differences import DIFFERENCES, entry_for
 
 SILENCE = 400  # seconds that one test may take
 
@@ -208,6 +209,7 @@ def main() -> int:
     totals: collections.Counter[str] = collections.Counter()
     causes: collections.Counter[str] = collections.Counter()
     left_out: collections.Counter[str] = collections.Counter()
+    needed: set[str] = set()  # entries of `DIFFERENCES`
     for name in names:
         reason = reason_not_run(name)
         if reason is not None:
@@ -216,12 +218,14 @@ def main() -> int:
         results = run_file(tests, name)
         counts: collections.Counter[str] = collections.Counter()
         for test, (outcome, cause) in results.items():
-            known = reason_for(f"{name}::{test}")
+            entry = entry_for(f"{name}::{test}")
+            known = DIFFERENCES[entry] if entry is not None else None
             inside = next(
                 (why for sign, why in INTERNAL_CAUSES.items() if re.search(sign, cause.partition("\n")[0])), None
             )
-            if outcome == "failed" and known is not None:
+            if outcome == "failed" and entry is not None:
                 outcome = "differs"
+                needed.add(entry)
             elif outcome == "failed" and inside is not None:
                 outcome, known = "internal", inside
             counts[outcome] += 1
@@ -238,6 +242,8 @@ def main() -> int:
         print(f"\n{title}:")
         for cause, count in table.most_common(60):
             print(f"{count:5} {cause}")
+    print("\nlisted differences without a failing test:")
+    print(*(entry for entry in DIFFERENCES if entry.startswith(tuple(names)) and entry not in needed), sep="\n")
     return totals["failed"]
 
 

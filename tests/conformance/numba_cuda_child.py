@@ -33,6 +33,7 @@ import pytest
 import weft
 from tests.conformance.numba_cuda import INTERNALS
 from weft import cuda
+from weft.dsl.cuda.memory_array import MemoryArray
 
 CHANNEL = os.fdopen(os.dup(1), "w", buffering=1)
 
@@ -366,6 +367,19 @@ class _Module(pytest.Module):
             loading.now = False
 
 
+def _export_interface() -> None:
+    """Give arrays on the CPU a CUDA array interface without a stream.
+
+    weft itself exports none on the CPU, since other libraries would interpret its address as a GPU address.
+    """
+    type(weft.default_device()).exported_stream = lambda self: 1  # type: ignore[attr-defined]
+    for kind in (weft.Array, MemoryArray):
+        export = vars(kind)["__cuda_array_interface__"].fget
+        kind.__cuda_array_interface__ = property(  # type: ignore[attr-defined]
+            lambda self, export=export: {**export(self), "stream": None}
+        )
+
+
 class Plugin:
     """A pytest plugin that imports the test file under Numba's name, and reports every test to the parent process."""
 
@@ -431,8 +445,7 @@ def main() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(
             [shim, str(Path.cwd()), str(Path("src").absolute()), os.environ["PYTHONPATH"]]
         )
-        # On the CPU, weft exports no CUDA array interface, since other libraries would take its address for a GPU's.
-        type(weft.default_device()).exported_stream = lambda self: None  # type: ignore[attr-defined]
+        _export_interface()
         path = tests / f"{NAME}.py"
         options = [
             "-q",

@@ -99,7 +99,6 @@ DIFFERENCES: dict[str, str] = {
 }
 
 
-def reason_for(name: str) -> str | None:
-    """Return why a test fails, or None. The longest entry that the name begins with gives the reason."""
-    found = [entry for entry in DIFFERENCES if name.startswith(entry)]
-    return DIFFERENCES[max(found, key=len)] if found else None
+def entry_for(name: str) -> str | None:
+    """Return the longest entry that the name of a failing test begins with, or None."""
+    return max((entry for entry in DIFFERENCES if name.startswith(entry)), key=len, default=None)

@@ -212,6 +212,27 @@ for k in range(2, 14):
     assert found.split() == ["interrupt"] * (12 if again else 8)
 
 
+def test_numpys_random_modules_are_imported_without_interrupts(tmp_path: Path) -> None:
+    """Test that another thread imports the compiled modules of `numpy.random`, which swallow interrupts."""
+    found = run(
+        """
+import threading
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name.startswith("numpy.random"):
+            print(threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Finder)
+wf.evaluate(wf.exp(wf.asarray(np.linspace(0, 1, 100_000)) * 0.5))
+import weft.runtime.cpu.random.bit_generators
+""",
+        tmp_path,
+        WEFT_INTERPRET="never",
+    )
+    assert set(found.split()) == {"False"}
+
+
 FORMS = """
 import time
 def used():

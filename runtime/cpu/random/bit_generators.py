@@ -9,11 +9,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from weft.runtime.llvm_files import read_llvm
+from weft.runtime.uninterruptible import uninterruptible
+
+# The compiled modules of this package swallow an interrupt during their import, or turn it into an ImportError.
+uninterruptible(lambda: import_module("numpy.random"), "numpy.random")
 
 _MASK, _WORD = (1 << 128) - 1, (1 << 64) - 1
 # Steps of a block that native code computes at once, and number of steps in one vector.

@@ -16,6 +16,7 @@ import weft
 from weft.dsl.cli import compare, main
 from weft.dsl.cli.main_program import MainProgram
 from weft.dsl.script.redirect import isolated
+from weft.dsl.script.script_namespace import find_all_names, script_module
 from weft.fusion.run import verification
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -63,9 +64,13 @@ def test_a_program_that_raises_is_not_compared(tmp_path: Path, capsys: pytest.Ca
     assert said.out == ""
 
 
+@pytest.mark.parametrize("filled", [False, True])
 def test_saved_arrays_are_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    filled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Test a script before and after another script reads the dictionary of `numpy`, as in ``vars(np)``."""
+    if filled:
+        find_all_names()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compare, "_in_new_process", _in_this_process)
     (tmp_path / "script.py").write_text(SAVING)
@@ -74,6 +79,8 @@ def test_saved_arrays_are_compared(
     for name in ("a.npy", "b.txt", "c.npz arr_0", "c.npz named", "d.npz only"):
         assert any(line.startswith(f"saved {name} ") and line.endswith("equal") for line in said.splitlines()), said
     assert np.load("c.npz")["named"].tolist() == [1, 1, 1]
+    scripts = vars(script_module("numpy"))
+    assert all(scripts[name] == getattr(np, name) for name in ("save", "savetxt", "savez"))
 
 
 def test_operations_of_one_line_are_named_once(

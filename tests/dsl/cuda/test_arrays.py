@@ -14,6 +14,7 @@ import pytest
 import weft
 from weft import cuda
 from weft.dsl.cuda.memory_array import MemoryArray
+from weft.dsl.script.redirect import load_program
 from weft.fusion import exclusive
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -112,6 +113,19 @@ def test_to_device_into_an_array() -> None:
     assert array._storage.buffer.address == address, "the memory stays where it is"
     assert cuda.to_device(array) is array
     assert cuda.to_device(GRID, copy=False).shape == GRID.shape
+
+
+@pytest.mark.parametrize("size", [5, 100_000])
+def test_to_device_copies_the_numpy_arrays_of_a_program_on_weft(size: int, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import numpy as np\nfrom weft import cuda\nstart = np.zeros({size})\n"
+        "old, new = cuda.to_device(start), cuda.to_device(start)\n"
+        "@cuda.jit\ndef fill(a, value):\n    for i in range(cuda.grid(1), a.size, cuda.gridsize(1)):\n        a[i] = value\n"
+        "fill[2, 32](old, 1.0)\nfill[2, 32](new, 2.0)\n"
+    )
+    left = load_program(script, "script")
+    assert [float(np.asarray(left[name]).sum()) for name in ("start", "old", "new")] == [0, size, 2 * size]
 
 
 def test_arithmetic_is_lazy() -> None:

@@ -6,6 +6,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,10 @@ def test_dictionaries_of_modules(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("import numpy as np\nnames, of_linalg = vars(np), np.linalg.__dict__\n")
     left = load_program(script, "script")
-    assert set(vars(np)) <= set(left["names"]) and set(vars(np.linalg)) <= set(left["of_linalg"])
+    early = {
+        name for name, value in vars(np).items() if not isinstance(value, ModuleType)
+    }  # (NumPy loads modules lazily)
+    assert early <= set(left["names"]) and set(vars(np.linalg)) <= set(left["of_linalg"])
     with pytest.raises(AttributeError):
         left["names"]["__getattr__"]("__all__")
     assert left["names"]["sin"] is left["np"].sin and left["of_linalg"]["norm"] is left["np"].linalg.norm

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -77,10 +79,48 @@ def test_nothing_is_left_behind() -> None:
     assert sys.getrefcount(epoch) == before
 
 
-def test_an_interrupt_during_a_collection_is_raised_behind_it() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        collecting._raise_again(SimpleNamespace(exc_type=KeyboardInterrupt))
-        time.sleep(10)
+class Swallowing:
+    """An object whose finalizer raises an interrupt."""
+
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
+
+
+def interrupted() -> bool:
+    """Return whether an interrupt is raised after a finalizer has swallowed it."""
+    try:
+        Swallowing()
+        for _ in range(5000):
+            time.sleep(1e-3)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+@pytest.fixture
+def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install weft's hook for unraisable exceptions, which pytest replaces."""
+    monkeypatch.setattr(sys, "unraisablehook", collecting._raise_again)
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_interrupt_during_a_collection_is_raised_behind_it(handler: Any, _hook: None) -> None:
+    """Test that the interrupt is raised even if the process ignores SIGINT, and another signal has raised it."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        assert interrupted()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_slow_hook_does_not_swallow_the_interrupt(monkeypatch: pytest.MonkeyPatch, _hook: None) -> None:
+    def start_slowly(*arguments: Any) -> None:
+        start(*arguments)
+        time.sleep(0.05)  # the new thread runs while this thread is still in the hook
+
+    start = collecting._thread.start_new_thread
+    monkeypatch.setattr(collecting, "_thread", SimpleNamespace(start_new_thread=start_slowly))
+    assert interrupted()
 
 
 def test_what_else_cannot_be_raised_is_reported() -> None:
