@@ -251,8 +251,7 @@ class _Immediate(ResultText):
         pair = [t.load(self._taken, k, "ptr") for k in range(2)]
         for k, value in enumerate(reversed(pair)):
             t.do(f"store ptr {value}, ptr {t.at(self._taken, k)}")
-        t.do("br label %call")
-        t.label("in.place")
+        t.jump("call", "in.place")
         first = t.load("%given", 0, "ptr")
         t.enter_if(f"icmp eq ptr {self._type(first)}, {known['Array']}", "in.place.array", "give.up")
         self._is_free("in.place", first, t.load(self._taken, 0, "ptr"))
@@ -331,8 +330,7 @@ class _Immediate(ResultText):
         t.leave_if(f"and i1 {packed}, {opened}", "call", "out.single")
         t.enter_if(f"icmp eq ptr {kind}, {self._known['Array']}", "out.array", "give.up")
         self._is_free("out", out, taken)
-        t.do("br label %call")
-        t.label("taken.free")
+        t.jump("call", "taken.free")
 
     def _finish(self, result: str) -> None:
         """Emit code that calls the Python function `finish` for a tuple, or for a view of an operand."""
@@ -442,8 +440,7 @@ class _Immediate(ResultText):
         self._set(first, "Array._storage", storage)
         self._set(first, "Array._device", self._increment_reference(known["None"]))
         self._decrement_reference(device)
-        t.do("br label %show.new")
-        t.label("adopt.failed")
+        t.jump("show.new", "adopt.failed")
         for value in (storage, result):
             self._decrement_reference(value)
         t.do("br label %give.up")
@@ -488,13 +485,11 @@ class _Immediate(ResultText):
         kind = self._type(thing)
         t.enter_if(f"icmp eq ptr {kind}, {known['Array']}", "put.value.array", "put.value.other")
         own = self._values("put.value", thing)
-        t.do("br label %put.value.values")
-        t.label("put.value.other")
+        t.jump("put.value.values", "put.value.other")
         t.enter_if(f"icmp eq ptr {kind}, {known['ndarray']}", "put.value.values", "put.value.number")
         found = t.new(f"phi ptr [ {own}, %put.value.here ], [ {thing}, %put.value.other ]")
         self._check_values("put.value", found, types)
-        t.do("br label %put.value")
-        t.label("put.value.number")
+        t.jump("put.value", "put.value.number")
         table = t.new(f"select i1 {real}, ptr {known['real']}, ptr {known['whole']}")
         table = t.new(f"select i1 {any_number}, ptr {known['numbers']}, ptr {table}")
         there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {table}, ptr {kind})")

@@ -402,7 +402,11 @@ class Text:
 
     def begin_block(self, name: str) -> None:
         """Append a branch to a block, and begin the block."""
-        self.do(f"br label %{name}")
+        self.jump(name, name)
+
+    def jump(self, target: str, name: str) -> None:
+        """Append a branch to the block `target`, and begin the block `name`."""
+        self.do(f"br label %{target}")
         self.label(name)
 
     def begin_loop(self, name: str, count: str) -> str:
@@ -419,8 +423,7 @@ class Text:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
         self.do(f"%{name}.next = add i64 %{name}.k, 1")
-        self.do(f"br label %{name}")
-        self.label(f"{name}.done")
+        self.jump(name, f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
         """Emit a load of an item of a list. If the index is out of range at run time, branch to ``raise``."""
@@ -442,8 +445,7 @@ class Text:
         offset = self.new(f"ptrtoint ptr {known[KIND[1]]} to i64")
         there = self.new(f"load ptr, ptr {self.new(f'getelementptr i8, ptr {item}, i64 {offset}')}")
         quick = self.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {there})")
-        self.do(f"br label %{name}.found")
-        self.label(f"{name}.ask")
+        self.jump(f"{name}.found", f"{name}.ask")
         found = self.new(f"call ptr {known['PyObject_GetAttr']}(ptr {item}, ptr {known['address']})")
         self.leave_if(f"icmp eq ptr {found}, null", "raise", f"{name}.take")
         value = self.new(f"call i64 {known['PyLong_AsLongLong']}(ptr {found})")

@@ -179,11 +179,9 @@ def _map_text(entry: str) -> str:
     t.leave_if(f"icmp eq i64 {behind}, {out}", "single", "apart")
     t.enter_if(f"icmp eq i64 {t.new('load i64, ptr %loose')}, 0", "packed", "unpacked")
     t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 {length})")
-    t.do("br label %leave")
-    t.label("unpacked")
+    t.jump("leave", "unpacked")
     _in_blocks(t, count, length, last, shifts)
-    t.do("br label %leave")
-    t.label("single")
+    t.jump("leave", "single")
     t.store("1", "%slots", count)
     t.begin_loop("one", length)
     t.do(f"call void {t.load('%data', PACKED, 'ptr')}(ptr %slots, i64 0, i64 1)")
@@ -237,8 +235,7 @@ def _copy(
         read, written = (t.new(f"inttoptr i64 {address} to ptr") for address in addresses)
         t.do(f"store {kind} {t.new(f'load {kind}, ptr {read}, align 1')}, ptr {written}, align 1")
         t.end_loop(f"{name}.each{k}")
-        t.do(f"br label %{behind}")
-        t.label(f"{name}.not{k}")
+        t.jump(behind, f"{name}.not{k}")
     t.do(f"br label %{behind}")
 
 
