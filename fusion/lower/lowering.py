@@ -37,9 +37,7 @@ LEAST_ROWS = 16
 ATOMIC = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
-def lower_group(
-    group: Group, partial_base: int = 0, *, parametric: bool = False, machine: Machine | None = None
-) -> list[Lowered]:
+def lower_group(group: Group, *, parametric: bool = False, machine: Machine | None = None) -> list[Lowered]:
     """Return the kernels of `group`.
 
     With `parametric`, the program's constants become parameters, so that one kernel serves all values. Without a
@@ -50,7 +48,7 @@ def lower_group(
     if isinstance(group, BlockedSteps):
         return [BlockedStepsWriter(group, parametric).write()]
     if isinstance(group, RowsAndColumns):
-        return lower_row_columns(group, partial_base, parametric)
+        return lower_row_columns(group, parametric)
     on_cpu = machine is not None and not machine.is_gpu
     nest = make_nest(group)
     reductions = [p for p in group.placed if p.task.kind == "reduce"]
@@ -59,10 +57,10 @@ def lower_group(
         nest = Nest([*nest.outer, *(Loop(loop.extent, "parallel") for loop in nest.inner)], [], nest.position)
     length = block_length(group, nest, machine or CPU)
     if length:
-        return _lower_split(group, nest, reductions, length, partial_base, parametric, for_cpu=on_cpu)
+        return _lower_split(group, nest, reductions, length, parametric, for_cpu=on_cpu)
     length = scan_length(group, nest, machine) if machine else 0
     if length:
-        return _lower_shared(group, nest, length, partial_base, parametric, for_cpu=on_cpu)
+        return _lower_shared(group, nest, length, parametric, for_cpu=on_cpu)
     writer = KernelWriter(group, nest, "fused", parametric)
     writer.any_order, writer.for_cpu = any_order, on_cpu
     writer.build(reductions)
@@ -119,7 +117,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     return 0
 
 
-def _split_loop(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
+def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
     """Split the outermost of the inner loops into blocks.
 
     Return the split, and the nest in which the loop over blocks is outermost.
@@ -127,16 +125,14 @@ def _split_loop(nest: Nest, length: int, base: int) -> tuple[Split, Nest]:
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])
-    split = Split(-(-extent // length), length, extent, inside, rows, base)
+    split = Split(-(-extent // length), length, extent, inside, rows)
     outer = [Loop(split.blocks, "parallel"), *nest.outer]
     return split, Nest(outer, nest.inner, {k: at + 1 for k, at in nest.position.items()})
 
 
-def _lower_shared(
-    group: Group, nest: Nest, length: int, base: int, parametric: bool, *, for_cpu: bool
-) -> list[Lowered]:
+def _lower_shared(group: Group, nest: Nest, length: int, parametric: bool, *, for_cpu: bool) -> list[Lowered]:
     scans = [p for p in group.placed if p.task.kind == "scan"]
-    split, split_nest = _split_loop(nest, length, base)
+    split, split_nest = _split_loop(nest, length)
     first = SplitWriter(group, split_nest, "partial", parametric)
     second = SplitWriter(group, split_nest, "shared", parametric)
     first.for_cpu = second.for_cpu = for_cpu
@@ -146,9 +142,9 @@ def _lower_shared(
 
 
 def _lower_split(
-    group: Group, nest: Nest, reductions: list[Placed], length: int, base: int, parametric: bool, *, for_cpu: bool
+    group: Group, nest: Nest, reductions: list[Placed], length: int, parametric: bool, *, for_cpu: bool
 ) -> list[Lowered]:
-    split, split_nest = _split_loop(nest, length, base)
+    split, split_nest = _split_loop(nest, length)
     rows = split.rows
     first = SplitWriter(group, split_nest, "partial", parametric)
     first.for_cpu = for_cpu

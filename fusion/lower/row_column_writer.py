@@ -30,12 +30,12 @@ from weft.fusion.plan.traffic import bytes_written
 TOGETHER = ((4, 4, 20), (2, 8, 40))
 
 
-def lower_row_columns(group: RowsAndColumns, base: int, parametric: bool) -> list[Lowered]:
-    """Return the kernels of a row-and-column reduction. Scratch buffers are numbered from `base`."""
+def lower_row_columns(group: RowsAndColumns, parametric: bool) -> list[Lowered]:
+    """Return the kernels of a row-and-column reduction."""
     batch = tuple(loop.extent for loop in group.batch)
     count = sum(accumulators(p.task.node.op) for p in _reductions(group.columns))
-    across = _split(group.down, group.row_block, (*batch, group.along.extent), base)
-    along = _split(group.along, group.length, (*batch, group.down.extent), base + count)
+    across = _split(group.down, group.row_block, (*batch, group.along.extent), 0)
+    along = _split(group.along, group.length, (*batch, group.down.extent), count)
     parts = replace(across, blocks=across.blocks * group.apart)
     found = [RowColumnWriter(group, along, parts, parametric).write()]
     if group.apart > 1:

@@ -36,7 +36,7 @@ class Split:
     extent: int
     inside: int  # elements per iteration of the split loop
     rows: tuple[int, ...]
-    base: int  # number of the first scratch buffer
+    base: int = 0  # number of the first scratch buffer
 
 
 class SplitWriter(KernelWriter):
