@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -177,27 +178,20 @@ def _subtract(emitter: Emitter, kind: str, old: str, value: str) -> str:
     return emitter.line(f"fsub {kind} {old}, {value}")
 
 
-def _choose(word: str, nan_wins: bool) -> Compute:
-    """Return a function that selects one of two values by comparing them.
-
-    `nan_wins` determines the handling of NaN.
-    """
-
-    def compute(emitter: Emitter, kind: str, old: str, value: str) -> str:
-        stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
-        which = old if nan_wins else value
-        nan = emitter.line(f"fcmp uno {kind} {which}, {which}")
-        either = emitter.line(f"or i1 {stays}, {nan}")
-        return emitter.line(f"select i1 {either}, {kind} {old}, {kind} {value}")
-
-    return compute
+def _choose(word: str, nan_wins: bool, emitter: Emitter, kind: str, old: str, value: str) -> str:
+    """Emit a selection of one of two values by a comparison. `nan_wins` determines the handling of NaN."""
+    stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
+    which = old if nan_wins else value
+    nan = emitter.line(f"fcmp uno {kind} {which}, {which}")
+    either = emitter.line(f"or i1 {stays}, {nan}")
+    return emitter.line(f"select i1 {either}, {kind} {old}, {kind} {value}")
 
 
 FLOAT_REDUCTIONS: dict[str, Compute] = {
     "add": _add,
     "subtract": _subtract,
-    "minimum": _choose("olt", True),
-    "maximum": _choose("ogt", True),
-    "fmin": _choose("olt", False),
-    "fmax": _choose("ogt", False),
+    "minimum": partial(_choose, "olt", True),
+    "maximum": partial(_choose, "ogt", True),
+    "fmin": partial(_choose, "olt", False),
+    "fmax": partial(_choose, "ogt", False),
 }

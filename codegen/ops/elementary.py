@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,16 +55,13 @@ def _scale(factor: float) -> Any:
     return lambda b, x: b.op("multiply", x, b.constant(factor, x.type))
 
 
-def _logaddexp(exp: str, log1p: Any, one_log: float) -> Any:
-    def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
-        difference = b.op("subtract", x, y)
-        swap = test(b, "greater", difference, zero(b, x))
-        top = select(b, swap, x, y)
-        grown = log1p(b, b.op(exp, b.op("negative", b.op("absolute", difference))))
-        result = select(b, test(b, "equal", difference, difference), b.op("add", top, grown), difference)
-        return select(b, test(b, "equal", x, y), b.op("add", x, b.constant(one_log, x.type)), result)
-
-    return expand
+def _logaddexp(exp: str, log1p: Any, one_log: float, b: KernelBuilder, x: Value, y: Value) -> Value:
+    difference = b.op("subtract", x, y)
+    swap = test(b, "greater", difference, zero(b, x))
+    top = select(b, swap, x, y)
+    grown = log1p(b, b.op(exp, b.op("negative", b.op("absolute", difference))))
+    result = select(b, test(b, "equal", difference, difference), b.op("add", top, grown), difference)
+    return select(b, test(b, "equal", x, y), b.op("add", x, b.constant(one_log, x.type)), result)
 
 
 def _log2_1p(b: KernelBuilder, x: Value) -> Value:
@@ -176,11 +174,13 @@ ROWS = (
         "logaddexp",
         2,
         "Return log(exp(x) + exp(y)).",
-        expand=_logaddexp("exp", lambda b, v: b.op("log1p", v), math.log(2)),
+        expand=partial(_logaddexp, "exp", lambda b, v: b.op("log1p", v), math.log(2)),
         cost=50,
         ulp=8,
     ),
-    OpDef("logaddexp2", 2, "Return log2(2**x + 2**y).", expand=_logaddexp("exp2", _log2_1p, 1.0), cost=50, ulp=8),
+    OpDef(
+        "logaddexp2", 2, "Return log2(2**x + 2**y).", expand=partial(_logaddexp, "exp2", _log2_1p, 1.0), cost=50, ulp=8
+    ),
     OpDef("ldexp", 2, "Return the first operand times 2 raised to the power of the second.", expand=_ldexp, cost=60),
     OpDef(
         "sinc",

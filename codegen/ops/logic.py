@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,62 +26,47 @@ def truth(b: KernelBuilder, x: Value) -> Value:
     return x if _kind(x) == "b" else test(b, "not_equal", x, zero(b, x))
 
 
-def _logical(name: str) -> Any:
-    def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
-        return b.op(name, truth(b, x), truth(b, y))
-
-    return expand
+def _logical(name: str, b: KernelBuilder, x: Value, y: Value) -> Value:
+    return b.op(name, truth(b, x), truth(b, y))
 
 
 def _logical_not(b: KernelBuilder, x: Value) -> Value:
     return b.op("bitwise_xor", truth(b, x), b.constant(True, np.bool_))
 
 
-def _extreme(name: str, strict: str) -> Any:
-    """Return the expansion of `minimum` or `maximum`, which propagate NaN."""
-
-    def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-        if _kind(x) == "b":
-            return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
-        if _kind(x) != "f":
-            return None
-        return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", x, x)), x, y)
-
-    return expand
+def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
+    """Expand `minimum` or `maximum`, which propagate NaN."""
+    if _kind(x) == "b":
+        return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
+    if _kind(x) != "f":
+        return None
+    return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", x, x)), x, y)
 
 
-def _number_extreme(strict: str) -> Any:
-    """Return the expansion of fmin or fmax, which ignore NaN."""
-
-    def expand(b: KernelBuilder, x: Value, y: Value) -> Value:
-        if _kind(x) != "f":
-            return b.op("minimum" if strict == "less" else "maximum", x, y)
-        return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", y, y)), x, y)
-
-    return expand
+def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
+    """Expand fmin or fmax, which ignore NaN."""
+    if _kind(x) != "f":
+        return b.op("minimum" if strict == "less" else "maximum", x, y)
+    return select(b, either(b, test(b, strict, x, y), test(b, "not_equal", y, y)), x, y)
 
 
 def _clip(b: KernelBuilder, x: Value, low: Value, high: Value) -> Value:
     return b.op("minimum", b.op("maximum", x, low), high)
 
 
-def _shift(name: str) -> Any:
-    """Return the expansion of a shift by any count. Counts of at least the bit width shift out all bits."""
-
-    def expand(b: KernelBuilder, x: Value, count: Value) -> Value:
-        assert isinstance(x.type, np.dtype)
-        width = x.type.itemsize * 8
-        unsigned = np.dtype(f"u{x.type.itemsize}")
-        fits = test(b, "less", b.cast(count, unsigned), b.constant(width, unsigned))
-        if name == "_shift_right" and _kind(x) == "i":
-            return b.op(name, x, select(b, fits, count, b.constant(width - 1, count.type)))
-        # select the operand, not the result: LLVM would turn a select of results into PTX's clamping shift, which reads
-        # only 32 bits of the count
-        primitive = "_shift_right_logical" if name == "_shift_right" else name
-        kept = b.op("bitwise_and", count, b.constant(width - 1, count.type))
-        return b.op(primitive, select(b, fits, x, zero(b, x)), kept)
-
-    return expand
+def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
+    """Expand a shift by any count. Counts of at least the bit width shift out all bits."""
+    assert isinstance(x.type, np.dtype)
+    width = x.type.itemsize * 8
+    unsigned = np.dtype(f"u{x.type.itemsize}")
+    fits = test(b, "less", b.cast(count, unsigned), b.constant(width, unsigned))
+    if name == "_shift_right" and _kind(x) == "i":
+        return b.op(name, x, select(b, fits, count, b.constant(width - 1, count.type)))
+    # select the operand, not the result: LLVM would turn a select of results into PTX's clamping shift, which reads
+    # only 32 bits of the count
+    primitive = "_shift_right_logical" if name == "_shift_right" else name
+    kept = b.op("bitwise_and", count, b.constant(width - 1, count.type))
+    return b.op(primitive, select(b, fits, x, zero(b, x)), kept)
 
 
 def _isfinite(b: KernelBuilder, x: Value) -> Value:
@@ -108,40 +94,32 @@ def _compare(signed: str, floats: str) -> dict[str, str]:
     return {"b": f"icmp {unsigned}", "i": f"icmp {signed}", "u": f"icmp {unsigned}", "f": f"fcmp {floats}"}
 
 
-def _mixed(name: str) -> Any:
-    """Return the expansion of an exact comparison between a signed and an unsigned 64-bit integer, as in NumPy."""
-
-    def expand(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-        if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
-            return None
-        signed, other = (x, y) if _kind(x) == "i" else (y, x)
-        below = test(b, "less", signed, zero(b, signed))
-        as_unsigned = b.cast(select(b, below, zero(b, signed), signed), other.type)
-        pair = (as_unsigned, other) if signed is x else (other, as_unsigned)
-        plain = test(b, name, *pair)
-        # a negative number is less than every unsigned number
-        answer = (
-            name in ("less", "less_equal", "not_equal")
-            if signed is x
-            else name in ("greater", "greater_equal", "not_equal")
-        )
-        return select(b, below, b.constant(answer, np.bool_), plain)
-
-    return expand
+def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
+    """Expand an exact comparison between a signed and an unsigned 64-bit integer, as in NumPy."""
+    if x.type == y.type or {_kind(x), _kind(y)} != {"i", "u"}:
+        return None
+    signed, other = (x, y) if _kind(x) == "i" else (y, x)
+    below = test(b, "less", signed, zero(b, signed))
+    as_unsigned = b.cast(select(b, below, zero(b, signed), signed), other.type)
+    pair = (as_unsigned, other) if signed is x else (other, as_unsigned)
+    plain = test(b, name, *pair)
+    # a negative number is less than every unsigned number
+    answer = (
+        name in ("less", "less_equal", "not_equal")
+        if signed is x
+        else name in ("greater", "greater_equal", "not_equal")
+    )
+    return select(b, below, b.constant(answer, np.bool_), plain)
 
 
 def _bits(name: str) -> dict[str, str]:
     return dict.fromkeys("biu", f"instruction {name}")
 
 
-def _as_if(kind: str, function: Any) -> Any:
-    """Return a reference that applies `function` to operands converted to signed ("i") or unsigned ("u") integers."""
-
-    def reference(*operands: Any) -> Any:
-        dtype = operands[0].dtype
-        return function(*(x.astype(f"{kind}{dtype.itemsize}") for x in operands)).astype(dtype)
-
-    return reference
+def _as_if(kind: str, function: Any, *operands: Any) -> Any:
+    """Apply `function` to operands converted to signed ("i") or unsigned ("u") integers."""
+    dtype = operands[0].dtype
+    return function(*(x.astype(f"{kind}{dtype.itemsize}") for x in operands)).astype(dtype)
 
 
 ROWS = (
@@ -149,7 +127,7 @@ ROWS = (
         "equal",
         2,
         "Return whether the operands are equal.",
-        expand=_mixed("equal"),
+        expand=partial(_mixed, "equal"),
         lowering=_compare("eq", "oeq"),
         on_pairs=pairs.equal,
         dunder="eq",
@@ -158,7 +136,7 @@ ROWS = (
         "not_equal",
         2,
         "Return whether the operands are different.",
-        expand=_mixed("not_equal"),
+        expand=partial(_mixed, "not_equal"),
         lowering=_compare("ne", "une"),
         on_pairs=pairs.not_equal,
         dunder="ne",
@@ -167,7 +145,7 @@ ROWS = (
         "less",
         2,
         "Return whether the first operand is less than the second.",
-        expand=_mixed("less"),
+        expand=partial(_mixed, "less"),
         lowering=_compare("slt", "olt"),
         on_pairs=pairs.less,
         dunder="lt",
@@ -176,7 +154,7 @@ ROWS = (
         "less_equal",
         2,
         "Return whether the first operand is less than or equal to the second.",
-        expand=_mixed("less_equal"),
+        expand=partial(_mixed, "less_equal"),
         lowering=_compare("sle", "ole"),
         on_pairs=pairs.less_equal,
         dunder="le",
@@ -185,7 +163,7 @@ ROWS = (
         "greater",
         2,
         "Return whether the first operand is greater than the second.",
-        expand=_mixed("greater"),
+        expand=partial(_mixed, "greater"),
         lowering=_compare("sgt", "ogt"),
         on_pairs=pairs.greater,
         dunder="gt",
@@ -194,7 +172,7 @@ ROWS = (
         "greater_equal",
         2,
         "Return whether the first operand is greater than or equal to the second.",
-        expand=_mixed("greater_equal"),
+        expand=partial(_mixed, "greater_equal"),
         lowering=_compare("sge", "oge"),
         on_pairs=pairs.greater_equal,
         dunder="ge",
@@ -203,7 +181,7 @@ ROWS = (
         "logical_and",
         2,
         "Return whether both operands are nonzero.",
-        expand=_logical("bitwise_and"),
+        expand=partial(_logical, "bitwise_and"),
         on_pairs=pairs.logical_and,
         identity=True,
     ),
@@ -211,7 +189,7 @@ ROWS = (
         "logical_or",
         2,
         "Return whether at least one operand is nonzero.",
-        expand=_logical("bitwise_or"),
+        expand=partial(_logical, "bitwise_or"),
         on_pairs=pairs.logical_or,
         identity=False,
     ),
@@ -219,7 +197,7 @@ ROWS = (
         "logical_xor",
         2,
         "Return whether exactly one operand is nonzero.",
-        expand=_logical("bitwise_xor"),
+        expand=partial(_logical, "bitwise_xor"),
         on_pairs=pairs.logical_xor,
         identity=False,
     ),
@@ -248,7 +226,7 @@ ROWS = (
         "left_shift",
         2,
         "Shift the bits to the left; return 0 if the shift count is at least the number of bits.",
-        expand=_shift("_shift_left"),
+        expand=partial(_shift, "_shift_left"),
         cost=4,
         dunder="lshift",
         aliases=("bitwise_left_shift",),
@@ -257,7 +235,7 @@ ROWS = (
         "right_shift",
         2,
         "Shift the bits to the right; fill the vacated bits with the sign bit, or with 0 if the dtype is unsigned.",
-        expand=_shift("_shift_right"),
+        expand=partial(_shift, "_shift_right"),
         cost=4,
         dunder="rshift",
         aliases=("bitwise_right_shift",),
@@ -274,7 +252,7 @@ ROWS = (
         1,
         "Return the number of 1 bits.",
         loops=tuple(f"{c}->{c}" for c in INTEGERS),
-        reference=_as_if("u", np.bitwise_count),
+        reference=partial(_as_if, "u", np.bitwise_count),
         lowering=dict.fromkeys("iu", "intrinsic llvm.ctpop"),
     ),
     OpDef(
@@ -290,7 +268,7 @@ ROWS = (
         2,
         "Shift to the right arithmetically, by less than the width.",
         loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
-        reference=_as_if("i", np.right_shift),
+        reference=partial(_as_if, "i", np.right_shift),
         lowering=dict.fromkeys("iu", "instruction ashr"),
     ),
     OpDef(
@@ -298,14 +276,14 @@ ROWS = (
         2,
         "Shift to the right logically, by less than the width.",
         loops=tuple(f"{c}{c}->{c}" for c in INTEGERS),
-        reference=_as_if("u", np.right_shift),
+        reference=partial(_as_if, "u", np.right_shift),
         lowering=dict.fromkeys("iu", "instruction lshr"),
     ),
     OpDef(
         "minimum",
         2,
         "Return the smaller operand, or NaN if either operand is NaN.",
-        expand=_extreme("minimum", "less"),
+        expand=partial(_extreme, "less"),
         lowering={"i": "intrinsic llvm.smin", "u": "intrinsic llvm.umin"},
         on_pairs=pairs.minimum,
         identity="highest",
@@ -314,7 +292,7 @@ ROWS = (
         "maximum",
         2,
         "Return the larger operand, or NaN if either operand is NaN.",
-        expand=_extreme("maximum", "greater"),
+        expand=partial(_extreme, "greater"),
         lowering={"i": "intrinsic llvm.smax", "u": "intrinsic llvm.umax"},
         on_pairs=pairs.maximum,
         identity="lowest",
@@ -323,7 +301,7 @@ ROWS = (
         "fmin",
         2,
         "Return the smaller operand; if one operand is NaN, return the other.",
-        expand=_number_extreme("less"),
+        expand=partial(_number_extreme, "less"),
         on_pairs=pairs.fmin,
         identity="highest",
     ),
@@ -331,7 +309,7 @@ ROWS = (
         "fmax",
         2,
         "Return the larger operand; if one operand is NaN, return the other.",
-        expand=_number_extreme("greater"),
+        expand=partial(_number_extreme, "greater"),
         on_pairs=pairs.fmax,
         identity="lowest",
     ),

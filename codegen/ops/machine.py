@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,17 +19,13 @@ if TYPE_CHECKING:
 _FLOATS = ("e->e", "f->f", "d->d")
 
 
-def _on_bits(function: Callable[[int, int], int]) -> Callable[[Any], Any]:
-    """Return a reference implementation that applies ``function(bits, width)`` to each element of an integer array."""
-
-    def reference(x: np.ndarray) -> Any:
-        x = np.asarray(x)
-        width = 8 * x.itemsize
-        unsigned = np.dtype(f"u{x.itemsize}")
-        numbers = [function(int(v) % 2**width, width) for v in x.ravel()]
-        return np.array(numbers, np.uint64).astype(unsigned).view(x.dtype).reshape(x.shape)
-
-    return reference
+def _on_bits(function: Callable[[int, int], int], x: np.ndarray) -> Any:
+    """Apply ``function(bits, width)`` to each element of an integer array."""
+    x = np.asarray(x)
+    width = 8 * x.itemsize
+    unsigned = np.dtype(f"u{x.itemsize}")
+    numbers = [function(int(v) % 2**width, width) for v in x.ravel()]
+    return np.array(numbers, np.uint64).astype(unsigned).view(x.dtype).reshape(x.shape)
 
 
 def _ffs(b: KernelBuilder, x: Value) -> Value:
@@ -47,41 +44,31 @@ def _exp10(b: KernelBuilder, x: Value) -> Value:
     return b.op("power", b.constant(10, x.type), x)
 
 
-def _of_pi(quarter: int) -> Callable[[KernelBuilder, Value], Value]:
-    """Return the expansion of ``sin(pi * (x + quarter / 2))``, with exact argument reduction."""
-
-    def expand(b: KernelBuilder, x: Value) -> Value:
-        half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
-        whole = b.op("rint", b.op("multiply", x, half))  # turns
-        x = b.op("subtract", x, b.op("add", whole, whole))
-        halves = b.op("rint", b.op("add", x, x))
-        angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
-        quadrant = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
-        if quarter:  # not earlier: before the reduction, halves may be too large for an exact addition
-            turned = b.op("add", quadrant, b.constant(quarter, x.type))
-            quadrant = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
-        odd = b.op(
-            "bitwise_or", test(b, "equal", quadrant, one(b, x)), test(b, "equal", quadrant, b.constant(3, x.type))
-        )
-        value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
-        low = test(b, "less", quadrant, b.constant(2, x.type))
-        return select(b, low, value, b.op("negative", value))
-
-    return expand
+def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
+    """Expand ``sin(pi * (x + quarter / 2))``, with exact argument reduction."""
+    half, quad = b.constant(0.5, x.type), b.constant(4, x.type)
+    whole = b.op("rint", b.op("multiply", x, half))  # turns
+    x = b.op("subtract", x, b.op("add", whole, whole))
+    halves = b.op("rint", b.op("add", x, x))
+    angle = b.op("multiply", b.op("subtract", x, b.op("multiply", halves, half)), b.constant(math.pi, x.type))
+    quadrant = b.op("subtract", halves, b.op("multiply", quad, b.op("floor", b.op("divide", halves, quad))))
+    if quarter:  # not earlier: before the reduction, halves may be too large for an exact addition
+        turned = b.op("add", quadrant, b.constant(quarter, x.type))
+        quadrant = select(b, test(b, "less", turned, quad), turned, b.op("subtract", turned, quad))
+    odd = b.op("bitwise_or", test(b, "equal", quadrant, one(b, x)), test(b, "equal", quadrant, b.constant(3, x.type)))
+    value = select(b, odd, b.op("cos", angle), b.op("sin", angle))
+    low = test(b, "less", quadrant, b.constant(2, x.type))
+    return select(b, low, value, b.op("negative", value))
 
 
-def _of_pi_reference(quarter: int) -> Callable[[Any], Any]:
+def _of_pi_reference(quarter: int, x: np.ndarray) -> Any:
     """Return the expected result of `_of_pi`, computed in more than float64 precision."""
-
-    def reference(x: np.ndarray) -> Any:
-        wide = np.asarray(x, np.longdouble)
-        halves = np.rint(2 * wide)
-        angle = (wide - halves / 2) * np.longdouble("3.14159265358979323846264338327950288")
-        quadrant = np.mod(np.mod(halves, 4) + quarter, 4)
-        value = np.where(quadrant % 2 == 1, np.cos(angle), np.sin(angle))
-        return np.where(quadrant < 2, value, -value).astype(np.asarray(x).dtype)
-
-    return reference
+    wide = np.asarray(x, np.longdouble)
+    halves = np.rint(2 * wide)
+    angle = (wide - halves / 2) * np.longdouble("3.14159265358979323846264338327950288")
+    quadrant = np.mod(np.mod(halves, 4) + quarter, 4)
+    value = np.where(quadrant % 2 == 1, np.cos(angle), np.sin(angle))
+    return np.where(quadrant < 2, value, -value).astype(np.asarray(x).dtype)
 
 
 _BITS = tuple(f"{c}->{c}" for c in INTEGERS)
@@ -140,7 +127,7 @@ ROWS = (
         1,
         "Return the number of 0 bits above the highest 1 bit.",
         loops=_BITS,
-        reference=_on_bits(lambda bits, width: width - bits.bit_length()),
+        reference=partial(_on_bits, lambda bits, width: width - bits.bit_length()),
         lowering=dict.fromkeys("iu", "intrinsic llvm.ctlz"),
     ),
     OpDef(
@@ -148,7 +135,7 @@ ROWS = (
         1,
         "Return the position of the lowest 1 bit, counted from 1, or 0 if no bit is set.",
         loops=_BITS,
-        reference=_on_bits(lambda bits, width: (bits & -bits).bit_length()),
+        reference=partial(_on_bits, lambda bits, width: (bits & -bits).bit_length()),
         expand=_ffs,
         cost=4,
     ),
@@ -157,7 +144,7 @@ ROWS = (
         1,
         "Return the bits of the operand in reverse order.",
         loops=_BITS,
-        reference=_on_bits(lambda bits, width: int(f"{bits:0{width}b}"[::-1], 2)),
+        reference=partial(_on_bits, lambda bits, width: int(f"{bits:0{width}b}"[::-1], 2)),
         lowering=dict.fromkeys("iu", "intrinsic llvm.bitreverse"),
     ),
     OpDef(
@@ -185,8 +172,8 @@ ROWS = (
         1,
         "Return sin(pi x), the sine of an angle of x half turns.",
         loops=_FLOATS,
-        reference=_of_pi_reference(0),
-        expand=_of_pi(0),
+        reference=partial(_of_pi_reference, 0),
+        expand=partial(_of_pi, 0),
         cost=40,
         ulp=4,
     ),
@@ -195,8 +182,8 @@ ROWS = (
         1,
         "Return cos(pi x), the cosine of an angle of x half turns.",
         loops=_FLOATS,
-        reference=_of_pi_reference(1),
-        expand=_of_pi(1),
+        reference=partial(_of_pi_reference, 1),
+        expand=partial(_of_pi, 1),
         cost=40,
         ulp=4,
     ),

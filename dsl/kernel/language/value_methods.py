@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -149,11 +150,8 @@ def _start(call: Invocation, value: object, dtype: np.dtype) -> ScalarValue:
     return ScalarValue(call.c.builder.constant(dtype.type(value), dtype))
 
 
-def _extreme(row: str) -> Callable[[Invocation, ArrayValue], Any]:
-    def handler(call: Invocation, array: ArrayValue) -> Any:
-        return _reduce_elements(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
-
-    return handler
+def _extreme(row: str, call: Invocation, array: ArrayValue) -> Any:
+    return _reduce_elements(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
 
 
 def _mean(call: Invocation, array: ArrayValue) -> Any:
@@ -173,22 +171,19 @@ def _quantified(call: Invocation, array: ArrayValue, row: str, start: bool) -> A
     return c.load(total)
 
 
-def _arg(strict: str) -> Callable[[Invocation, ArrayValue], Any]:
-    def handler(call: Invocation, array: ArrayValue) -> Any:
-        c = call.c
-        flat = flatten(c, array)
-        key = (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node))
-        best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
-        c.assign(best, arrays.select(c, flat, Constant(0)))
-        c.assign(where, ScalarValue(c.ir(Constant(0), INT), True, True))
-        with arrays.each(c, flat.shape) as (index,):
-            item = arrays.select(c, flat, index)
-            with c.builder.if_(c.ir(c.apply(strict, item, c.load(best)))):
-                c.assign(best, item)
-                c.assign(where, index)
-        return c.load(where)
-
-    return handler
+def _arg(strict: str, call: Invocation, array: ArrayValue) -> Any:
+    c = call.c
+    flat = flatten(c, array)
+    key = (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node))
+    best, where = c.variable((*key, 0), "the result"), c.variable((*key, 1), "the result")
+    c.assign(best, arrays.select(c, flat, Constant(0)))
+    c.assign(where, ScalarValue(c.ir(Constant(0), INT), True, True))
+    with arrays.each(c, flat.shape) as (index,):
+        item = arrays.select(c, flat, index)
+        with c.builder.if_(c.ir(c.apply(strict, item, c.load(best)))):
+            c.assign(best, item)
+            c.assign(where, index)
+    return c.load(where)
 
 
 def _fill(call: Invocation, array: ArrayValue, value: object) -> Any:
@@ -306,23 +301,20 @@ def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
     return c.load(total)
 
 
-def _refused(name: str, remedy: str) -> Callable[..., Any]:
-    def handler(call: Invocation, *ignored: Any) -> Any:
-        call.c.fail(f"{name} of an array needs new memory, which a kernel cannot ask for: {remedy}")
-
-    return handler
+def _refused(name: str, remedy: str, call: Invocation, *ignored: Any) -> Any:
+    call.c.fail(f"{name} of an array needs new memory, which a kernel cannot ask for: {remedy}")
 
 
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "sum": _sum,
     "prod": _prod,
-    "min": _extreme("minimum"),
-    "max": _extreme("maximum"),
+    "min": partial(_extreme, "minimum"),
+    "max": partial(_extreme, "maximum"),
     "mean": _mean,
     "any": lambda call, array: _quantified(call, array, "bitwise_or", False),
     "all": lambda call, array: _quantified(call, array, "bitwise_and", True),
-    "argmin": _arg("less"),
-    "argmax": _arg("greater"),
+    "argmin": partial(_arg, "less"),
+    "argmax": partial(_arg, "greater"),
     "fill": _fill,
     "reshape": _reshape,
     "ravel": lambda call, array: flatten(call.c, array),
@@ -331,6 +323,6 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "view": _view,
     "item": _item,
     "dot": _dot,
-    "astype": _refused("astype", "convert the elements as they are used"),
-    "copy": _refused("copy", "use cuda.local.array and copy the elements"),
+    "astype": partial(_refused, "astype", "convert the elements as they are used"),
+    "copy": partial(_refused, "copy", "use cuda.local.array and copy the elements"),
 }

@@ -8,6 +8,7 @@ thread. Sorting is stable, and puts NaN last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -158,46 +159,32 @@ def _nan_median(x: Any, work: Any) -> Any:
     return _middle(work, count) if count else work[0] / 1
 
 
-def _statistic(function: Callable[..., Any], name: str) -> None:
-    def handler(call: Invocation, a: Any) -> Any:
-        return _call(call, function, _flat(call, a, name))
-
-    TABLE[getattr(np, name)] = handler
+def _statistic(function: Callable[..., Any], name: str, call: Invocation, a: Any) -> Any:
+    return _call(call, function, _flat(call, a, name))
 
 
-def _corrected(function: Callable[..., Any], name: str) -> None:
-    def handler(call: Invocation, a: Any, ddof: Any = None) -> Any:
-        flat = _flat(call, a, name)
-        if flat.dtype.kind == "c":
-            call.c.fail(f"{name} of complex numbers is not part of the kernel language: write the loop")
-        return _call(call, function, flat, Constant(0) if ddof is None else ddof)
-
-    TABLE[getattr(np, name)] = handler
+def _corrected(function: Callable[..., Any], name: str, call: Invocation, a: Any, ddof: Any = None) -> Any:
+    flat = _flat(call, a, name)
+    if flat.dtype.kind == "c":
+        call.c.fail(f"{name} of complex numbers is not part of the kernel language: write the loop")
+    return _call(call, function, flat, Constant(0) if ddof is None else ddof)
 
 
-def _sorting_statistic(function: Callable[..., Any], name: str) -> None:
-    def handler(call: Invocation, a: Any) -> Any:
-        flat = _flat(call, a, name)
-        return _call(call, function, flat, new_array(call.c, flat, Constant(flat.dtype), name))
-
-    TABLE[getattr(np, name)] = handler
+def _sorting_statistic(function: Callable[..., Any], name: str, call: Invocation, a: Any) -> Any:
+    flat = _flat(call, a, name)
+    return _call(call, function, flat, new_array(call.c, flat, Constant(flat.dtype), name))
 
 
-def _statistics() -> None:
-    plain: dict[str, Callable[..., Any]] = {
+_STATISTICS: dict[Callable[..., Any], dict[str, Callable[..., Any]]] = {
+    _statistic: {
         "count_nonzero": _count_nonzero, "ptp": _extent, "nansum": _nan_sum, "nanprod": _nan_product, "nanmean": _nan_mean,
         "nanmin": _nan_least, "nanmax": _nan_greatest,
-    }  # fmt: skip
-    for name, function in plain.items():
-        _statistic(function, name)
-    corrected = {"var": _variance, "std": _deviation, "nanvar": _nan_variance, "nanstd": _nan_deviation}
-    for name, function in corrected.items():
-        _corrected(function, name)
-    _sorting_statistic(_median, "median")
-    _sorting_statistic(_nan_median, "nanmedian")
-
-
-_statistics()
+    },
+    _corrected: {"var": _variance, "std": _deviation, "nanvar": _nan_variance, "nanstd": _nan_deviation},
+    _sorting_statistic: {"median": _median, "nanmedian": _nan_median},
+}  # fmt: skip
+for _handler, _functions in _STATISTICS.items():
+    TABLE.update({getattr(np, name): partial(_handler, function, name) for name, function in _functions.items()})
 
 
 # -- scans and sorting ---------------------------------------------------------------------------
@@ -252,22 +239,25 @@ def _order(x: Any, out: Any) -> None:
         out[j] = k
 
 
-def _into(function: Callable[..., Any], name: str, dtypes: Callable[[np.dtype], Any]) -> None:
-    def handler(call: Invocation, a: Any) -> Any:
-        flat = _flat(call, a, name)
-        if name in ("sort", "argsort") and _array(call, a, name).ndim != 1:
-            call.c.fail(f"{name} in a kernel takes an array of one axis")
-        made = new_array(call.c, flat, Constant(np.dtype(dtypes(flat.dtype))), name)
-        _call(call, function, flat, made)
-        return made
-
-    TABLE[getattr(np, name)] = handler
+_INTO: dict[str, tuple[Callable[..., Any], Callable[[np.dtype], Any]]] = {
+    "cumsum": (_running_sum, lambda dtype: _WIDE.get(dtype.kind, dtype)),
+    "cumprod": (_running_product, lambda dtype: _WIDE.get(dtype.kind, dtype)),
+    "sort": (_sorted_into, lambda dtype: dtype),
+    "argsort": (_order, lambda dtype: np.int64),
+}
 
 
-_into(_running_sum, "cumsum", lambda dtype: _WIDE.get(dtype.kind, dtype))
-_into(_running_product, "cumprod", lambda dtype: _WIDE.get(dtype.kind, dtype))
-_into(_sorted_into, "sort", lambda dtype: dtype)
-_into(_order, "argsort", lambda dtype: np.int64)
+def _into(name: str, call: Invocation, a: Any) -> Any:
+    function, dtypes = _INTO[name]
+    flat = _flat(call, a, name)
+    if name in ("sort", "argsort") and _array(call, a, name).ndim != 1:
+        call.c.fail(f"{name} in a kernel takes an array of one axis")
+    made = new_array(call.c, flat, Constant(np.dtype(dtypes(flat.dtype))), name)
+    _call(call, function, flat, made)
+    return made
+
+
+TABLE.update({getattr(np, name): partial(_into, name) for name in _INTO})
 
 
 def sort_in_place(call: Invocation, array: ArrayValue) -> Constant:
@@ -286,28 +276,29 @@ for _name in ("argsort", "cumsum", "cumprod", "std", "var", "ptp"):
 # -- new arrays ----------------------------------------------------------------------------------
 
 
-def _filled(value: object, name: str) -> None:
-    def handler(call: Invocation, shape: Any, dtype: Any = None) -> Any:
-        c = call.c
-        made = local_array(c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
-        if value is not None:
-            arrays.assign_view(c, made, Constant(value))
-        return made
-
-    def like(call: Invocation, a: Any, dtype: Any = None) -> Any:
-        array = _array(call, a, f"{name}_like")
-        made = new_array(call.c, array, Constant(array.dtype) if dtype is None else dtype, f"{name}_like")
-        if value is not None:
-            arrays.assign_view(call.c, made, Constant(value))
-        return made
-
-    TABLE[getattr(np, name)] = handler
-    TABLE[getattr(np, f"{name}_like")] = like
+_FILLED = {"zeros": 0, "ones": 1, "empty": None}
 
 
-_filled(0, "zeros")
-_filled(1, "ones")
-_filled(None, "empty")
+def _filled(name: str, call: Invocation, shape: Any, dtype: Any = None) -> Any:
+    made = local_array(call.c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
+    return _fill(name, call, made)
+
+
+def _filled_like(name: str, call: Invocation, a: Any, dtype: Any = None) -> Any:
+    array = _array(call, a, f"{name}_like")
+    made = new_array(call.c, array, Constant(array.dtype) if dtype is None else dtype, f"{name}_like")
+    return _fill(name, call, made)
+
+
+def _fill(name: str, call: Invocation, made: ArrayValue) -> ArrayValue:
+    if _FILLED[name] is not None:
+        arrays.assign_view(call.c, made, Constant(_FILLED[name]))
+    return made
+
+
+for _name in _FILLED:
+    TABLE[getattr(np, _name)] = partial(_filled, _name)
+    TABLE[getattr(np, f"{_name}_like")] = partial(_filled_like, _name)
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:

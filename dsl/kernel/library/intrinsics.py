@@ -7,7 +7,8 @@ non-negative Python ints.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,16 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
+    """Return a decorator that registers a handler of several intrinsics. Its first argument is a value of `variants`."""
+
+    def register(handler: Handler) -> Handler:
+        _TABLE.update({path: partial(handler, variant) for path, variant in variants.items()})
+        return handler
+
+    return register
+
+
 # -- thread indices --------------------------------------------------------------------------------
 
 
@@ -79,16 +90,6 @@ def _extent(c: Compiler, axis: int) -> ScalarValue:
     (blocks,) = b.emit("grid_size", (), (c.index_dtype,), axis=axis)
     (threads,) = b.emit("block_size", (), (c.index_dtype,), axis=axis)
     return ScalarValue(b.cast(b.op("multiply", blocks, threads), INT), True, True)
-
-
-@handles("grid")
-def _grid(call: Invocation, ndim: Any) -> Any:
-    return _each_axis(call, ndim, _grid_position)
-
-
-@handles("gridsize")
-def _gridsize(call: Invocation, ndim: Any) -> Any:
-    return _each_axis(call, ndim, _extent)
 
 
 def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], ScalarValue]) -> Any:
@@ -121,17 +122,11 @@ def _syncthreads(call: Invocation) -> Any:
     return Constant(None)
 
 
-def _barrier_vote(kind: str) -> Handler:
-    def handler(call: Invocation, predicate: Any) -> Any:
-        c = call.c
-        (found,) = c.builder.emit("barrier_vote", (truth_value(c, predicate),), (INT32,), kind=kind)
-        return ScalarValue(c.builder.cast(found, INT), True, True)
-
-    return handler
-
-
-for _kind in ("count", "and", "or"):
-    _TABLE[f"syncthreads_{_kind}"] = _barrier_vote(_kind)
+@handles_each({f"syncthreads_{kind}": kind for kind in ("count", "and", "or")})
+def _barrier_vote(kind: str, call: Invocation, predicate: Any) -> Any:
+    c = call.c
+    (found,) = c.builder.emit("barrier_vote", (truth_value(c, predicate),), (INT32,), kind=kind)
+    return ScalarValue(c.builder.cast(found, INT), True, True)
 
 
 @handles("syncwarp")
@@ -140,13 +135,10 @@ def _syncwarp(call: Invocation, mask: Any) -> Any:
     return Constant(None)
 
 
-for _path, _scope in {"threadfence": "device", "threadfence_block": "block", "threadfence_system": "system"}.items():
-
-    def _fence(call: Invocation, _scope: str = _scope) -> Any:
-        call.c.builder.emit("fence", scope=_scope)
-        return Constant(None)
-
-    _TABLE[_path] = _fence
+@handles_each({"threadfence": "device", "threadfence_block": "block", "threadfence_system": "system"})
+def _fence(scope: str, call: Invocation) -> Any:
+    call.c.builder.emit("fence", scope=scope)
+    return Constant(None)
 
 
 @handles("cg.grid_sync")
@@ -247,38 +239,28 @@ def bits(c: Compiler, value: object) -> Value:
     return c.ir(value, UINT32)
 
 
-def _shuffle(mode: str, third: str) -> Handler:
-    def handler(call: Invocation, mask: Any, value: object, width: Any, **last: Any) -> Any:
-        c = call.c
-        known = arrays.known_shape(width if isinstance(width, Constant) else Constant(width))
-        if known is None or known[0] not in (1, 2, 4, 8, 16, 32):
-            c.fail("the width of a shuffle is 1, 2, 4, 8, 16 or 32, known when compiling")
-        number = c.scalar(value)
-        operands = (bits(c, mask), number.ir, c.ir(last[third], INT32))
-        (found,) = c.builder.emit("shuffle", operands, (number.dtype,), mode=mode, width=known[0])
-        return ScalarValue(found, number.weak, number.natural)
-
-    return handler
+# Names of the shuffles' last parameters.
+_SHUFFLES = {"idx": "src_lane", "up": "delta", "down": "delta", "xor": "lane_mask"}
 
 
-_TABLE["shfl_sync"] = _shuffle("idx", "src_lane")
-_TABLE["shfl_up_sync"] = _shuffle("up", "delta")
-_TABLE["shfl_down_sync"] = _shuffle("down", "delta")
-_TABLE["shfl_xor_sync"] = _shuffle("xor", "lane_mask")
+@handles_each({f"shfl_{mode}_sync".replace("_idx", ""): mode for mode in _SHUFFLES})
+def _shuffle(mode: str, call: Invocation, mask: Any, value: object, width: Any, **last: Any) -> Any:
+    c = call.c
+    known = arrays.known_shape(width if isinstance(width, Constant) else Constant(width))
+    if known is None or known[0] not in (1, 2, 4, 8, 16, 32):
+        c.fail("the width of a shuffle is 1, 2, 4, 8, 16 or 32, known when compiling")
+    number = c.scalar(value)
+    operands = (bits(c, mask), number.ir, c.ir(last[_SHUFFLES[mode]], INT32))
+    (found,) = c.builder.emit("shuffle", operands, (number.dtype,), mode=mode, width=known[0])
+    return ScalarValue(found, number.weak, number.natural)
 
 
-def _vote(kind: str) -> Handler:
-    def handler(call: Invocation, mask: Any, predicate: Any) -> Any:
-        c = call.c
-        result = UINT32 if kind == "ballot" else BOOL
-        (found,) = c.builder.emit("vote", (bits(c, mask), truth_value(c, predicate)), (result,), kind=kind)
-        return ScalarValue(found, kind != "ballot")
-
-    return handler
-
-
-for _kind in ("all", "any", "eq", "ballot"):
-    _TABLE[f"{_kind}_sync"] = _vote(_kind)
+@handles_each({f"{kind}_sync": kind for kind in ("all", "any", "eq", "ballot")})
+def _vote(kind: str, call: Invocation, mask: Any, predicate: Any) -> Any:
+    c = call.c
+    result = UINT32 if kind == "ballot" else BOOL
+    (found,) = c.builder.emit("vote", (bits(c, mask), truth_value(c, predicate)), (result,), kind=kind)
+    return ScalarValue(found, kind != "ballot")
 
 
 @handles("match_any_sync")
@@ -294,33 +276,19 @@ def _match_all(call: Invocation, mask: Any, value: object) -> Any:
     return TupleValue((ScalarValue(found), ScalarValue(same, True)))
 
 
-@handles("activemask")
-def _activemask(call: Invocation) -> Any:
-    return ScalarValue(call.c.builder.emit("active_mask", (), (UINT32,))[0])
+_REDUCTIONS = {"add": "add", "min": "minimum", "max": "maximum"}
+_REDUCTIONS |= {name: f"bitwise_{name}" for name in ("and", "or", "xor")}
 
 
-def _warp_reduce(kind: str) -> Handler:
-    def handler(call: Invocation, mask: Any, value: object) -> Any:
-        c = call.c
-        number = c.scalar(value)
-        sort = dtype_kind(number.dtype)
-        if sort not in "iuf" or (sort == "f" and kind.startswith("bitwise")):
-            c.fail(f"{kind} across a warp cannot be computed of {describe(number)}")
-        (found,) = c.builder.emit("warp_reduce", (bits(c, mask), number.ir), (number.dtype,), kind=kind)
-        return ScalarValue(found, number.weak)
-
-    return handler
-
-
-for _name, _kind in {
-    "add": "add",
-    "min": "minimum",
-    "max": "maximum",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-}.items():
-    _TABLE[f"reduce_{_name}_sync"] = _warp_reduce(_kind)
+@handles_each({f"reduce_{name}_sync": kind for name, kind in _REDUCTIONS.items()})
+def _warp_reduce(kind: str, call: Invocation, mask: Any, value: object) -> Any:
+    c = call.c
+    number = c.scalar(value)
+    sort = dtype_kind(number.dtype)
+    if sort not in "iuf" or (sort == "f" and kind.startswith("bitwise")):
+        c.fail(f"{kind} across a warp cannot be computed of {describe(number)}")
+    (found,) = c.builder.emit("warp_reduce", (bits(c, mask), number.ir), (number.dtype,), kind=kind)
+    return ScalarValue(found, number.weak)
 
 
 # -- atomics -----------------------------------------------------------------------------------------
@@ -369,29 +337,21 @@ def _check_atomic(c: Compiler, name: str, dtype: np.dtype, kinds: str, sizes: tu
         c.fail(f"cuda.atomic.{name} takes {', '.join(takes[:-1])} and {takes[-1]}, not {dtype}")
 
 
-def _atomic(name: str) -> Handler:
-    kind, kinds, sizes = _ATOMICS[name]
-
-    def handler(call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
-        c = call.c
-        view = _element(call, name, ary, idx)
-        _check_atomic(c, name, view.dtype, kinds, sizes)
-        value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps around
-        row = kind
-        if view.dtype.kind != "f" and row in ("fmin", "fmax"):
-            row = {"fmin": "minimum", "fmax": "maximum"}[row]
-        if name in ("min", "max") and view.dtype.kind == "f":
-            # A NaN is neither less nor greater, so it changes nothing.
-            neutral = c.cast(Constant(float("inf" if name == "min" else "-inf")), view.dtype)
-            value = c.scalar(c.apply("where", c.apply("isnan", value), neutral, value))
-        (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=row)
-        return ScalarValue(old)
-
-    return handler
-
-
-for _name in _ATOMICS:
-    _TABLE[f"atomic.{_name}"] = _atomic(_name)
+@handles_each({f"atomic.{name}": name for name in _ATOMICS})
+def _atomic(name: str, call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
+    row, kinds, sizes = _ATOMICS[name]
+    c = call.c
+    view = _element(call, name, ary, idx)
+    _check_atomic(c, name, view.dtype, kinds, sizes)
+    value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps around
+    if view.dtype.kind != "f" and row in ("fmin", "fmax"):
+        row = {"fmin": "minimum", "fmax": "maximum"}[row]
+    if name in ("min", "max") and view.dtype.kind == "f":
+        # A NaN is neither less nor greater, so it changes nothing.
+        neutral = c.cast(Constant(float("inf" if name == "min" else "-inf")), view.dtype)
+        value = c.scalar(c.apply("where", c.apply("isnan", value), neutral, value))
+    (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=row)
+    return ScalarValue(old)
 
 
 @handles("atomic.load")
@@ -435,40 +395,9 @@ def _integer(call: Invocation, name: str, x: Any) -> ScalarValue:
     return ScalarValue(number.ir)  # Python ints have 64 bits here
 
 
-def _counted(row: str) -> Handler:
-    def handler(call: Invocation, x: Any) -> Any:
-        return call.c.cast(call.c.apply(row, _integer(call, row, x)), INT, weak=True)
-
-    return handler
-
-
-_TABLE["clz"] = _counted("clz")
-_TABLE["ffs"] = _counted("ffs")
-
-
-@handles("brev")
-def _brev(call: Invocation, x: Any) -> Any:
-    return call.c.apply("brev", _integer(call, "brev", x))
-
-
-@handles("fma")
-def _fma(call: Invocation, a: Any, b: Any, c: Any) -> Any:
-    return elementwise(call, "fma", a, b, c)
-
-
-@handles("cbrt")
-def _cbrt(call: Invocation, a: Any) -> Any:
-    return elementwise(call, "cbrt", a)
-
-
-@handles("rsqrt")
-def _rsqrt(call: Invocation, a: Any) -> Any:
-    return elementwise(call, "rsqrt", a)
-
-
-@handles("selp")
-def _selp(call: Invocation, a: Any, b: Any, c: Any) -> Any:
-    return elementwise(call, "where", ScalarValue(truth_value(call.c, a), True), b, c)
+@handles_each({"clz": "clz", "ffs": "ffs"})
+def _counted(row: str, call: Invocation, x: Any) -> Any:
+    return call.c.cast(call.c.apply(row, _integer(call, row, x)), INT, weak=True)
 
 
 @handles("nanosleep")
@@ -477,28 +406,19 @@ def _nanosleep(call: Invocation, ns: Any) -> Any:
     return Constant(None)
 
 
-@handles("clock", "clock64")
-def _clock(call: Invocation) -> Any:
-    return ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True)
-
-
 # -- loads, stores, PTX --------------------------------------------------------------------------------
 
 
-def _hinted_load(hint: str) -> Handler:
-    def handler(call: Invocation, array: Any, i: Any) -> Any:
-        view = _viewed(call, array, i)
-        return arrays.element(call.c, view, hint=hint)
-
-    return handler
+@handles_each({f"ld{hint}": hint for hint in ("ca", "cg", "cs", "lu", "cv")})
+def _hinted_load(hint: str, call: Invocation, array: Any, i: Any) -> Any:
+    view = _viewed(call, array, i)
+    return arrays.element(call.c, view, hint=hint)
 
 
-def _hinted_store(hint: str) -> Handler:
-    def handler(call: Invocation, array: Any, i: Any, value: object) -> Any:
-        arrays.assign_view(call.c, _viewed(call, array, i), value, hint=hint)
-        return Constant(None)
-
-    return handler
+@handles_each({f"st{hint}": hint for hint in ("cg", "cs", "wb", "wt")})
+def _hinted_store(hint: str, call: Invocation, array: Any, i: Any, value: object) -> Any:
+    arrays.assign_view(call.c, _viewed(call, array, i), value, hint=hint)
+    return Constant(None)
 
 
 def _viewed(call: Invocation, array: Any, i: Any) -> ArrayValue:
@@ -509,11 +429,6 @@ def _viewed(call: Invocation, array: Any, i: Any) -> ArrayValue:
         call.c.fail("one element that is a real number is needed here")
     return view
 
-
-for _hint in ("ca", "cg", "cs", "lu", "cv"):
-    _TABLE[f"ld{_hint}"] = _hinted_load(_hint)
-for _hint in ("cg", "cs", "wb", "wt"):
-    _TABLE[f"st{_hint}"] = _hinted_store(_hint)
 
 _REGISTERS = {"h": np.uint16, "r": np.uint32, "l": np.uint64, "f": np.float32, "d": np.float64}
 
@@ -545,22 +460,37 @@ def _inline_ptx(call: Invocation, template: Any, constraints: Any, values: Any =
 # -- groups --------------------------------------------------------------------------------------------
 
 
-def _group(make: Any) -> Handler:
-    def handler(call: Invocation, **arguments: Any) -> Any:
-        return call.c.call(call.frame, call.node, Constant(make), list(arguments.values()), {})
-
-    return handler
-
-
 def _coalesced() -> groups.CoalescedGroup:
     return groups.CoalescedGroup(activemask())
 
 
-for _path, _maker in {
+_GROUPS = {
     "cg.this_grid": groups.GridGroup,
     "cg.this_thread_block": groups.ThreadBlock,
     "cg.this_block": groups.ThreadBlock,
     "cg.tiled_partition": groups.tiled_partition,
     "cg.coalesced_threads": _coalesced,
-}.items():
-    _TABLE[_path] = _group(_maker)
+}
+
+
+@handles_each(_GROUPS)
+def _group(make: Any, call: Invocation, **arguments: Any) -> Any:
+    return call.c.call(call.frame, call.node, Constant(make), list(arguments.values()), {})
+
+
+# -- other intrinsics that emit one operation ------------------------------------------------------------
+
+_TABLE.update(
+    {
+        "grid": lambda call, ndim: _each_axis(call, ndim, _grid_position),
+        "gridsize": lambda call, ndim: _each_axis(call, ndim, _extent),
+        "activemask": lambda call: ScalarValue(call.c.builder.emit("active_mask", (), (UINT32,))[0]),
+        "brev": lambda call, x: call.c.apply("brev", _integer(call, "brev", x)),
+        "fma": lambda call, a, b, c: elementwise(call, "fma", a, b, c),
+        "cbrt": lambda call, a: elementwise(call, "cbrt", a),
+        "rsqrt": lambda call, a: elementwise(call, "rsqrt", a),
+        "selp": lambda call, a, b, c: elementwise(call, "where", ScalarValue(truth_value(call.c, a), True), b, c),
+        "clock": lambda call: ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True),
+        "clock64": lambda call: ScalarValue(call.c.builder.emit("clock", (), (INT,))[0], True),
+    }
+)

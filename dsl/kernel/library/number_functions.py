@@ -6,6 +6,7 @@ import ast
 import cmath
 import math
 import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,11 +94,6 @@ def _phase(call: Invocation, z: Any) -> Any:
     return call.c.apply("arctan2", attribute(call.c, z, "imag"), attribute(call.c, z, "real"))
 
 
-@handles(cmath.polar)
-def _polar(call: Invocation, z: Any) -> Any:
-    return TupleValue((call.c.apply("absolute", _complex(call, z)), _phase(call, z)))
-
-
 @handles(cmath.rect)
 def _rect(call: Invocation, r: Any, phi: Any) -> Any:
     numbers = [call.c.number(v) for v in (r, phi)]
@@ -156,21 +152,6 @@ def _to_integer(call: Invocation, row: str, x: Any) -> Any:
     return c.cast(c.apply(row, x), INT, weak=True)
 
 
-@handles(math.floor)
-def _floor(call: Invocation, x: Any) -> Any:
-    return _to_integer(call, "floor", x)
-
-
-@handles(math.ceil)
-def _ceil(call: Invocation, x: Any) -> Any:
-    return _to_integer(call, "ceil", x)
-
-
-@handles(math.trunc)
-def _trunc(call: Invocation, x: Any) -> Any:
-    return _to_integer(call, "trunc", x)
-
-
 @handles(round, np.round, np.around)
 def _round(call: Invocation, x: Any, ndigits: Any = None, decimals: Any = None) -> Any:
     c = call.c
@@ -204,12 +185,7 @@ def _round_digits(x: float, digits: int) -> float:
     return np.rint(scaled) * down / up / beyond
 
 
-@handles(math.isqrt)
-def _isqrt(call: Invocation, x: Any) -> Any:
-    return _to_integer(call, "floor", call.c.apply("sqrt", call.c.cast(call.c.number(x), np.float64)))
-
-
-@handles(math.modf)
+@handles(math.modf, np.modf)
 def _modf(call: Invocation, x: Any) -> Any:
     c = call.c
     x = c.scalar(x)
@@ -282,11 +258,6 @@ def _factorial(call: Invocation, n: Any) -> Any:
             call.c.fail(f"math.factorial({n.value}) is too large for a number of a kernel")
         return compute(call.c, "math.factorial()", math.factorial, n.value)
     call.c.fail("math.factorial of a number that is not known when compiling: write the loop")
-
-
-@handles(abs)
-def _abs(call: Invocation, x: Any) -> Any:
-    return elementwise(call, "absolute", x)
 
 
 @handles(int)
@@ -366,33 +337,30 @@ def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
     return c.load(best)
 
 
-def _lesser(row: str, strict: str) -> Handler:
-    def handler(call: Invocation, *values: Any) -> Any:
-        c = call.c
-        if len(values) == 1:
-            if isinstance(values[0], ArrayValue):
-                return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
-            if isinstance(values[0], Generator):
-                return _extreme_item(call, values[0], strict)
-            values = unpack(call.frame, values[0])
-            if not values:
-                c.fail("min and max of nothing")
-        best = c.number(values[0])
-        for value in values[1:]:
-            value = c.number(value)
-            if isinstance(best, Constant) and isinstance(value, Constant):
-                best = compute(c, row, min if row == "minimum" else max, best.value, value.value)
-                continue
-            if all(_is_integer(c, v) for v in (best, value)):
-                best = c.apply(row, best, value)
-            elif c.numba:  # as Numba's CUDA target: of a number and NaN, the number
-                best = c.apply({"minimum": "fmin", "maximum": "fmax"}[row], best, value)
-            else:
-                # As in Python, the first item is kept unless another is strictly beyond it.
-                best = c.apply("where", c.apply(strict, value, best), value, best)
-        return best
-
-    return handler
+def _lesser(row: str, strict: str, call: Invocation, *values: Any) -> Any:
+    c = call.c
+    if len(values) == 1:
+        if isinstance(values[0], ArrayValue):
+            return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
+        if isinstance(values[0], Generator):
+            return _extreme_item(call, values[0], strict)
+        values = unpack(call.frame, values[0])
+        if not values:
+            c.fail("min and max of nothing")
+    best = c.number(values[0])
+    for value in values[1:]:
+        value = c.number(value)
+        if isinstance(best, Constant) and isinstance(value, Constant):
+            best = compute(c, row, min if row == "minimum" else max, best.value, value.value)
+            continue
+        if all(_is_integer(c, v) for v in (best, value)):
+            best = c.apply(row, best, value)
+        elif c.numba:  # as Numba's CUDA target: of a number and NaN, the number
+            best = c.apply({"minimum": "fmin", "maximum": "fmax"}[row], best, value)
+        else:
+            # As in Python, the first item is kept unless another is strictly beyond it.
+            best = c.apply("where", c.apply(strict, value, best), value, best)
+    return best
 
 
 def _is_integer(c: Compiler, value: Any) -> bool:
@@ -400,8 +368,8 @@ def _is_integer(c: Compiler, value: Any) -> bool:
     return kind is int or (isinstance(kind, np.dtype) and kind.kind in "iu")
 
 
-TABLE[min] = _lesser("minimum", "less")
-TABLE[max] = _lesser("maximum", "greater")
+TABLE[min] = partial(_lesser, "minimum", "less")
+TABLE[max] = partial(_lesser, "maximum", "greater")
 
 
 @handles(np.where)
@@ -421,16 +389,17 @@ def _clip(call: Invocation, a: Any, a_min: Any, a_max: Any) -> Any:
     return a if high else c.apply("minimum", a, a_max)
 
 
-@handles(np.modf)
-def _np_modf(call: Invocation, x: Any) -> Any:
-    return _modf(call, x)
-
-
-@handles(np.real)
-def _real(call: Invocation, z: Any) -> Any:
-    return attribute(call.c, z, "real")
-
-
-@handles(np.imag)
-def _imag(call: Invocation, z: Any) -> Any:
-    return attribute(call.c, z, "imag")
+TABLE.update(
+    {
+        math.floor: lambda call, x: _to_integer(call, "floor", x),
+        math.ceil: lambda call, x: _to_integer(call, "ceil", x),
+        math.trunc: lambda call, x: _to_integer(call, "trunc", x),
+        math.isqrt: lambda call, x: _to_integer(
+            call, "floor", call.c.apply("sqrt", call.c.cast(call.c.number(x), np.float64))
+        ),
+        abs: lambda call, x: elementwise(call, "absolute", x),
+        np.real: lambda call, z: attribute(call.c, z, "real"),
+        np.imag: lambda call, z: attribute(call.c, z, "imag"),
+        cmath.polar: lambda call, z: TupleValue((call.c.apply("absolute", _complex(call, z)), _phase(call, z))),
+    }
+)

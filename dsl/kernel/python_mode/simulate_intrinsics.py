@@ -11,6 +11,7 @@ import functools
 import operator
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -31,14 +32,11 @@ Action = Callable[..., Any]
 # -- thread indices ------------------------------------------------------------------------------
 
 
-def _by_axes(value: Callable[[RunningThread, str], int]) -> Action:
-    def action(thread: RunningThread, ndim: int) -> int | tuple[int, ...]:
-        if ndim not in (1, 2, 3):
-            raise ValueError(f"a grid has 1, 2 or 3 axes, not {ndim}")
-        found = tuple(value(thread, axis) for axis in "xyz"[:ndim])
-        return found if ndim > 1 else found[0]
-
-    return action
+def _by_axes(value: Callable[[RunningThread, str], int], thread: RunningThread, ndim: int) -> int | tuple[int, ...]:
+    if ndim not in (1, 2, 3):
+        raise ValueError(f"a grid has 1, 2 or 3 axes, not {ndim}")
+    found = tuple(value(thread, axis) for axis in "xyz"[:ndim])
+    return found if ndim > 1 else found[0]
 
 
 def _grid(thread: RunningThread, axis: str) -> int:
@@ -53,20 +51,17 @@ def _gridsize(thread: RunningThread, axis: str) -> int:
 # -- synchronization ---------------------------------------------------------------------------
 
 
-def _same_for_all(combine: Callable[[list[Any]], Any]) -> Callable[[dict[int, Any]], dict[int, Any]]:
-    def answer(brought: dict[int, Any]) -> dict[int, Any]:
-        return dict.fromkeys(brought, combine(list(brought.values())))
-
-    return answer
+def _same_for_all(combine: Callable[[list[Any]], Any], brought: dict[int, Any]) -> dict[int, Any]:
+    return dict.fromkeys(brought, combine(list(brought.values())))
 
 
 def _block_vote(path: str, combine: Callable[[list[bool]], int]) -> Action:
-    combined = _same_for_all(combine)
+    combined = partial(_same_for_all, combine)
     return lambda thread, predicate: thread.synchronize("block", path, bool(predicate), combined)
 
 
 def _barrier(path: str, scope: Scope) -> Action:
-    return lambda thread: thread.synchronize(scope, path, None, _same_for_all(lambda _: None))
+    return lambda thread: thread.synchronize(scope, path, None, partial(_same_for_all, lambda _: None))
 
 
 def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, combine: Callable[..., Any]) -> Any:
@@ -79,7 +74,7 @@ def _warp_meet(thread: RunningThread, path: str, mask: Any, value: object, combi
 
 
 def _syncwarp(thread: RunningThread, mask: int = FULL_MASK) -> None:
-    _warp_meet(thread, "syncwarp", mask, None, _same_for_all(lambda _: None))
+    _warp_meet(thread, "syncwarp", mask, None, partial(_same_for_all, lambda _: None))
 
 
 def _check_width(width: int) -> int:
@@ -107,7 +102,7 @@ def _shuffle_xor(lane: int, mask: int, width: int) -> int:
 
 
 def _vote(path: str, combine: Callable[[list[bool]], Any]) -> Action:
-    combined = _same_for_all(combine)
+    combined = partial(_same_for_all, combine)
     return lambda thread, mask, predicate: _warp_meet(thread, path, mask, bool(predicate), combined)
 
 
@@ -135,7 +130,7 @@ def _match_all(thread: RunningThread, mask: int, value: object) -> tuple[np.uint
 
 
 def _warp_reduce(path: str, combine: Callable[[Any, Any], Any]) -> Action:
-    combined = _same_for_all(lambda values: functools.reduce(combine, values))
+    combined = partial(_same_for_all, lambda values: functools.reduce(combine, values))
     return lambda thread, mask, value: _warp_meet(thread, path, mask, value, combined)
 
 
@@ -265,14 +260,10 @@ def _brev(thread: RunningThread, x: Any) -> Any:
     return convert(int(f"{bits:0{width}b}"[::-1], 2), np.dtype(f"{'i' if signed else 'u'}{width // 8}"))
 
 
-def _float_function(function: Callable[[Any], Any]) -> Action:
-    """Return an intrinsic that calls `function` with one argument. An argument other than a float becomes float64."""
-
-    def action(thread: RunningThread, a: Any) -> Any:
-        dtype = common_dtype(a)
-        return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
-
-    return action
+def _float_function(function: Callable[[Any], Any], thread: RunningThread, a: Any) -> Any:
+    """Call `function` with one argument. An argument other than a float becomes float64."""
+    dtype = common_dtype(a)
+    return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
 
 
 def _rsqrt(x: Any) -> Any:
@@ -290,8 +281,8 @@ def _make_group(maker: Callable[..., Any]) -> Action:
 # -- the table -----------------------------------------------------------------------------------
 
 ACTIONS: Mapping[str, Action] = {
-    "grid": _by_axes(_grid),
-    "gridsize": _by_axes(_gridsize),
+    "grid": partial(_by_axes, _grid),
+    "gridsize": partial(_by_axes, _gridsize),
     "syncthreads": _barrier("syncthreads", "block"),
     "syncthreads_count": _block_vote("syncthreads_count", sum),
     "syncthreads_and": _block_vote("syncthreads_and", lambda votes: int(all(votes))),
@@ -348,8 +339,8 @@ ACTIONS: Mapping[str, Action] = {
     "ffs": _ffs,
     "brev": _brev,
     "fma": lambda thread, a, b, c: fused_multiply_add(a, b, c),
-    "cbrt": _float_function(np.cbrt),
-    "rsqrt": _float_function(_rsqrt),
+    "cbrt": partial(_float_function, np.cbrt),
+    "rsqrt": partial(_float_function, _rsqrt),
     "selp": lambda thread, a, b, c: b if a else c,
     "nanosleep": lambda thread, ns: thread.yield_to_others(),
     "clock": lambda thread: time.perf_counter_ns() & 0x7FFFFFFF,
