@@ -225,8 +225,7 @@ class KeyText(ObjectText):
         t.store(t.load(self._left, 0), self._left_outside, 0)
         count = self._call("i64", "PyTuple_Size", f"ptr {thing}")
         self._go_through(t.new(f"getelementptr i8, ptr {thing}, i64 {TUPLE_ITEMS}"), count)
-        size = self._call("ptr", "PyLong_FromLongLong", f"i64 {count}")
-        self._check(size, "sized", "leave")
+        size = self._check(self._call("ptr", "PyLong_FromLongLong", f"i64 {count}"), "sized", "leave")
         self._push(size, shared=False)
         t.jump("next", "array")
         t.leave_if(f"icmp eq i64 {self._does}, {SHOW}", "slow", "operand")  # (an index that `windows` does not contain)
@@ -288,8 +287,7 @@ class KeyText(ObjectText):
     def _look_around(self) -> str:
         """Emit code that loads the user's call site, the epoch, and the epoch's list of pending storages."""
         t, known = self._t, self._known
-        frame = self._call("ptr", "PyEval_GetFrame", "")
-        self._check(frame, "framed", "slow")
+        frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
         code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))
         offset = t.new(f"sext i32 {self._call('i32', 'PyFrame_GetLasti', f'ptr {frame}')} to i64")
         where = self._hold("at", self._call("ptr", "PyLong_FromLongLong", f"i64 {offset}"))
@@ -297,8 +295,7 @@ class KeyText(ObjectText):
         number = self._hold("number", self._call("ptr", "PyLong_FromVoidPtr", f"ptr {code}"))
         self._check(number, "numbered", "leave")
         asked = f"ptr {known['recording']}, ptr {known['attribute']}"
-        epoch = self._hold("epoch", self._call("ptr", "PyObject_GetAttr", asked))
-        self._check(epoch, "asked", "leave")
+        epoch = self._check(self._hold("epoch", self._call("ptr", "PyObject_GetAttr", asked)), "asked", "leave")
         t.leave_if(f"icmp eq ptr {epoch}, {known['None']}", "slow", "recording")
         pending = self._field(epoch, "Epoch.pending")
         count = self._call("i64", "PyList_Size", f"ptr {pending}")
@@ -310,8 +307,7 @@ class KeyText(ObjectText):
         """Emit code that loads an operand's expression in the current epoch. Return the name of the LLVM value."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
-        storage = self._field(thing, "Array._storage")
-        self._check(storage, f"{name}.kept", "slow")  # (a value computed immediately has no storage yet)
+        storage = self._check(self._field(thing, "Array._storage"), f"{name}.kept", "slow")
         t.enter_if(f"icmp eq ptr {self._field(storage, 'Storage.epoch')}, {epoch}", f"{name}.known", f"{name}.bind")
         found = self._increment_reference(self._field(storage, "Storage.expr"))
         t.jump(f"{name}.found", f"{name}.bind")
@@ -359,8 +355,7 @@ class KeyText(ObjectText):
         device_name = self._call("ptr", "PyObject_GetAttr", f"ptr {device}, ptr {known['name']}")
         self._check(self._hold("name", device_name), f"{name}.name", leave)
         parts = (slot, device_name, self._field(storage, "Storage.shape"), self._field(storage, "Storage.dtype"))
-        key = self._hold("leaf", self._pack(*parts))
-        self._check(key, f"{name}.key", leave)
+        key = self._check(self._hold("leaf", self._pack(*parts)), f"{name}.key", leave)
         leaf = self._leaf[name] = self._call("ptr", "PyDict_GetItemWithError", f"ptr {known['interned']}, ptr {key}")
         self._check(leaf, f"{name}.leaf", call)
         # The garbage collector and finalizers may have run. If they wrote or bound anything here, Python handles the

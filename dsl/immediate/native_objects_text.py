@@ -39,9 +39,10 @@ class ObjectText:
     def _type(self, thing: str) -> str:
         return self._word(thing, TYPE)
 
-    def _check(self, value: str, name: str, otherwise: str) -> None:
-        """Emit a branch to `otherwise` for a null pointer, and to the label `name` for other pointers."""
+    def _check(self, value: str, name: str, otherwise: str) -> str:
+        """Emit a branch to `otherwise` for a null pointer, and to the label `name` for other pointers. Return `value`."""
         self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
+        return value
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
         """Emit a branch to `otherwise` if an attribute is unset or None, and to the label `name` if it has a value."""
