@@ -71,9 +71,7 @@ def _range(call: Invocation, *arguments: Any) -> Any:
 
 @handles(zip)
 def _zip(call: Invocation, *parts: Any, strict: Any = None) -> Any:
-    if not parts:
-        return TupleValue(())
-    return Zipped(tuple(parts))
+    return Zipped(tuple(parts)) if parts else TupleValue(())
 
 
 @handles(enumerate)
@@ -119,14 +117,8 @@ def _accumulated(call: Invocation, generator: Generator, start: Any, step: Calla
     return c.load(total)
 
 
-@handles(any)
-def _any(call: Invocation, value: object) -> Any:
-    return _quantified(call, value, "any")
-
-
-@handles(all)
-def _all(call: Invocation, value: object) -> Any:
-    return _quantified(call, value, "all")
+TABLE[any] = lambda call, value: _quantified(call, value, "any")
+TABLE[all] = lambda call, value: _quantified(call, value, "all")
 
 
 def _quantified(call: Invocation, value: object, name: str) -> Any:
@@ -148,11 +140,7 @@ def _quantified(call: Invocation, value: object, name: str) -> Any:
                 return Constant(truth)
             continue
         one = ScalarValue(truth, True)
-        found = (
-            one
-            if isinstance(found, Constant)
-            else c.apply("bitwise_and" if name == "all" else "bitwise_or", found, one)
-        )
+        found = one if isinstance(found, Constant) else c.apply(row, found, one)
     return found
 
 
@@ -160,11 +148,6 @@ def _quantified(call: Invocation, value: object, name: str) -> Any:
 def _limits(call: Invocation, kind: type) -> Any:
     dtype = dtype_of(call.c, kind)
     return compute(call.c, f"the limits of {dtype}", np.iinfo if dtype.kind in "iu" else np.finfo, dtype)
-
-
-@handles(np.dtype)
-def _dtype(call: Invocation, kind: type) -> Any:
-    return Constant(dtype_of(call.c, kind))
 
 
 @handles(dataclasses.replace)

@@ -16,7 +16,7 @@ from weft.dsl.kernel.language import value_methods as methods
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.expressions import unpack
 from weft.dsl.kernel.language.generators import each_item
-from weft.dsl.kernel.language.handlers import TABLE, Handler, elementwise, handles
+from weft.dsl.kernel.language.handlers import TABLE, elementwise, handles
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
 from weft.dsl.kernel.language.members import attribute
@@ -26,15 +26,8 @@ from weft.dsl.kernel.language.variables import Restart
 from weft.runtime import counted
 
 
-def _rows(module: object, names: dict[str, str]) -> None:
-    for name, row in names.items():
-        function = getattr(module, name, None)
-        if function is not None:
-            TABLE[function] = lambda call, *operands, _row=row: _floating(call, _row, operands)
-
-
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call to a `math` or `cmath` function as a call to the op `row`."""
+    """Compile a call to a `math` function as a call to the op `row`."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
@@ -51,9 +44,10 @@ _MATH = {
 }
 _MATH |= {"pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh"}
 _MATH |= {"asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad"}
-_rows(math, _MATH)
+for _name, _row in _MATH.items():
+    if hasattr(math, _name):
+        TABLE[getattr(math, _name)] = lambda call, *operands, _row=_row: _floating(call, _row, operands)
 _CMATH = "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split()
-_rows(cmath, {name: name for name in _CMATH} | {k: v for k, v in _MATH.items() if k.startswith("a") and k != "atan2"})
 
 
 def _complex(call: Invocation, value: object) -> Any:
@@ -64,14 +58,13 @@ def _complex(call: Invocation, value: object) -> Any:
     return call.c.cast(number, np.complex64 if kind == np.dtype(np.float32) else np.complex128, isinstance(kind, type))
 
 
-def _complex_row(row: str) -> Handler:
-    return lambda call, z: call.c.apply(row, _complex(call, z))
+def _complex_row(row: str, call: Invocation, z: Any) -> Any:
+    return call.c.apply(row, _complex(call, z))
 
 
 for _name in _CMATH + [k for k in _MATH if k.startswith("a") and k != "atan2"]:
-    _function = getattr(cmath, _name, None)
-    if _function is not None:
-        TABLE[_function] = _complex_row(_MATH.get(_name, _name))
+    if hasattr(cmath, _name):
+        TABLE[getattr(cmath, _name)] = partial(_complex_row, _MATH.get(_name, _name))
 
 
 @handles(math.log)
