@@ -54,10 +54,6 @@ class Group:
     )  # value -> value that is read here for the last time, and donates its memory
     donors: dict[Expr, list[Expr]] = field(default_factory=dict)  # value -> leaves, one of which may donate its memory
 
-    def outer(self) -> int:
-        """Number of parallel loops."""
-        return sum(loop.role == "parallel" for loop in self.loops)
-
     def place(self, placed: Placed) -> None:
         """Add a task to the group."""
         self.placed.append(placed)
