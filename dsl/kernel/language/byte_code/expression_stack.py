@@ -139,6 +139,28 @@ def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.ex
     return len(run.stack) == 1 and not run.statements and not run.parallel
 
 
+# Instructions that push a node: the number of operands, and a function of the instruction's argument and the operands.
+_NODES: dict[str, tuple[int, Callable[..., ast.expr]]] = {
+    "null": (0, lambda _: Null()),
+    **dict.fromkeys(("load", "load_global"), (0, lambda name: ast.Name(name, ast.Load()))),
+    "constant": (0, constant),
+    "attribute": (1, lambda name, owner: ast.Attribute(owner, name, ast.Load())),
+    "subscript": (2, lambda _, owner, index: ast.Subscript(owner, index, ast.Load())),
+    **{name: (1, lambda _, x, op=op: ast.UnaryOp(op(), x)) for name, op in _UNARY.items()},
+    "compare": (2, lambda operator, left, right: ast.Compare(left, [_COMPARE[operator]()], [right])),
+    "convert": (1, lambda kind, value: ast.FormattedValue(value, ord("\0sra"[kind]), None)),
+    "iterator": (1, lambda _, value: LoopIterator(value)),
+    "yield": (1, lambda _, value: ast.Yield(value)),
+}
+# Instructions that push a node of as many operands as the instruction's argument says.
+_COLLECTIONS: dict[str, Callable[[list[ast.expr]], ast.expr]] = {
+    "slice": _slice,
+    "tuple": lambda items: ast.Tuple(items, ast.Load()),
+    "list": lambda items: ast.List(items, ast.Load()),
+    "set": ast.Set,
+}
+
+
 class ExpressionStack:
     """An interpreter of straight-line instructions, whose stack contains syntax trees instead of values.
 
@@ -157,7 +179,14 @@ class ExpressionStack:
         """Execute instructions symbolically."""
         for instruction in body:
             self.where = instruction.where
-            getattr(self, "_" + instruction.name)(instruction.argument)
+            name, argument = instruction.name, instruction.argument
+            if name in _NODES:
+                count, node = _NODES[name]
+                self._push(node(argument, *self._take(count)))
+            elif name in _COLLECTIONS:
+                self._push(_COLLECTIONS[name](self._take(argument)))
+            else:
+                getattr(self, "_" + name)(argument)
 
     # -- the stack --------------------------------------------------------------------------
 
@@ -198,58 +227,18 @@ class ExpressionStack:
         elif not isinstance(value, LoopIterator):
             self.statements.append(ast.copy_location(ast.Expr(value), value))
 
-    def _null(self, _: Any) -> None:
-        self._push(Null())
-
     # -- expressions ------------------------------------------------------------------------
-
-    def _load(self, name: str) -> None:
-        self._push(ast.Name(name, ast.Load()))
-
-    _load_global = _load
-
-    def _constant(self, value: Any) -> None:
-        self._push(constant(value))
 
     def _assertion(self, _: Any) -> None:
         name = ast.Name("AssertionError", ast.Load())
         name.assertion = True  # type: ignore[attr-defined]
         self._push(name)
 
-    def _attribute(self, name: str) -> None:
-        self._push(ast.Attribute(self.pop(), name, ast.Load()))
-
-    def _subscript(self, _: Any) -> None:
-        owner, index = self._take(2)
-        self._push(ast.Subscript(owner, index, ast.Load()))
-
-    def _slice(self, count: int) -> None:
-        self._push(_slice(self._take(count)))
-
     def _binary(self, operator: str) -> None:
         left, right = self._take(2)
         node = ast.BinOp(left, _BINARY[operator.rstrip("=")](), right)
         node.in_place = operator.endswith("=")  # type: ignore[attr-defined]
         self._push(node)
-
-    def _unary(self, name: str) -> None:
-        self._push(ast.UnaryOp(_UNARY[name](), self.pop()))
-
-    def _negative(self, _: Any) -> None:
-        self._unary("negative")
-
-    def _positive(self, _: Any) -> None:
-        self._unary("positive")
-
-    def _invert(self, _: Any) -> None:
-        self._unary("invert")
-
-    def _not(self, _: Any) -> None:
-        self._unary("not")
-
-    def _compare(self, operator: str) -> None:
-        left, right = self._take(2)
-        self._push(ast.Compare(left, [_COMPARE[operator]()], [right]))
 
     def _chain(self, argument: tuple[list[str], list[list[CodeInstruction]]]) -> None:
         """Pop the first two operands of a chained comparison, and push the comparison."""
@@ -304,15 +293,6 @@ class ExpressionStack:
         given = arguments.elts if starred else [self._at(ast.Starred(arguments, ast.Load()))]  # type: ignore[attr-defined]
         self._push(ast.Call(function, given, []))
 
-    def _tuple(self, count: int) -> None:
-        self._push(ast.Tuple(self._take(count), ast.Load()))
-
-    def _list(self, count: int) -> None:
-        self._push(ast.List(self._take(count), ast.Load()))
-
-    def _set(self, count: int) -> None:
-        self._push(ast.Set(self._take(count)))
-
     def _map(self, count: int) -> None:
         items = self._take(2 * count)
         self._push(ast.Dict([*items[::2]], items[1::2]))
@@ -343,9 +323,6 @@ class ExpressionStack:
             raise Underflow
         self._push(ast.Tuple(made.elts, ast.Load()))
 
-    def _convert(self, kind: int) -> None:
-        self._push(ast.FormattedValue(self.pop(), ord("\0sra"[kind]), None))
-
     def _format(self, argument: tuple[int, bool] | None) -> None:
         conversion, has_spec = argument or (0, False)
         spec = self.pop() if has_spec else None
@@ -362,12 +339,6 @@ class ExpressionStack:
         for part in self._take(count):
             parts += part.values if isinstance(part, ast.JoinedStr) else [part]
         self._push(ast.JoinedStr(parts))
-
-    def _iterator(self, _: Any) -> None:
-        self._push(LoopIterator(self.pop()))
-
-    def _yield(self, _: Any) -> None:
-        self._push(ast.Yield(self.pop()))
 
     def _function(self, argument: tuple[CodeType, int]) -> None:
         code, bits = argument
