@@ -503,8 +503,6 @@ _RULES: dict[str, Callable[[_Verifier, Operation], None]] = {
     "call": _Verifier.call,
     "offset": _Verifier.derived,
     "reinterpret": _Verifier.derived,
-    "address": _Verifier.nothing,
-    "pointer": _Verifier.nothing,
     "shared": _Verifier.array,
     "local": _Verifier.array,
     "dynamic_shared": _Verifier.dynamic,
