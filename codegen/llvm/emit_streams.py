@@ -7,6 +7,8 @@ for its non-temporal stores, so that other threads see them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from weft.codegen.kernel_ir.operation import Block, Operation, Pointer, Value
 from weft.codegen.llvm.emit_text import Item, Writer, memory_type, scalar_type
 from weft.codegen.passes.index_steps import index_steps
@@ -20,19 +22,9 @@ STREAMS = 4  # maximum number of prefetched loads in a kernel; more prefetches c
 class StreamEmitter(Writer):
     """The emitter of prefetches and non-temporal stores."""
 
-    def plain_loop(
-        self,
-        body: Block,
-        start: str,
-        stop: str,
-        step: int | str,
-        carried: list[str],
-        lanes: int,
-        linear: bool = False,
-        last: str = "",
-    ) -> list[str]:
-        """Emit a loop, and return the final values that it carries. Subclasses implement this method."""
-        raise NotImplementedError
+    # Methods of subclasses: `LoopEmitter.plain_loop` and `MemoryEmitter.element`.
+    plain_loop: Callable[..., list[str]]
+    element: Callable[[Value, str, str], str]
 
     @property
     def streams(self) -> bool:
@@ -152,10 +144,6 @@ class StreamEmitter(Writer):
         left = self.line(f"and i64 {left}, {LINE - 1}")
         left = self.line(f"lshr i64 {left}, {size.bit_length() - 1}")
         return (left if kind == "i64" else self.line(f"trunc i64 {left} to {kind}")), agreed
-
-    def element(self, pointer: Value, index: str, kind: str) -> str:
-        """Return the address of an element. Subclasses implement this method."""
-        raise NotImplementedError
 
     @staticmethod
     def fills_lines(body: Block, lanes: int) -> bool:
