@@ -42,7 +42,7 @@ class Event(Protocol):
     """A point in the work of a stream."""
 
     def record(self, stream: Stream | None = None) -> None:
-        """Set the event to the current end of a stream. None means the stream of the calling thread."""
+        """Record the event at the current end of a stream. None means the stream of the calling thread."""
         ...
 
     def query(self) -> bool:

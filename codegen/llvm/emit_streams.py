@@ -32,7 +32,7 @@ class StreamEmitter(Writer):
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Prefetch the memory `AHEAD` bytes after a vector load. Only the kernel's first `STREAMS` loads do this."""
+        """Prefetch the memory `AHEAD` bytes past the address of a vector load, for the kernel's first `STREAMS` loads."""
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:
             return

@@ -457,7 +457,7 @@ def as_strided(
     *,
     check_bounds: bool | None = None,
 ) -> Array:
-    """Return a view with another shape and other strides, given in bytes.
+    """Return a view with a different shape and different strides. The strides are in bytes.
 
     Raises ValueError if the view exceeds the array's memory.
     """

@@ -125,7 +125,7 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
 
 
 def _overlapping_pointers(lowered: Lowered) -> dict[str, tuple[str, int]]:
-    """Return the read-only pointers that point into the same array as another pointer.
+    """Return the read-only pointers that share an array with at least one other pointer.
 
     The result maps the name of each pointer to the name of the other pointer and the distance in elements between the
     two.

@@ -41,7 +41,7 @@ class Statement:
 
     @property
     def previous(self) -> Expr | None:
-        """The previous version of the array, whose elements outside of the box are copied, or None."""
+        """The previous version of the array, or None. Its elements outside the box are copied from this version."""
         previous = self.task.previous
         return None if previous is None or previous.kind == "empty" else previous
 

@@ -1,4 +1,4 @@
-"""Merging of the groups of a schedule, depending on the machine."""
+"""Machine-dependent merging of the groups of a schedule."""
 
 from __future__ import annotations
 

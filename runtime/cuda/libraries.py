@@ -47,7 +47,7 @@ def call_library(driver: Driver, library: Any, title: str, name: str, *arguments
 
 
 class DeviceLibrary:
-    """Base class for the libraries of one device. Subclasses define the names of the bindings and the library.
+    """Base class for the libraries of one device. Subclasses define the name of the library and the name of its bindings.
 
     Parameters
     ----------

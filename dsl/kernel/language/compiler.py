@@ -185,7 +185,7 @@ class Compiler(Variables):
     # -- numbers ----------------------------------------------------------------------------
 
     def number(self, value: object, what: str = "a number") -> Constant | ScalarValue:
-        """Return a value if it is a number. Raises KernelTypeError for other values."""
+        """Return a value that must be a number. Raise KernelTypeError for any other value."""
         value = self.unwrap(value)
         if isinstance(value, ScalarValue):
             return value

@@ -1,4 +1,4 @@
-"""Device functions, and the base class of kernels, by which the compiler recognizes kernels."""
+"""Device functions, and the base class that identifies kernels to the compiler."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the kind of a variable for the assignment of `value`.
+        """Return the kind that a variable gets when `value` is assigned to it.
 
         A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.
         """

@@ -84,7 +84,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
-    """Advance a generator by `count` draws of bounded integers, and return the position of these draws.
+    """Advance a generator by `count` draws of bounded integers, and return the position at which they start.
 
     Parameters
     ----------
