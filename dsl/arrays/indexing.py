@@ -292,7 +292,7 @@ def _is_of_element(array: Array, key: object) -> bool:
 
 def _is_large_mask(key: object) -> bool:
     """Return whether an index is a boolean array that is too large for immediate execution."""
-    return type(key) is Array and key.dtype.kind == "b" and key.size > IMMEDIATE[0]
+    return type(key) in (Array, np.ndarray) and key.dtype.kind == "b" and key.size > IMMEDIATE[0]  # type: ignore[attr-defined]
 
 
 def _view_or_offset(array: Array, key: object) -> Any:
