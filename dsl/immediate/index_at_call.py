@@ -18,7 +18,7 @@ from weft import fusion
 from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
 from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_result, is_basic, note_call, to_host_if_small
 from weft.dsl.immediate.host_values import is_free, settled_values, values_of, writable_values, write_back
-from weft.dsl.immediate.small_work import most_gathered
+from weft.dsl.immediate.small_work import most_moved_alone
 from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import IMMEDIATE
 
@@ -109,7 +109,7 @@ def pick(array: Array, key: object) -> Any:
         values = to_host_if_small(array, [], limit)
     if values is None or values is MISSED or not (COMMON >> values.dtype.num) & 1:
         return MISSED
-    most = most_gathered(array, key)
+    most = most_moved_alone([array])
     taken = values_of(key) if type(key) is Array and key.size <= most and key.device is array.device else None
     if taken is None:
         taken = to_host_if_small(key, [(values, array)], limit)

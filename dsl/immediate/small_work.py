@@ -180,11 +180,6 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
     return most
 
 
-def most_gathered(array: Array, key: object) -> int:
-    """Return the maximum number of elements for which a gather or a selection by mask is executed immediately."""
-    return most_moved_alone([array])
-
-
 def most_moved(array: Array) -> int:
     """Return the maximum number of elements that may be copied immediately from an array.
 
