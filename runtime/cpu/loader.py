@@ -15,7 +15,7 @@ from weft.runtime.object_code import NO_SCHEDULE, BlockSchedule, ObjectCode
 ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 # The runtime's own functions and memory that host code may use: module and name. Few programs use them.
 _OWN = {
-    "weft_print": ("printing", "CALLBACK"),
+    "weft_print": ("printing", "ADDRESS"),
     "weft_trace_log": ("trace_log", "LOG"),
     "weft_trace_full": ("trace_log", "FULL"),
 }

@@ -13,7 +13,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from weft.runtime.cpu.fault_words import request_poll, stop
+from weft.runtime.cpu.fault_words import NEXT, RAISED, SHARED, STOP
+from weft.runtime.cpu.loader import link_symbols
+from weft.runtime.cpu.native import immortal, native_object, python_function
+from weft.runtime.llvm_files import read_llvm
+
+PRINT = "weft_print"
+_PYTHON = (
+    "PyGILState_Ensure",
+    "PyGILState_Release",
+    "PyLong_FromVoidPtr",
+    "PyObject_Vectorcall",
+    "Py_DecRef",
+    "PyErr_Fetch",
+    "PyErr_WriteUnraisable",
+)
 
 
 def print_line(told: int, values: int) -> None:
@@ -39,21 +53,18 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
     return pieces, [np.dtype(name) for name in dtypes], formats
 
 
-def _print(told: int, values: int, record: int | None) -> None:
-    """Print the output of a kernel. Native code calls this function.
+def _link() -> ctypes.c_void_p:
+    """Return the address of the native function, which handles the exceptions of `print_line`.
 
-    An exception stops the kernel and is raised after the launch. The kernel then checks for signals at its next poll.
+    A Python function cannot handle them itself: a signal handler may raise an exception before its first statement.
     """
-    try:
-        print_line(told, values)
-    except BaseException as error:
-        if not record:
-            raise
-        stop(record, error)
-    finally:
-        if record:
-            request_poll(record)
+    outside = {"print_line": id(immortal(print_line))} | {name: python_function(name) for name in _PYTHON}
+    words = {"STOP": STOP, "SHARED": SHARED, "NEXT": NEXT}
+    raised = {"TYPE": RAISED, "VALUE": RAISED + 1, "TRACEBACK": RAISED + 2}
+    code = native_object(PRINT, read_llvm(__file__, "printing", **words, **raised), tuple(outside)).code
+    memory, (address,) = link_symbols(code, outside, (PRINT,))
+    immortal(memory)
+    return ctypes.c_void_p(address)
 
 
-# lives as long as the process: loaded code calls it
-CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(_print)
+ADDRESS = _link()

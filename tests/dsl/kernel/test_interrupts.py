@@ -22,6 +22,7 @@ exchanges ended
 loops ended
 lock ended
 prints ended
+prints all the time ended
 output closed
 goes on through True
 """

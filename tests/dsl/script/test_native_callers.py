@@ -153,12 +153,11 @@ def test_unknown_modules_are_left_to_python(library: dict[str, Any]) -> None:
         asked.append(value)
         return np.ndarray
 
-    library["answer"] = native_callers.native_class(slow)
+    library |= {"answer": native_callers.native_class(slow), "is_library": callers.is_library}
     exec("def sees(x): return answer(x)", library)
     x = wf.arange(3)
     assert library["sees"](x) is np.ndarray and len(asked) == 1
-    for _ in range(2):
-        np.testing.assert_array_equal(eval("np.add(x, x)", library, {"x": x}), [0, 2, 4])  # (now the module is known)
+    assert eval("is_library()", library)  # (now the module is known; another module may take its entry in the table)
     assert library["sees"](x) is np.ndarray and len(asked) == 1
     callers.set_program_test(None)
     assert library["sees"](x) is np.ndarray and len(asked) == 2
