@@ -32,7 +32,7 @@ from weft.dsl.immediate.native_elements import put_elements_first
 from weft.dsl.immediate.native_immediate_text import FUNCTIONS, NAME, SHARED, immediate_text
 from weft.dsl.immediate.native_loops import DOT, MODES, put_loops_first
 from weft.dsl.immediate.native_operands_text import Mode
-from weft.dsl.immediate.small_work import BROADCASTING, EXACT, EXACT_BYTES, GROWING, WARNING
+from weft.dsl.immediate.small_work import BROADCASTING, EXACT, EXACT_BYTES, GROWING, METHODS_OF_FUNCTIONS, WARNING
 from weft.runtime import (
     IMMEDIATE,
     Builtin,
@@ -74,11 +74,12 @@ def make_immediate(
         If native code cannot be compiled.
     """
     function, types, loops = way[:3] if way is not None else (None, 0, {})
-    objects = (*SHARED.values(), function, loops, table or {}, slow)
+    method, most = METHODS_OF_FUNCTIONS.get(function, (None, 0)) if callable(function) else (None, 0)
+    objects = (*SHARED.values(), function, loops, table or {}, slow, method)
     addresses = [each.buffer_info()[0] for each in (IMMEDIATE, VALUE_READS, CALLERS)]
     name = getattr(slow, "__name__", "method")
     exact = EXACT_BYTES if name in EXACT else 0
-    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact]
+    words = [*map(python_function, FUNCTIONS), *map(id, objects), *addresses, types, int(mode), exact, most]
     return Builtin(
         NAME, immediate_text(), words, (*objects, IMMEDIATE, VALUE_READS, CALLERS), name, builtin_docstring(slow), owner
     )
@@ -122,7 +123,7 @@ _VIEWS = ("reshape", "ravel", "transpose", "swapaxes", "squeeze", "expand_dims",
 _PRODUCTS = ("dot", "matmul", "inner")
 _BY_LOOPS = {"dot": DOT, "matmul": Mode.PRODUCT}
 # Functions and methods of one array and axes that return a new array or a scalar.
-_PLAIN = ("sum", "prod", "min", "max", "mean", "any", "all", "argmin", "argmax", "cumsum", "copy")
+_PLAIN = ("sum", "prod", "min", "max", "mean", "std", "var", "any", "all", "argmin", "argmax", "cumsum", "copy")
 # Builtins that replace methods and public functions, and the functions that they call if the work is not small. The key
 # of a public function has the class `OwnNames`.
 INSTALLED: dict[tuple[type, str], tuple[Builtin, Callable[..., Any]]] = {}

@@ -111,7 +111,20 @@ class _Immediate(ResultText):
     def __init__(self, at: Mapping[str, int]) -> None:
         self._at = at
         self._t = t = Text()
-        own = ("function", "loops", "table", "slow", "limit", "looks", "callers", "types", "mode", "exact")
+        own = (
+            "function",
+            "loops",
+            "table",
+            "slow",
+            "method",
+            "limit",
+            "looks",
+            "callers",
+            "types",
+            "mode",
+            "exact",
+            "most",
+        )
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
@@ -255,7 +268,7 @@ class _Immediate(ResultText):
         t.enter_if(f"icmp eq ptr {self._type(first)}, {known['Array']}", "in.place.array", "give.up")
         self._is_free("in.place", first, t.load(self._taken, 0, "ptr"))
         t.begin_block("call")
-        function = t.load(self._held, 0, "ptr")
+        function = self._choose_method(t.load(self._held, 0, "ptr"))
         result = t.new(
             f"call ptr {known['PyObject_Vectorcall']}(ptr {function}, ptr {self._taken}, i64 {self._positional}, ptr {self._names})"
         )
@@ -276,6 +289,24 @@ class _Immediate(ResultText):
         self._return(itself)
         t.label("result")
         self._take_result(result)
+
+    def _choose_method(self, function: str) -> str:
+        """Emit code that replaces a NumPy function with the equivalent method of its first operand, if there is one."""
+        t, known = self._t, self._known
+        most = t.new(f"ptrtoint ptr {known['most']} to i64")
+        agree = t.new(f"icmp sle i64 {self._positional}, {most}")
+        array = t.new(f"icmp eq ptr {self._type(t.load(self._taken, 0, 'ptr'))}, {known['ndarray']}")
+        t.leave_if(f"icmp eq ptr {self._names}, null", "choose", "choose.named")
+        # (the functions and methods agree about these keywords, but have different errors for unknown keywords)
+        single = t.new(f"icmp eq i64 {self._word(self._names, TUPLE_LENGTH, 'i64')}, 1")
+        option = f"ptr {known['options']}, ptr {self._word(self._names, TUPLE_ITEMS)}"
+        found = t.new(f"call ptr {known['PyDict_GetItemWithError']}({option})")
+        there = t.new(f"icmp ne ptr {found}, null")
+        plain = t.new(f"and i1 {single}, {there}")
+        t.begin_block("choose")
+        plain = t.new(f"phi i1 [ 1, %call ], [ {plain}, %choose.named ]")
+        usable = t.new(f"and i1 {t.new(f'and i1 {agree}, {array}')}, {plain}")
+        return t.new(f"select i1 {usable}, ptr {known['method']}, ptr {function}")
 
     def _take_result(self, result: str) -> None:
         """Emit code that converts a function's result to a weft array and returns it."""

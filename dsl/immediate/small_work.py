@@ -219,6 +219,22 @@ _RULES: dict[str, Callable[[str, Any, dict[str, Any]], int]] = {
     # (NumPy returns the same bits for arrays of all sizes, in about the time of one or two ops)
     **dict.fromkeys(("clip", "diff", "where"), _limit_elementwise),
 }
+# NumPy's functions that are equal to a method of ndarray, which takes less time: the method, and the maximum number of
+# positional arguments for which the two agree.
+_METHODS = {
+    **{name: (name, 2) for name in "sum prod min max mean std var any all argmin argmax cumsum cumprod".split()},
+    **{
+        name: (name, 2)
+        for name in "argsort dot take squeeze ravel nonzero repeat round searchsorted diagonal trace".split()
+    },
+    "amin": ("min", 2),
+    "amax": ("max", 2),
+    "clip": ("clip", 3),
+    "swapaxes": ("swapaxes", 3),
+}
+METHODS_OF_FUNCTIONS: dict[Callable[..., Any], tuple[Callable[..., Any], int]] = {
+    getattr(np, name): (getattr(np.ndarray, method), most) for name, (method, most) in _METHODS.items()
+}
 # Functions that broadcast their arguments, and products of matrices.
 BROADCASTING = frozenset({"allclose", "array_equal", "clip", "isclose", "where"})
 _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})

@@ -188,6 +188,9 @@ entry:
   %word.limit = call ptr @word(ptr %words, i64 ${LIMIT})
   %word.method = call ptr @word(ptr %words, i64 ${METHOD})
   %word.ndarray = call ptr @word(ptr %words, i64 ${NDARRAY})
+  %word.axis = call ptr @word(ptr %words, i64 ${AXIS})
+  %word.most = call ptr @word(ptr %words, i64 ${MOST_POSITIONAL})
+  %word.numpys.method = call ptr @word(ptr %words, i64 ${NUMPYS_METHOD})
   %word.own = call ptr @word(ptr %words, i64 ${OWN})
   %word.slow = call ptr @word(ptr %words, i64 ${SLOW})
   %word.take = call ptr @word(ptr %words, i64 ${TAKE})
@@ -241,7 +244,32 @@ next:
   %k.next = add i64 %k, 1
   br label %argument
 call:
-  %result = call ptr %word.PyObject_Vectorcall(ptr %word.function, ptr %given, i64 %count, ptr %names)
+  ; The equivalent method of an array takes less time. Both agree about the keyword `axis`.
+  %most = ptrtoint ptr %word.most to i64
+  %beyond = sub i64 %count, 1
+  %agree = icmp ult i64 %beyond, %most
+  br i1 %agree, label %first.type, label %apply
+first.type:
+  %first.x = load ptr, ptr %given
+  %first.type.at = getelementptr i8, ptr %first.x, i64 ${TYPE_OF}
+  %first.kind = load ptr, ptr %first.type.at
+  %first.array = icmp eq ptr %first.kind, %word.ndarray
+  br i1 %has.names, label %one.name, label %choose
+one.name:
+  %single = icmp eq i64 %options, 1
+  %name.at = getelementptr i8, ptr %names, i64 ${TUPLE_ITEMS}
+  %name = load ptr, ptr %name.at
+  %is.axis = icmp eq ptr %name, %word.axis
+  %axis.only = and i1 %single, %is.axis
+  br label %choose
+choose:
+  %plain = phi i1 [ true, %first.type ], [ %axis.only, %one.name ]
+  %usable = and i1 %first.array, %plain
+  %chosen = select i1 %usable, ptr %word.numpys.method, ptr %word.function
+  br label %apply
+apply:
+  %applied = phi ptr [ %word.function, %call ], [ %chosen, %choose ]
+  %result = call ptr %word.PyObject_Vectorcall(ptr %applied, ptr %given, i64 %count, ptr %names)
   %failed = icmp eq ptr %result, null
   br i1 %failed, label %return, label %made
 made:

@@ -16,9 +16,10 @@ import numpy as np
 from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.immediate.host_values import DATA
+from weft.dsl.immediate.small_work import METHODS_OF_FUNCTIONS
 from weft.dsl.script import native_callers as native_callers
 from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
-from weft.runtime import IMMEDIATE, Builtin, Replacement, Text, python_function, read_llvm
+from weft.runtime import IMMEDIATE, TUPLE_ITEMS, Builtin, Replacement, Text, python_function, read_llvm
 
 NAME = "weft_script"
 _FUNCTIONS = (
@@ -35,6 +36,7 @@ _COMMON = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin
 _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
     "TYPE_OF": 8,
+    "TUPLE_ITEMS": TUPLE_ITEMS,
     "AXES": DATA + 8,
     "LENGTHS": DATA + 16,
     "LIST": 1 << 25,
@@ -46,6 +48,7 @@ _OBJECTS: dict[str, Any] = {
     "ndarray": np.ndarray,
     "float": float,
     "int": int,
+    "axis": "axis",
     "plain": dict.fromkeys(PLAIN, True),
     # NumPy integers may be lengths, too. The Python function handles them.
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
@@ -56,20 +59,7 @@ _OBJECTS: dict[str, Any] = {
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2
-_WORDS = ("function", "own", "method", "slow", "limit", "kind", "alike", "computes")
-# Functions that are equivalent to a method of the same name, with the same arguments. Calling the method is fastest for
-# small weft arrays.
-_METHODS = {
-    **{
-        name: name
-        for name in (
-            "sum prod min max mean var std any all argmin argmax cumsum cumprod ptp dot argsort take squeeze ravel "
-            "swapaxes nonzero"
-        ).split()
-    },
-    "amin": "min",
-    "amax": "max",
-}
+_WORDS = ("function", "numpys.method", "own", "method", "slow", "limit", "kind", "alike", "computes", "most.positional")
 
 
 def check() -> bool:
@@ -84,14 +74,15 @@ def make_native(
 ) -> Any:
     """Return the builtin that replaces a script function. Raises CompileError if the code cannot be compiled."""
     name = getattr(wrapped, "__name__", "")
-    has_method = name in _METHODS and getattr(np, name, None) is wrapped
+    numpys, most = METHODS_OF_FUNCTIONS.get(wrapped, (wrapped, 0))
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself
         own = own.__call__
-    method = vars(Array)[_METHODS[name]] if has_method else own
+    # Calling the method is fastest for small weft arrays, too. (`clip` has other keywords than its method.)
+    method = vars(Array)[numpys.__name__] if most and wrapped is not np.clip else own
     alike = (_RANGE if name == "arange" else 1) if kind is MemoryEffect.CREATE and name in ALIKE else 0
     computes = int(is_computed(name, kind))
     given = {**_OBJECTS, "plain.lengths": [_OBJECTS["plain.lengths"], _VALUED, _UNNAMED][alike]}
-    objects: Sequence[Any] = (*given.values(), wrapped, own, method, slow)
+    objects: Sequence[Any] = (*given.values(), wrapped, numpys, own, method, slow)
     words = [
         *map(python_function, _FUNCTIONS),
         *map(id, objects),
@@ -99,6 +90,7 @@ def make_native(
         int(kind),
         alike,
         computes,
+        most,
     ]
     return Builtin(NAME, native_text(), words, (*objects, IMMEDIATE), getattr(wrapped, "__name__", "call")).call
 
