@@ -21,6 +21,7 @@ from weft.codegen.passes.fetch_rows import fetch_rows
 from weft.codegen.passes.inline_rows import inline_rows
 from weft.codegen.passes.keep_rows import keep_rows
 from weft.codegen.passes.map_axes import map_axes
+from weft.codegen.passes.move_complex import move_complex
 from weft.codegen.passes.split_borders import split_borders
 from weft.codegen.passes.tile_transposes import tile_transposes
 from weft.codegen.passes.trace_schedule import trace_schedule
@@ -72,6 +73,11 @@ PREPARE = (
     ),
 )
 LOOPS = (
+    Pass(
+        "move_complex",
+        "Move complex64 values as integers if the kernel computes nothing with them.",
+        lambda kernel, target: move_complex(kernel),
+    ),
     Pass(
         "cut_scatters",
         "Split a scatter loop into blocks, whose values are computed in vectors and then written in order.",
