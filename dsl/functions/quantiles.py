@@ -22,6 +22,7 @@ from weft.dsl.arrays.docstrings import describe_function
 from weft.dsl.arrays.results import return_result
 from weft.dsl.functions.along_axis import take_along_axis
 from weft.dsl.functions.manipulation import expand_dims, moveaxis, reshape
+from weft.dsl.functions.partitions import with_fast_partitions
 from weft.dsl.functions.reductions import mean
 from weft.dsl.functions.reductions import sum as sum_
 from weft.dsl.functions.selection import where
@@ -49,7 +50,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     np.float64(3.0)
     """
     if not is_sorted_here(a, None):
-        return on_host(np.median, a, axis, out, overwrite_input, keepdims)
+        return on_host(with_fast_partitions(np.median), a, axis, out, overwrite_input, keepdims)
     with device(a.device):
         rows = _rows(a, axis)
         n = rows.shape[-1]
@@ -66,7 +67,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     np.float64(2.0)
     """
     if not is_sorted_here(a, None, "iuf"):
-        return on_host(np.nanmedian, a, axis, out, overwrite_input, keepdims=keepdims)
+        return on_host(with_fast_partitions(np.nanmedian), a, axis, out, overwrite_input, keepdims=keepdims)
     with device(a.device):
         rows = _rows(a, axis)
         count = _count(rows)
@@ -91,7 +92,7 @@ def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
         weights: Any = None,
     ) -> Any:
         if weights is not None or not _weft_computes(a, method):
-            theirs = getattr(np, name)
+            theirs = with_fast_partitions(getattr(np, name))
             return on_host(theirs, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
         shares = np.asarray(q)
         if whole != 1:

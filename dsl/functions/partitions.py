@@ -1,0 +1,78 @@
+"""Faster partitions for NumPy's medians, quantiles and percentiles of long rows in host memory.
+
+NumPy finds one element by vector code, but several elements, which these functions need, by scalar code. That takes 5
+to 20 times as long. In: one of NumPy's functions. Out: the function with arrays whose `partition` finds one element
+after another. Invariant: the function computes its result from the same elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+# Minimum length of rows for which the overhead per row and element does not matter.
+LONG = 1 << 12
+
+
+class _Partitioned(np.ndarray):
+    """An array whose `partition` finds one element after another."""
+
+    def partition(self, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
+        """Partition the rows along an axis, as `numpy.ndarray.partition` does."""
+        values = self.view(np.ndarray)
+        n = values.shape[axis] if values.ndim else 0
+        if n < LONG:
+            values.partition(kth, axis, kind, order)
+            return
+        ranks = sorted({int(rank) % n for rank in np.ravel(kth)})
+        rows = np.moveaxis(values, axis, -1)
+        for index in np.ndindex(rows.shape[:-1]):
+            _partition(rows[index], ranks)
+
+
+def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
+    """Move the elements of the given ranks to their positions in sorted order, with smaller elements before them."""
+    if row.itemsize == 1:
+        row.sort()  # (there is no vector code for bytes, but a radix sort)
+        return
+    if not ranks:
+        return
+    middle = len(ranks) // 2
+    rank = ranks[middle]
+    row.partition(rank)
+    _partition(row[:rank], ranks[:middle])
+    _partition(row[rank + 1 :], [later - rank - 1 for later in ranks[middle + 1 :]])
+
+
+def with_fast_partitions(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a NumPy function that partitions its first argument, with faster partitions of long rows.
+
+    Parameters
+    ----------
+    function : callable
+        A function such as `numpy.median`, whose first argument is an array.
+
+    Returns
+    -------
+    callable
+        The function with the same results.
+
+    Examples
+    --------
+    >>> with_fast_partitions(np.median)(np.arange(100_001))
+    np.float64(50000.0)
+    """
+
+    @wraps(function)
+    def call(a: Any, *arguments: Any, **options: Any) -> Any:
+        if type(a) is not np.ndarray or a.size < LONG:
+            return function(a, *arguments, **options)
+        found = function(a.view(_Partitioned), *arguments, **options)
+        if not isinstance(found, _Partitioned):
+            return found
+        return found.view(np.ndarray) if found.ndim else found.view(np.ndarray)[()]
+
+    return call
