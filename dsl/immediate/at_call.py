@@ -23,7 +23,6 @@ from weft.dsl.functions.products import multiply
 from weft.dsl.immediate.host_values import is_free, overlaps, settled_values, values_of, view_of_storage, write_back
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
-    MOST_WHOLE,
     ROWS,
     WARNING,
     WHOLE,
@@ -31,6 +30,7 @@ from weft.dsl.immediate.small_work import (
     limit_of,
     most_at,
     most_bools,
+    most_whole,
     reduce_rows,
     reduce_whole,
     stays_small,
@@ -294,6 +294,7 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
                     return array if type(array) is Scalar and not result.shape else seen(array, result)
         if result.flags.c_contiguous and (base is None or result.size <= _COPIED):
             return adopt_new(result if base is None else result.copy(), device)
+        del base  # (`adopt_result` copies memory to which something else refers)
         return adopt_result(result, device)
     if kind is tuple or kind is list:
         return kind([from_numpy_result(each, device, given) for each in result])
@@ -373,7 +374,9 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
             VALUE_READS[0] += 1
             note_call()
             return from_numpy_result(function(values, *arguments[1:], **options), array.device, ((values, array),))
-        alone = values is not None and len(arguments) == 1 and not options and array.device.host_math
+        axes = (*arguments[1:], *options.values())
+        whole = not axes or (len(array.shape) == 1 and axes in ((0,), (-1,)))
+        alone = values is not None and whole and array.device.host_math
         if alone and name in WHOLE and (number := _reduce_whole(name, values, limit)) is not None:  # type: ignore[arg-type]
             return number
         if name in ROWS and values is not None and values.size > limit:
@@ -424,7 +427,7 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
     """Reduce all elements of a medium-sized array on the host. Return None if only a kernel can reduce the array."""
-    if not limit < values.size <= MOST_WHOLE * IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
+    if not limit < values.size <= most_whole(name, values.itemsize) or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
         number = reduce_whole(name, values)

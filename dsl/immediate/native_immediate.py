@@ -74,7 +74,11 @@ def make_immediate(
         If native code cannot be compiled.
     """
     function, types, loops = way[:3] if way is not None else (None, 0, {})
-    method, most = METHODS_OF_FUNCTIONS.get(function, (None, 0)) if callable(function) else (None, 0)
+    method, most = None, 0
+    if (
+        callable(function) and mode is not Mode.PRODUCT
+    ):  # (`dot` is computed by `matmul`, whose bits recorded products have)
+        method, most = METHODS_OF_FUNCTIONS.get(function, (None, 0))
     objects = (*SHARED.values(), function, loops, table or {}, slow, method)
     addresses = [each.buffer_info()[0] for each in (IMMEDIATE, VALUE_READS, CALLERS)]
     name = getattr(slow, "__name__", "method")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
+import numpy as np
+
 from weft.dsl.functions.products import SHORT_SUM
 from weft.dsl.immediate.at_call import types_of
 from weft.dsl.immediate.callers import LIBRARY, PROGRAM, SHIFT, SLOTS
@@ -17,7 +19,9 @@ from weft.dsl.immediate.small_work import MOST_PRODUCTS
 from weft.runtime import TUPLE_ITEMS, TUPLE_LENGTH
 
 MOST = 8  # maximum number of operands
-_BY_BLAS, _BYTES = types_of("fdFD"), types_of("?bB")
+_BY_BLAS, _INTEGERS = types_of("fdFD"), types_of("?bBhHiIlLqQ")
+# Binary logarithms of the sizes of these types, in two bits for each type number.
+_SIZES = sum({1: 0, 2: 1, 4: 2, 8: 3}[np.dtype(code).itemsize] << 2 * np.dtype(code).num for code in "?bBhHiIlLqQ")
 
 
 class Mode(IntEnum):
@@ -271,7 +275,7 @@ class OperandText(ObjectText):
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
         """Emit a branch to ``few`` for reductions to which the larger limit of `small_work.limit_of` applies.
 
-        The larger limit applies to reductions of a whole contiguous array of 1-byte elements.
+        The larger limit applies to reductions of a whole contiguous array of integers or bools.
         """
         t = self._t
         t.store("0", self._many, 0)
@@ -281,9 +285,11 @@ class OperandText(ObjectText):
         # (a vector has a single axis to reduce)
         row, unnamed = t.new(f"icmp eq i64 {self._axes(values)}, 1"), t.new("icmp eq ptr %names, null")
         alone = t.new(f"and i1 {t.new('icmp eq i64 %count, 1')}, {unnamed}")
-        bit = t.new(f"and i64 {t.new(f'lshr i64 {_BYTES}, {number}')}, 1")
+        bit = t.new(f"and i64 {t.new(f'lshr i64 {_INTEGERS}, {number}')}, 1")
+        position = t.new(f"shl i64 {number}, 1")
+        shift = t.new(f"and i64 {t.new(f'lshr i64 {_SIZES}, {position}')}, 3")
         wanted = [
-            f"icmp sle i64 {size}, {most}",
+            f"icmp sle i64 {t.new(f'shl i64 {size}, {shift}')}, {most}",
             f"or i1 {row}, {alone}",
             f"icmp ne i64 {bit}, 0",
             f"icmp ne i32 {order}, 0",

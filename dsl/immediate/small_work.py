@@ -198,7 +198,7 @@ _ALONE = 8
 # Reductions whose bits do not depend on the order (except for signs of float zeros), and the number of bytes that they
 # may read per element of the limit. NumPy has read these bytes before a kernel would start.
 EXACT = frozenset({"all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "nanmax", "nanmin", "ptp"})
-EXACT_BYTES = 64
+EXACT_BYTES = 256
 _MOST_ELEMENT = 16  # bytes of the largest elements
 _NEVER = 1 << 40
 # Functions whose results can have many more elements than their arguments, and their limit.
@@ -241,6 +241,10 @@ _PRODUCTS = frozenset({"dot", "inner", "matmul", "vdot"})
 MOST_PRODUCTS = 64  # maximum number of multiplications per element of the limit
 
 
+# Minimum size in bytes, per element of the limit, for which other functions are recorded without asking in Python.
+_RECORDED_BYTES = 64
+
+
 def recorded_bytes(name: str) -> int:
     """Return the minimum size of arrays for which a function is recorded, in bytes per element of the limit.
 
@@ -249,7 +253,9 @@ def recorded_bytes(name: str) -> int:
     """
     if name in _PRODUCTS:
         return _NEVER  # (matrices of any size may be multiplied immediately)
-    return _MOST_ELEMENT if name == "roll" else EXACT_BYTES
+    if name in EXACT:
+        return EXACT_BYTES
+    return _MOST_ELEMENT if name == "roll" else _RECORDED_BYTES
 
 
 def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
@@ -278,6 +284,11 @@ WHOLE = frozenset({*ROWS, "all", "any", "argmax", "argmin", "std", "var"})
 # Factor for the limit of reductions of whole arrays. Up to this limit, a recorded reduction takes longer, although it
 # may run on several threads.
 MOST_WHOLE = 16
+
+
+def most_whole(name: str, itemsize: int) -> int:
+    """Return the maximum number of elements of an array that `reduce_whole` should reduce."""
+    return (EXACT_BYTES // itemsize if name in EXACT else MOST_WHOLE) * IMMEDIATE[0]
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:

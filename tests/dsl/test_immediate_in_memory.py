@@ -148,9 +148,12 @@ def test_pairs_of_index_arrays_write_to_large_arrays_at_the_call() -> None:
         x[rows, wf.asarray([1, 300])] = 1
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i4", "i8"])
 @pytest.mark.parametrize("name", ["all", "any", "argmax", "argmin", "count_nonzero", "max", "min", "ptp"])
-def test_searches_of_a_mebibyte_of_integers_are_done_at_the_call(name: str) -> None:
-    numbers = np.random.default_rng(0).integers(0, 100, 1 << 20).astype(np.uint8)
+def test_searches_of_four_mebibytes_of_integers_are_done_at_the_call(name: str, dtype: str) -> None:
+    native_immediate.install_native_code()
+    size = (1 << 22) // np.dtype(dtype).itemsize
+    numbers = np.random.default_rng(0).integers(0, 100, size).astype(dtype)
     x, longer = wf.asarray(numbers), wf.asarray(np.append(numbers, numbers[:1]))
     wf.evaluate(x, longer)
     before = wf.statistics()
@@ -250,10 +253,15 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
         x[np.array([300])]
 
 
+@pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("code", "fdFD")
 @pytest.mark.parametrize(("rows", "columns"), [(300, 0), (0, 300), (300, 200)])
-def test_products_of_large_matrices_in_memory_are_done_at_the_call(code: str, rows: int, columns: int) -> None:
+def test_products_of_large_matrices_in_memory_are_done_at_the_call(
+    code: str, rows: int, columns: int, native: bool
+) -> None:
     """Test that immediate products of matrices and their parts have the same bits as recorded products."""
+    if native:
+        native_immediate.install_native_code()
     matrix = wf.asarray(values(code, 300 * 300).reshape(300, 300)[::-1])
     wf.evaluate(matrix)
     other = matrix.T[:, :columns] if columns else matrix[:, 7]
