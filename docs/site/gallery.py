@@ -17,19 +17,20 @@ TEXTS = {
     "black_scholes": (
         "Option prices",
         "The Black-Scholes formula gives the price of an option in terms of logarithms, exponentials and the normal distribution.\n"
-        "NumPy evaluates the formula in dozens of loops, weft in a single loop. There is no such formula for Asian options, so\n"
-        "the program estimates their price by simulation. weft generates the same random numbers as NumPy.",
+        "NumPy evaluates the formula in dozens of loops, whereas weft uses a single loop. Because there is no similar formula for\n"
+        "Asian options, the program estimates the price of an Asian option by simulation. weft generates the same random numbers\n"
+        "as NumPy.",
     ),
     "gray_scott": (
         "Gray-Scott patterns",
-        "The program simulates two substances that react and diffuse. Each step uses `roll` to read the neighbors of each point.\n"
-        "weft replaces `roll` with index arithmetic, so the shifted arrays are never stored.",
+        "The program simulates two substances that react and diffuse. Each time step uses `roll` to read the neighbors of\n"
+        "each point. weft replaces `roll` with index arithmetic, so the shifted arrays are never stored in memory.",
     ),
     "heat": (
         "Heat in a plate",
-        "The program simulates heat conduction with explicit time steps. Each step assigns to a slice that contains the interior of\n"
-        "the plate, and then to the four edges. weft updates the plate in place. If the plate is large, one kernel computes several\n"
-        "time steps.",
+        "The program simulates heat conduction with explicit time steps. Each time step first assigns new temperatures to the\n"
+        "interior of the plate, and then to the four edges. weft updates the plate in place. If the plate is large, one kernel\n"
+        "computes several time steps.",
     ),
     "image_filters": (
         "Image filters",
@@ -38,9 +39,9 @@ TEXTS = {
     ),
     "ising": (
         "The Ising model",
-        "The program simulates a magnet near its critical temperature. It uses the Metropolis algorithm, and updates the spins in\n"
-        "checkerboard order, by assignments through a boolean mask. weft computes the new values of all elements, and stores them\n"
-        "where the mask is true.",
+        "The program uses the Metropolis algorithm to simulate a magnet near its critical temperature. The program updates the\n"
+        "spins in checkerboard order, by assignments through a boolean mask. weft computes a new value for every spin, and stores\n"
+        "the new values where the mask is true.",
     ),
     "k_means": (
         "k-means clustering",
@@ -57,23 +58,23 @@ TEXTS = {
     ),
     "mandelbrot": (
         "The Mandelbrot set",
-        "The program computes how quickly each point escapes, and derives smooth colors from these escape times. Only points\n"
-        "that have not escaped yet are computed, so the arrays become smaller with each step.",
+        "The program computes how quickly each point escapes, and derives smooth colors from the escape times. Each step\n"
+        "processes only the points that have not escaped yet, so the arrays become smaller from step to step.",
     ),
     "n_body": (
         "Gravitational n-body simulation",
         "The program computes the forces between all pairs of bodies, and moves the bodies with the leapfrog method. NumPy stores\n"
-        "the distances of all pairs in memory, whereas weft does not.",
+        "the distances of all pairs of bodies in memory, whereas weft never stores the distances.",
     ),
     "pagerank": (
         "PageRank",
         "The program ranks the pages of a randomly generated web by power iteration. Most of the time is spent in integer-array\n"
-        "indexing and in `bincount`.",
+        "indexing and in calls of `bincount`.",
     ),
     "poisson": (
         "Poisson's equation",
-        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation with checkerboard\n"
-        "masks.",
+        "The program solves Poisson's equation first by Jacobi iteration, and then by successive over-relaxation, in which masks\n"
+        "select the points in checkerboard order.",
     ),
     "principal_components": (
         "Principal components",
@@ -87,13 +88,14 @@ TEXTS = {
     ),
     "seawater": (
         "Density of seawater",
-        "UNESCO's equation of state consists of polynomials with dozens of coefficients. weft evaluates it in a single kernel that\n"
-        "reads three numbers per point. The lines in the picture connect points of equal temperature.",
+        "UNESCO's equation of state, which gives the density of seawater, consists of polynomials with dozens of coefficients. weft\n"
+        "evaluates the equation in a single kernel, which reads three numbers per point. The lines in the picture connect points\n"
+        "of equal temperature.",
     ),
     "spectrogram": (
         "A spectrogram",
-        "The program multiplies windowed frames of a signal by a matrix of sines and cosines. Most of the time is spent in these\n"
-        "products, for which both NumPy and weft call BLAS. The picture shows a chirp and a tone that is switched on and off.",
+        "The program multiplies windowed frames of a signal by a matrix of sines and cosines. Most of the time is spent in\n"
+        "matrix products, for which both NumPy and weft call BLAS. The picture shows a chirp and a tone that is switched on and off.",
     ),
     "wave_fdtd": (
         "Electromagnetic waves",
@@ -103,8 +105,8 @@ TEXTS = {
 }
 # The reason that is given for programs that are slower than NumPy
 SLOWER = (
-    "NumPy is faster here, because most of the time is spent in random memory accesses and in library routines, which "
-    "fusion does not accelerate."
+    "This program is faster with NumPy, because it spends most of its time in random memory accesses and in library routines, "
+    "which fusion does not accelerate."
 )
 
 
@@ -142,7 +144,7 @@ def program_page(name: str, result: dict[str, Any] | None) -> str:
     shown = PROGRAMS[name]
     return (
         f"# {title}\n\n{text}\n\n![{title}]({name}.png)\n\n{time_table(result)}\n"
-        f"The picture shows the result of `main({shown.picture})`, which was computed by weft when this page was built.\n\n"
+        f"The picture shows the result of `main({shown.picture})`, which weft computed when this page was built.\n\n"
         f"## The program\n\nThe program uses only NumPy. To run it on weft, add a line that calls `main`, and run the file with `weft run`.\n\n"
         f"```{{literalinclude}} ../../../../{shown.folder}/{name}.py\n:language: python\n```\n"
     )
@@ -159,10 +161,11 @@ def index_page(results: dict[str, dict[str, Any]]) -> str:
         )
     listed = "\n".join(name for name, _ in sorted(TEXTS.items(), key=lambda item: item[1][0]))
     return (
-        f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, with pictures of their results and with their run times on\n"
-        "NumPy and on weft. The speed below each picture was measured for repeated calls. The page of each program contains the details.\n\n"
+        f"# Gallery\n\nThe gallery contains {len(TEXTS)} short NumPy programs, with pictures of their results and with their run times with\n"
+        "NumPy and with weft. The speed below each picture was measured in repeated calls. For all measured times of a program, see the\n"
+        "page of the program.\n\n"
         "::::{grid} 1 2 3 3\n:gutter: 3\n\n" + "\n".join(cards) + "\n::::\n\n"
-        "`python -m benchmarks --device cpu --suite gallery --out FOLDER` repeats the measurements.\n\n"
+        "To repeat the measurements, run `python -m benchmarks --device cpu --suite gallery --out FOLDER`.\n\n"
         f"```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     )
 

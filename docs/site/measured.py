@@ -10,13 +10,12 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 HEAD = """# Performance
 
-The data on this page come from the `benchmarks/results` folder. To repeat the measurements, see
+This page contains the measurements in the `benchmarks/results` folder. For the commands that repeat the measurements, see
 [Measure a program](guide/measuring.md). Except in the section [On a GPU](#on-a-gpu), the programs ran on two CPU cores.
 
-*Warm* times are the times of repeated calls in the same process. *Cold* times are the times of the first call in a new process. Before a
-cold call, the disk cache of compiled kernels is either empty or filled. Before a program is measured, its results are compared with NumPy's
-results. NumPy, weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All
-times are medians.
+A *warm* time is the time of a repeated call in the same process. A *cold* time is the time of the first call in a new process, with either
+an empty or a filled disk cache of compiled kernels. Before a program is measured, its results are compared with NumPy's results. NumPy,
+weft and the other libraries are measured alternately, so that other load on the machine affects all of them equally. All times are medians.
 """
 
 
@@ -54,13 +53,13 @@ def on_a_gpu() -> str:
     found = load("cuda/fused-cuda-0")
     said = found["summary"]
     return (
-        "\n## On a GPU\n\nThis table shows the warm times of the ten programs above and of four more programs on a GPU. Each time\n"
-        "includes the launches and the kernels. NumPy runs on the CPU of the same machine. The best peer is the fastest of CuPy,\n"
-        "JAX, PyTorch and torch.compile. The times of hand-written kernels in CUDA C++ are shown for comparison only. On average\n"
-        f"(geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
+        "\n## On a GPU\n\nThe following table shows the warm times on a GPU of the ten programs above and of four more programs. Each time\n"
+        "includes the launches and the kernels. NumPy runs on the CPU of the same machine. The *best peer* of a program is the\n"
+        "fastest of CuPy, JAX, PyTorch and torch.compile. The times of hand-written kernels in CUDA C++ are shown for comparison\n"
+        f"only. On average (geometric mean), weft is {said['geometric mean, best peer / weft']:.2f} times as fast as the best peer. In\n"
         f"{said['at least as fast as the best peer']} of {said['programs']} programs, weft is at least as fast as the best peer. weft\n"
-        "records the operations in every call. In programs with hundreds of operations, such as Mandelbrot, recording takes\n"
-        f"longer than the kernels. {machine(found)}\n\n"
+        "records the operations of a program in every call. In programs with hundreds of operations, such as Mandelbrot,\n"
+        f"recording the operations takes longer than running the kernels. {machine(found)}\n\n"
         + peers_table(found, 2, "CuPy", "JAX", "torch", "torch.compile", "CUDA C++")
         + "\n\n![Bandwidth of the programs on a GPU](../benchmarks/results/cuda/fused-cuda-0.svg)\n"
     )
@@ -71,8 +70,9 @@ def large_programs() -> str:
     found = load("cpu/fused-2")
     said = found["summary"]
     return (
-        "\n## Large programs\n\nThis table shows the warm times of ten programs on arrays of millions of elements. The peers are other\n"
-        "libraries. For each peer, the programs were rewritten with the library's own functions. On average (geometric mean), weft is\n"
+        "\n## Large programs\n\nThe following table shows the warm times of ten programs on arrays of millions of elements. The *peers* are\n"
+        "other libraries, for each of which the programs were rewritten with the library's own functions. The *best peer* of a\n"
+        "program is the library that runs the program fastest. On average (geometric mean), weft is\n"
         f"{said['geometric mean, NumPy / weft']:.1f} times as fast as NumPy, and {said['geometric mean, best peer / weft']:.2f} times as\n"
         f"fast as the best peer. {machine(found)}\n\n"
         + peers_table(found, 1, "numexpr", "Numba", "JAX", "torch.compile")
@@ -87,9 +87,10 @@ def npbench(preset: str, table: bool) -> str:
     ratios = {result["program"]: result["ratio"] for result in found["results"] if result.get("ratio")}
     text = (
         f"\n### Preset {preset}\n\nIn warm calls, weft is {said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric\n"
-        f"mean), and is faster in {said['warm, programs faster than NumPy']} programs. A cold call with weft takes\n"
-        f"{said['first call, empty cache, geometric mean of weft / NumPy']:.2f} times as long as with NumPy if the cache is empty, and\n"
-        f"{said['first call, filled cache, geometric mean of weft / NumPy']:.2f} times as long if the cache is filled. {machine(found)}\n\n"
+        f"mean), and is faster than NumPy in {said['warm, programs faster than NumPy']} programs. If the disk cache is empty, a cold\n"
+        f"call takes {said['first call, empty cache, geometric mean of weft / NumPy']:.2f} times as long with weft as with NumPy. If\n"
+        f"the disk cache is filled, a cold call takes {said['first call, filled cache, geometric mean of weft / NumPy']:.2f} times as\n"
+        f"long. {machine(found)}\n\n"
     )
     if table:
         rows = ["| program | NumPy ms | weft ms | NumPy / weft | cold, empty cache ms | cold, filled cache ms |"]
@@ -114,14 +115,15 @@ def slower(found: dict[str, Any]) -> str:
 def where_numpy_is_faster() -> str:
     """Return the section about programs that lose."""
     return (
-        "\n## Where NumPy is faster\n\nThe following programs run faster with NumPy. The numbers are weft's speed divided by NumPy's speed.\n\n"
+        "\n## Where NumPy is faster\n\nThe following programs run faster with NumPy than with weft. The number after each program is\n"
+        "weft's speed divided by NumPy's speed.\n\n"
         f"- NPBench, preset S: {slower(load('npbench/npbench-S'))}\n"
         f"- NPBench, preset M: {slower(load('npbench/npbench-M'))}\n"
         f"- Classical programs with typical sizes: {slower(load('classical/classical'))}\n"
         f"- Loops over elements of large arrays: {slower(load('elements/elements'))}\n\n"
-        "Most of these programs use small arrays, need a result in each iteration, or spend most of their time in library\n"
-        "calls such as matrix products. For such cases, see [Small arrays](guide/small_arrays.md) and\n"
-        "[What the first run costs](guide/first_run.md).\n"
+        "Most programs in this list use small arrays, need a result in each iteration, or spend most of their time in library\n"
+        "calls such as matrix products. For more about programs that use small arrays or run only a few times, see\n"
+        "[Small arrays](guide/small_arrays.md) and [What the first run costs](guide/first_run.md).\n"
     )
 
 
@@ -136,8 +138,8 @@ def small_arrays() -> str:
     for statement, ratios in by_statement.items():
         rows.append(f"| `{statement}` | {' | '.join(f'{ratios[n]:.2f}' if n in ratios else '-' for n in sizes)} |")
     return (
-        "\n## Small arrays\n\nThis table shows weft's speed divided by NumPy's speed for single statements on small arrays. weft executes\n"
-        "such statements immediately.\n"
+        "\n## Small arrays\n\nThe following table shows weft's speed divided by NumPy's speed for single statements on small arrays. weft\n"
+        "executes statements on small arrays immediately.\n"
         f"{machine(found)}\n\n" + "\n".join(rows) + "\n"
     )
 
@@ -152,10 +154,10 @@ def measured_page() -> str:
         + "\n## NPBench\n\nNPBench is a set of 54 programs from scientific computing. weft runs the NumPy versions of these programs unmodified.\n"
         + npbench("M", table=True)
         + npbench("S", table=False)
-        + "\n## Classical programs\n\nThis set consists of 24 well-known numerical programs with arrays of typical sizes. In warm calls, weft is\n"
-        f"{said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric mean), and\n"
-        f"is faster in {said['warm, programs faster than NumPy']} programs. The [gallery](gallery/index.md) contains some of these programs\n"
-        "with larger arrays.\n\n"
+        + "\n## Classical programs\n\nThe classical programs are 24 well-known numerical programs with arrays of typical sizes. In warm calls,\n"
+        f"weft is {said['warm, geometric mean of NumPy / weft']:.2f} times as fast as NumPy (geometric mean), and is faster than NumPy\n"
+        f"in {said['warm, programs faster than NumPy']} programs. The [gallery](gallery/index.md) contains some of the classical\n"
+        "programs, with larger arrays.\n\n"
         "![Classical programs](../benchmarks/results/classical/classical.svg)\n"
         + on_a_gpu()
         + where_numpy_is_faster()

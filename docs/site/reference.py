@@ -57,19 +57,19 @@ KERNELS = "kernel vectorize guvectorize reduce sanitize texture".split()
 REMEDIES = {
     "CacheWarning": "Make the folder of WEFT_CACHE_DIR writable, or set WEFT_CACHE=0.",
     "CompileError": "Install the tool that the message names. If code generation failed, open an issue and attach the kernel.",
-    "CudaError": "The message names the driver function that failed. Run `weft doctor`.",
+    "CudaError": "Run `weft doctor` to check the installation. The error message names the driver function that failed.",
     "DeviceLostError": "Start a new process. To find the invalid access, run the kernel on the CPU with WEFT_SANITIZE=1.",
     "DeviceMismatchError": "Move one of the arrays, for example with `x.to('cpu')`.",
     "DeviceNotFoundError": "Run `weft info`, which prints the missing packages and the command that installs them.",
     "DivergenceError": "Move the barrier or the warp operation to a line that all threads reach.",
     "HostFallbackWarning": "Copy the array once with `x.to('cpu')`, or use an operation that has a kernel. WEFT_HOST_FALLBACK=ignore turns the warning off.",
     "KernelAttributeError": "Use one of the names that the message suggests.",
-    "KernelError": "See the subclasses.",
+    "KernelError": "For what to do, see the subclasses of this class.",
     "KernelFault": "Move the barrier that the message names to a line that all threads reach.",
     "KernelNameError": "Assign the name on every path that leads to its use.",
     "KernelSyntaxError": "Use the alternative that the message suggests.",
     "KernelTypeError": "Convert one operand, or use two variables with different names.",
-    "LaunchError": "Use at most 1024 threads per block, or less shared memory.",
+    "LaunchError": "Use at most 1,024 threads per block, or less shared memory.",
     "MaskedArrayError": "Fill the masked elements first, for example with `x.filled(0)`, or use the functions of `numpy.ma`.",
     "MissingAssemblerError": "Run `pip install nvidia-nvjitlink`.",
     "OptimizerWarning": "The result is correct. Open an issue, and attach the report whose path is in the message.",
@@ -79,7 +79,7 @@ REMEDIES = {
     "SettingError": "Correct the environment variable named in the message.",
     "UnsupportedDtypeError": "Convert the array to a numeric dtype, or use NumPy for this operation.",
     "VerificationError": "Open an issue, and attach the report that the message names.",
-    "WeftError": "See the subclasses. To catch all of weft's errors, catch this class.",
+    "WeftError": "For what to do, see the subclasses of this class. To catch all of weft's errors, catch this class.",
 }
 
 Pages = dict[str, str]
@@ -119,7 +119,7 @@ def function_pages(names: dict[str, PublicName]) -> Pages:
         pages[slug] = heading(title, text) + entries((names[f"weft.{name}"] for name in wanted), names)
     ufuncs = [name for name in names.values() if isinstance(name.target, UFunc)]
     own = [name for name in ufuncs if name.name == f"weft.{name.target.definition.name}"]
-    text = "These functions operate elementwise on arrays, and support broadcasting. They are fused with each other and with\nreductions. Aliases are not listed separately."
+    text = "These functions operate elementwise on arrays, and support broadcasting. weft fuses elementwise functions with each other\nand with reductions. Aliases are not listed separately."
     pages["elementwise"] = heading("Elementwise functions", text) + entries(
         [names["weft.UFunc"], *own, *(names[f"weft.{n}"] for n in ELEMENTWISE)], names
     )
@@ -170,7 +170,7 @@ def op_page() -> str:
     text = (
         "This table lists all elementwise operations. Every op runs on the CPU and on GPUs, in fused kernels and in explicit\n"
         "kernels. The *ULP* column lists the maximum error, in units in the last place of the result. *exact* means that the result\n"
-        "is bit-identical to NumPy's. Ops on 16-bit floats are computed in float32 and rounded once."
+        "is bit-identical to NumPy's result. Ops on 16-bit floats are computed in float32, and the result is rounded once."
     )
     return heading("Table of ops", text) + "\n".join(rows) + "\n"
 
@@ -208,7 +208,7 @@ def kernel_page(names: dict[str, PublicName]) -> str:
     """Return the page of kernel decorators and of the names of the CUDA model."""
     text = heading(
         "Kernels",
-        "These decorators and functions create kernels. For an introduction, see :doc:`Write a kernel </kernels>`.",
+        "The following decorators and functions create kernels. For an introduction, see :doc:`Write a kernel </kernels>`.",
     )
     text += entries((names[f"weft.{name}"] for name in KERNELS), names)
     text += "\nThe CUDA model\n--------------\n\nKernels can use the following names from ``weft.cuda``.\n\n"
@@ -248,7 +248,7 @@ def reference_pages() -> Pages:
     memory = [name for name in names.values() if name.name.startswith("weft.memory.")]
     pages["machines"] = text + entries([*(names[f"weft.{n}"] for n in MACHINES), *memory], names)
     pages["kernels"] = kernel_page(names)
-    text = "These functions are called on the host, and have the same names as in Numba CUDA. On a machine without a GPU, they use the CPU."
+    text = "These functions are called on the host, and have the same names as in Numba CUDA. On a machine without a GPU, the functions use the CPU."
     cuda = [name for name in names.values() if name.name.startswith("weft.cuda.") and callable(name.target)]
     pages["cuda"] = heading("weft.cuda", text) + entries(cuda, names)
     pages["ops"], pages["errors"], pages["commands"] = op_page(), error_page(names), command_page()
