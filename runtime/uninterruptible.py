@@ -4,12 +4,13 @@ Ctrl-C must not interrupt code that holds locks of another library, such as LLVM
 
 In: work and its name. Out: its result. Invariant: an interrupt is raised in the main thread immediately. The work
 runs to completion in a separate thread, where no signals are handled. A later request for the same work waits for
-this thread.
+this thread. At exit, when other threads can no longer call such a library, the main thread does the work itself.
 """
 
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 import threading
 from collections.abc import Callable, Hashable
@@ -65,12 +66,33 @@ PATIENCE = 1.0
 _left: dict[Hashable, _Work[Any]] = {}
 
 
+# Functions that are called at exit, and whether they have been called.
+_last: list[Callable[[], object]] = []
+_exiting = False
+
+
+def call_at_exit(function: Callable[[], object]) -> None:
+    """Call `function` at exit, after all exit handlers that the program has registered since it imported weft.
+
+    `function` may prevent other threads from calling a library.
+    """
+    _last.append(function)
+
+
+@atexit.register
+def _exit() -> None:
+    global _exiting
+    _exiting = bool(_last)
+    for function in _last:
+        function()
+
+
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
     """Call `work` and return its result. Ctrl-C interrupts the wait for the result, but not the call.
 
     If work of the same `name` is still running after an interrupt, this function waits for its result instead.
     """
-    if threading.get_ident() != threading.main_thread().ident:
+    if _exiting or threading.get_ident() != threading.main_thread().ident:
         return work()  # Python handles signals only in the main thread
     under_way = _left.pop(name, None) or _Work(work)
     try:

@@ -122,6 +122,8 @@ def _axes_of(item: object) -> int:
 
 
 def _plain(item: object) -> Any:
+    if type(item) is range and item:  # (NumPy would iterate over it)
+        return np.arange(item.start, item.stop, item.step)
     return (
         [_plain(v) for v in item]
         if isinstance(item, (list, tuple))

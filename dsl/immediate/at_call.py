@@ -339,9 +339,13 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
         return values
     if kind is np.ndarray:
         return value if value.size <= left and (COMMON >> value.dtype.num) & 1 else MISSED
+    if kind is range:
+        return MISSED if len(value) > left else np.arange(value.start, value.stop, value.step) if value else value
     if kind is tuple or kind is list:
         if len(value) > left:
             return MISSED
+        if NUMBERS.issuperset(map(type, value)):
+            return value
         if not recording.held:  # (evaluate them together)
             pending = [each._storage for each in value if type(each) is Scalar]
             evaluate([each for each in pending if each.device.name == "cpu"])

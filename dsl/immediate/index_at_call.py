@@ -88,7 +88,7 @@ def _written(array: Array, value: Any, limit: int) -> Any:
     if kind is Scalar:
         settled = settled_values(value)  # (a run of small operations may just have computed it)
         return MISSED if settled is None else settled[()]
-    if kind is list or kind is tuple:
+    if kind is list or kind is tuple or kind is range:
         value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
         return value if value is MISSED else np.asarray(value)
     if kind is Array:

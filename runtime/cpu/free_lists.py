@@ -225,7 +225,7 @@ class _Spec(ctypes.Structure):
 @cache
 def native_kind(base: type) -> Any:
     """Return a subclass of `base` for reusable buffers, whose deallocator is native code."""
-    keep = immortal(obtain_native(KEEP, keep_text(base.__basicsize__)))
+    keep = obtain_native(KEEP, keep_text(base.__basicsize__))
     slots = (_Slot * 2)(_Slot(_TP_DEALLOC, keep.address), _Slot(0, None))
     name = f"{base.__module__}.{base.__name__}".encode()
     spec = immortal(_Spec(name, base.__basicsize__ + 8, 0, _NO_INSTANCES, slots))

@@ -1,16 +1,17 @@
 """Lazy loading of the LLVM library, which takes up more than a hundred megabytes of address space.
 
 Invariant: no process forks or exits while a thread is inside the library. A child would wait forever for the
-library's locks, and exit would destroy the library. A fork and the exit therefore wait for the call in progress, and
-no new call begins during exit.
+library's locks, and exit would destroy the library. A fork and the exit therefore wait for the call in progress. During
+exit, only the main thread, for the program's own exit handlers, begins new calls.
 """
 
 from __future__ import annotations
 
-import atexit
 import os
 from functools import cache
 from importlib import import_module
+
+from weft.runtime.uninterruptible import call_at_exit
 
 # Messages of the loader, from the C library, if the address space is full.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
@@ -31,7 +32,7 @@ def load_llvm() -> None:
         if any(words in told for words in _NO_ROOM):
             raise MemoryError("the address space that is left has no room for LLVM, which compiles kernels") from error
         raise
-    atexit.register(lock.__enter__)
+    call_at_exit(lock.__enter__)
     if hasattr(os, "register_at_fork"):
         leave = lock.__exit__
         os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)

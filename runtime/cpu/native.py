@@ -64,7 +64,11 @@ def check_objects() -> None:
 
 
 class NativeFunction(NamedTuple):
-    """A loaded native function: the address, and an object that keeps the code alive."""
+    """A loaded native function: the address, and an object that keeps the code alive.
+
+    The code is never freed: ufuncs and tables of builtins contain only its address. (If two threads load the same
+    function at the same time, the cache of `obtain_native` keeps one of the results, but both addresses are used.)
+    """
 
     address: int
     memory: Any
@@ -78,7 +82,7 @@ def obtain_native(entry: str, text: str) -> NativeFunction:
 
 def _load(code: ObjectCode) -> NativeFunction:
     loaded = load_object(code)
-    return NativeFunction(ctypes.cast(loaded.call, ctypes.c_void_p).value or 0, loaded)  # type: ignore[arg-type]
+    return immortal(NativeFunction(ctypes.cast(loaded.call, ctypes.c_void_p).value or 0, loaded))  # type: ignore[arg-type]
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
@@ -183,7 +187,6 @@ def _exchange_code(entry: str, text: str, _: None) -> None:
     if better is None:
         return
     old, new = obtain_native(entry, text).address, _load(better)
-    immortal(new.memory)
     for address, length in words_with_code:
         _exchange(address, length, old, new.address)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -122,3 +125,31 @@ def test_a_build_that_asks_for_itself() -> None:
     cache = CodeCache()
     assert cache.get_or_build("kernel", lambda: cache.get_or_build("kernel", lambda: 1) + 1) == 2
     assert cache.get("kernel") == 2
+
+
+AT_EXIT = """
+import atexit, os
+def compile_another():
+    print((wf.exp(x) * x - 3).sum() > 0, flush=True)
+if {early}:
+    atexit.register(compile_another)
+import weft as wf
+if not {early}:
+    atexit.register(compile_another)
+x = wf.linspace(0, 3, 20_000)
+print((x * x + 1).sum() > 0)  # (loads LLVM)
+"""
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_exit_handlers_may_compile(early: bool, tmp_path: Path) -> None:
+    settings = {"WEFT_CACHE_DIR": str(tmp_path), "WEFT_INTERPRET": "never", "WEFT_DEVICE": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", AT_EXIT.format(early=early)],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout.split() == ["True", "True"], done.stderr
+    assert done.returncode == 0 and not done.stderr

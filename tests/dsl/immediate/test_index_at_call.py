@@ -171,3 +171,32 @@ def test_selected_elements_are_counted_as_numpy_counts_them(rest: tuple[Any, ...
                 index_at_call._picked(values.shape, key)
         else:
             assert index_at_call._picked(values.shape, key) == expected
+
+
+@pytest.mark.parametrize("rows", [range(5), range(4, -1, -1), range(1, 5, 2), range(0), range(-3, 2), [0, 2, True]])
+def test_ranges_and_lists_select_elements_immediately(rows: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = np.arange(15.0).reshape(5, 3)
+    x = wf.asarray(given.copy())
+    if x.device.name == "cpu":
+        monkeypatch.setattr(indexing, "_resolve_and_index", None)
+        monkeypatch.setattr(indexing, "assign_recorded", None)
+    columns = np.arange(len(rows)) % 3
+    keys = [rows, (rows, wf.asarray(columns)), (slice(None), [0, 2])]
+    hosts = [rows, (rows, columns), (slice(None), [0, 2])]
+    for key, host in zip(keys, hosts, strict=True):
+        assert same(x[key], given[host])
+        x[key] -= 1
+        given[host] -= 1
+        assert same(x, given)
+    x[: len(rows), 0] = rows
+    given[: len(rows), 0] = rows
+    assert same(x, given)
+
+
+def test_ranges_select_elements_of_large_arrays() -> None:
+    given = np.arange(120_000.0).reshape(40_000, 3)
+    x, columns = wf.asarray(given), np.arange(40_000) % 3
+    assert same(x[range(40_000), columns], given[range(40_000), columns])
+    assert same(x[range(39_999, 0, -2), 1], given[range(39_999, 0, -2), 1])
+    with pytest.raises(IndexError):
+        x[range(40_001), 0]
