@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import operator
 from collections.abc import Callable
 from math import prod
 from numbers import Number
+from sys import getrefcount
 from types import FunctionType, GenericAlias
 from typing import Any
 
@@ -63,6 +65,7 @@ from weft.fusion import (
     realise,
 )
 from weft.runtime import IMMEDIATE
+from weft.runtime.lazy_names import unquote_annotations
 
 
 def astype(
@@ -364,12 +367,25 @@ def exact_copy(self: Array) -> Storage:
 
 
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
-    """Change the shape and size in place, and fill new elements with zeros. Raises ValueError for a view."""
+    """Change the shape and size in place, and fill new elements with zeros.
+
+    Raises ValueError for a view, and, unless `refcheck` is false, for an array that has views.
+    """
     wanted = self.shape if shape in ((), (None,)) else creation.as_shape(_shape_arguments(shape))
-    if self._view is not None:
-        raise ValueError("cannot resize this array: it does not own its data")
-    flat = manipulation.ravel(self)
     size = prod(wanted)
+    if size == self.size and self.flags.c_contiguous:
+        changed = manipulation.reshape(self, wanted)
+        self._storage, self._view = changed._storage, changed._view
+        self._device = self._values = None
+        return
+    if self._view is not None and not (self.size == prod(self._storage.shape) and self.flags.c_contiguous):
+        raise ValueError("cannot resize this array: it does not own its data")
+    if refcheck and _has_views(self):
+        raise ValueError(
+            "cannot resize an array that is referenced by another array.\nUse the np.resize function to get a new "
+            "resized copy or\n set refcheck=False to disable this check"
+        )
+    flat = manipulation.ravel(self)
     short = max(0, size - self.size)
     if short:
         flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
@@ -377,6 +393,18 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     # (also drop NumPy's array over the previous elements)
     self._device = self._values = self._view = None
     self._storage = storage
+
+
+def _has_views(array: Array) -> bool:
+    """Return whether other arrays share the storage of an array."""
+    storage = array._storage
+    if getrefcount(storage) <= _UNSHARED:
+        return False
+    return any(isinstance(each, Array) and each is not array for each in gc.get_referrers(storage))
+
+
+# Number of references to a storage without views: from its array, from a variable, and from the call of `getrefcount`.
+_UNSHARED = 3
 
 
 def _on_host(name: str, summary: str) -> Any:
@@ -553,7 +581,7 @@ def install() -> None:
             if records is not None:
                 op, way, does = records
                 method.records = op, way, RECORD_PENDING if name in WHOLE else does  # type: ignore[attr-defined]
-        setattr(Array, name, method)
+        setattr(Array, name, unquote_annotations(method))
     setattr(Array, "__imatmul__", _imatmul)
     setattr(Array, "__array_function__", array_function)
     setattr(Array, "__reduce__", reduce_array)

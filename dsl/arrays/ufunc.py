@@ -30,6 +30,7 @@ from weft.dsl.functions.creation import in_requested_order
 from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, attempt_medium, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
+from weft.runtime.lazy_names import unquote_annotations
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -312,7 +313,7 @@ def check_power(base: Any, exponent: Any) -> None:
 
 
 # (Stored explicitly, because Python cannot inspect native code.)
-_SIGNATURE = inspect.signature(MethodType(UFunc.__call__, UFunc))
+_SIGNATURE = inspect.signature(MethodType(unquote_annotations(UFunc.__call__), UFunc))
 
 UFUNCS: dict[str, UFunc] = {}
 for _row in OPS.values():
