@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import ctypes
 import gc
 import operator
 from collections.abc import Callable
@@ -570,6 +571,21 @@ AT_ONCE = frozenset(
 )
 
 
+# The name of arrays in Python's error messages, as NumPy's arrays are called numpy.ndarray. (The buffer is kept because
+# the classes refer to it.)
+_SHOWN_NAME = ctypes.create_string_buffer(b"weft.Array")
+_HEAD, _NAME = (
+    16,
+    24,
+)  # size of an object without fields, and the offset of `tp_name` in a class if objects have this size
+
+
+def _name_in_messages(kind: type) -> None:
+    """Make Python's messages, such as "unhashable type", show a class of arrays with its module, and no subclass name."""
+    if object.__basicsize__ == _HEAD:
+        ctypes.c_void_p.from_address(id(kind) + _NAME).value = ctypes.addressof(_SHOWN_NAME)
+
+
 def install() -> None:
     """Attach the methods to `Array`."""
     for name, method in METHODS.items():
@@ -590,6 +606,8 @@ def install() -> None:
     setattr(Part, "__setitem__", _set_part)
     shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
     describe_members(Array)
+    for kind in (Array, Part, ReadOnly, Scalar):
+        _name_in_messages(kind)
     Number.register(Scalar)  # `numpy.isscalar` requires it, and `numpy.testing.assert_equal` calls `isscalar`
 
 
