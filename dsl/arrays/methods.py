@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import builtins
-import ctypes
-import gc
 import operator
 from collections.abc import Callable
 from math import prod
 from numbers import Number
-from sys import getrefcount
 from types import FunctionType, GenericAlias
 from typing import Any
 
@@ -34,7 +31,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.array_function import array_function
 from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts, on_operands_device
-from weft.dsl.arrays.docstrings import describe_members
+from weft.dsl.arrays.docstrings import describe_members, name_in_messages
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
@@ -45,7 +42,7 @@ from weft.dsl.arrays.results import as_array, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
-from weft.dsl.arrays.windows import Flags, memoized_view, set_flags
+from weft.dsl.arrays.windows import Flags, has_views, memoized_view, set_flags
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
@@ -381,7 +378,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
         return
     if self._view is not None and not (self.size == prod(self._storage.shape) and self.flags.c_contiguous):
         raise ValueError("cannot resize this array: it does not own its data")
-    if refcheck and _has_views(self):
+    if refcheck and has_views(self):
         raise ValueError(
             "cannot resize an array that is referenced by another array.\nUse the np.resize function to get a new "
             "resized copy or\n set refcheck=False to disable this check"
@@ -394,18 +391,6 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
     # (also drop NumPy's array over the previous elements)
     self._device = self._values = self._view = None
     self._storage = storage
-
-
-def _has_views(array: Array) -> bool:
-    """Return whether other arrays share the storage of an array."""
-    storage = array._storage
-    if getrefcount(storage) <= _UNSHARED:
-        return False
-    return any(isinstance(each, Array) and each is not array for each in gc.get_referrers(storage))
-
-
-# Number of references to a storage without views: from its array, from a variable, and from the call of `getrefcount`.
-_UNSHARED = 3
 
 
 def _on_host(name: str, summary: str) -> Any:
@@ -571,21 +556,6 @@ AT_ONCE = frozenset(
 )
 
 
-# The name of arrays in Python's error messages, as NumPy's arrays are called numpy.ndarray. (The buffer is kept because
-# the classes refer to it.)
-_SHOWN_NAME = ctypes.create_string_buffer(b"weft.Array")
-_HEAD, _NAME = (
-    16,
-    24,
-)  # size of an object without fields, and the offset of `tp_name` in a class if objects have this size
-
-
-def _name_in_messages(kind: type) -> None:
-    """Make Python's messages, such as "unhashable type", show a class of arrays with its module, and no subclass name."""
-    if object.__basicsize__ == _HEAD:
-        ctypes.c_void_p.from_address(id(kind) + _NAME).value = ctypes.addressof(_SHOWN_NAME)
-
-
 def install() -> None:
     """Attach the methods to `Array`."""
     for name, method in METHODS.items():
@@ -607,7 +577,7 @@ def install() -> None:
     shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
     describe_members(Array)
     for kind in (Array, Part, ReadOnly, Scalar):
-        _name_in_messages(kind)
+        name_in_messages(kind)
     Number.register(Scalar)  # `numpy.isscalar` requires it, and `numpy.testing.assert_equal` calls `isscalar`
 
 
