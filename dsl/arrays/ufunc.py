@@ -176,7 +176,7 @@ class UFunc:
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
         """Record a call to the ufunc with the `out`, `where`, `dtype` and `casting` options."""
-        start()
+        location = start()
         if out is None:
             *operands, where = (
                 convert(value) if isinstance(value, (list, tuple, np.ndarray)) else value
@@ -188,7 +188,7 @@ class UFunc:
                 return unpermuted(self._call_recorded(operands, out, where, dtype, casting), order)
         loop = None if dtype is None else as_dtype(dtype)
         pairs = [as_operand(within_64_bits(self.definition.name, value, operands)) for value in operands]
-        node = map_(self.definition.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
+        node = map_(self.definition.name, [p[0] for p in pairs], [p[1] for p in pairs], loop, location)
         return return_result(self.definition.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
