@@ -1,9 +1,10 @@
-"""Lazy attributes of packages. The module of an attribute is imported on first use (PEP 562)."""
+"""Attributes of packages: lazy imports on first use (PEP 562), and annotations that `help` shows without quotes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from types import FunctionType
 from typing import Any
 
 
@@ -32,7 +33,28 @@ def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[
         if name not in origin:
             raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
         module, old = origin[name]
-        found = namespace[name] = getattr(import_module(module), old)
+        found = namespace[name] = unquote_annotations(getattr(import_module(module), old))
         return found
 
     return find
+
+
+class _Unquoted(str):
+    """An annotation in a module with ``from __future__ import annotations``. Signatures show its text without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def unquote_annotations(function: Any) -> Any:
+    """Make `inspect.signature` and `help` show the annotations of a function without quotes. Return the function."""
+    inner = function
+    while (wrapped := getattr(inner, "__wrapped__", None)) is not None:
+        inner = wrapped
+    if isinstance(inner, FunctionType):
+        inner.__annotations__ = {
+            name: _Unquoted(text) if type(text) is str else text for name, text in inner.__annotations__.items()
+        }
+    return function

@@ -23,7 +23,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Maximum length of a list of arrays in a memo key.
 LONGEST = 32
-_NAMED_BY_THEMSELVES = (int, str, bool, NoneType, EllipsisType)
+# (NumPy integers are results of functions such as `unravel_index`, and are passed as shifts, axes and lengths.)
+_NAMED_BY_THEMSELVES = frozenset({int, str, bool, NoneType, EllipsisType, np.int64, np.int32})
 
 
 def memoized(function: Function) -> Function:

@@ -31,7 +31,7 @@ from weft.dsl.arrays.array import (
 )
 from weft.dsl.arrays.array_function import array_function
 from weft.dsl.arrays.call_sites import RECORD_PENDING, accepts, on_operands_device
-from weft.dsl.arrays.docstrings import describe_members
+from weft.dsl.arrays.docstrings import describe_members, name_in_messages
 from weft.dsl.arrays.flat import Flat
 from weft.dsl.arrays.foreign import is_foreign
 from weft.dsl.arrays.memoized import memoized
@@ -42,7 +42,7 @@ from weft.dsl.arrays.results import as_array, return_result, value_operand
 from weft.dsl.arrays.scatter import is_gpu
 from weft.dsl.arrays.ufunc import UFUNCS
 from weft.dsl.arrays.validation import check_order, warn_of_lost_parts
-from weft.dsl.arrays.windows import Flags, memoized_view, set_flags
+from weft.dsl.arrays.windows import Flags, has_views, memoized_view, set_flags
 from weft.dsl.functions import creation, histograms, joining, linear, manipulation, reductions, selection, sorting
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate.at_call import NUMBERS, at_once, from_numpy_result, seen
@@ -63,6 +63,7 @@ from weft.fusion import (
     realise,
 )
 from weft.runtime import IMMEDIATE
+from weft.runtime.lazy_names import unquote_annotations
 
 
 def astype(
@@ -364,12 +365,25 @@ def exact_copy(self: Array) -> Storage:
 
 
 def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
-    """Change the shape and size in place, and fill new elements with zeros. Raises ValueError for a view."""
+    """Change the shape and size in place, and fill new elements with zeros.
+
+    Raises ValueError for a view, and, unless `refcheck` is false, for an array that has views.
+    """
     wanted = self.shape if shape in ((), (None,)) else creation.as_shape(_shape_arguments(shape))
-    if self._view is not None:
-        raise ValueError("cannot resize this array: it does not own its data")
-    flat = manipulation.ravel(self)
     size = prod(wanted)
+    if size == self.size and self.flags.c_contiguous:
+        changed = manipulation.reshape(self, wanted)
+        self._storage, self._view = changed._storage, changed._view
+        self._device = self._values = None
+        return
+    if self._view is not None and not (self.size == prod(self._storage.shape) and self.flags.c_contiguous):
+        raise ValueError("cannot resize this array: it does not own its data")
+    if refcheck and has_views(self):
+        raise ValueError(
+            "cannot resize an array that is referenced by another array.\nUse the np.resize function to get a new "
+            "resized copy or\n set refcheck=False to disable this check"
+        )
+    flat = manipulation.ravel(self)
     short = max(0, size - self.size)
     if short:
         flat = joining.concatenate([flat, creation.zeros(short, self.dtype)])
@@ -553,7 +567,7 @@ def install() -> None:
             if records is not None:
                 op, way, does = records
                 method.records = op, way, RECORD_PENDING if name in WHOLE else does  # type: ignore[attr-defined]
-        setattr(Array, name, method)
+        setattr(Array, name, unquote_annotations(method))
     setattr(Array, "__imatmul__", _imatmul)
     setattr(Array, "__array_function__", array_function)
     setattr(Array, "__reduce__", reduce_array)
@@ -562,6 +576,8 @@ def install() -> None:
     setattr(Part, "__setitem__", _set_part)
     shared_arrays.install_buffer(Array, Part, ReadOnly, Scalar)
     describe_members(Array)
+    for kind in (Array, Part, ReadOnly, Scalar):
+        name_in_messages(kind)
     Number.register(Scalar)  # `numpy.isscalar` requires it, and `numpy.testing.assert_equal` calls `isscalar`
 
 

@@ -30,6 +30,7 @@ from weft.dsl.functions.creation import in_requested_order
 from weft.dsl.immediate.at_call import MISSED, attempt, attempt_into, attempt_medium, call_small, implementation_of
 from weft.dsl.immediate.host_values import values_of
 from weft.fusion import constant, iota, map_
+from weft.runtime.lazy_names import unquote_annotations
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -175,7 +176,7 @@ class UFunc:
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
         """Record a call to the ufunc with the `out`, `where`, `dtype` and `casting` options."""
-        start()
+        location = start()
         if out is None:
             *operands, where = (
                 convert(value) if isinstance(value, (list, tuple, np.ndarray)) else value
@@ -187,7 +188,7 @@ class UFunc:
                 return unpermuted(self._call_recorded(operands, out, where, dtype, casting), order)
         loop = None if dtype is None else as_dtype(dtype)
         pairs = [as_operand(within_64_bits(self.definition.name, value, operands)) for value in operands]
-        node = map_(self.definition.name, [p[0] for p in pairs], [p[1] for p in pairs], loop)
+        node = map_(self.definition.name, [p[0] for p in pairs], [p[1] for p in pairs], loop, location)
         return return_result(self.definition.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
@@ -312,7 +313,7 @@ def check_power(base: Any, exponent: Any) -> None:
 
 
 # (Stored explicitly, because Python cannot inspect native code.)
-_SIGNATURE = inspect.signature(MethodType(UFunc.__call__, UFunc))
+_SIGNATURE = inspect.signature(MethodType(unquote_annotations(UFunc.__call__), UFunc))
 
 UFUNCS: dict[str, UFunc] = {}
 for _row in OPS.values():

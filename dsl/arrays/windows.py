@@ -7,8 +7,10 @@ flags, which describe a layout.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import wraps
+from sys import getrefcount
 from typing import Any
 
 from weft.dsl.arrays.array import Array, ReadOnly, Scalar, View, expr_of, is_writable, record, whole, wrap
@@ -184,3 +186,15 @@ def set_flags(self: Array, write: bool | None = None, align: bool | None = None,
     if write and self._values is not None:
         self._values.flags.writeable = True  # (it is read-only if NumPy's `diagonal` returned it)
     object.__dict__["__class__"].__set__(self, Array if write else ReadOnly)
+
+
+def has_views(array: Array) -> bool:
+    """Return whether other arrays share the storage of an array."""
+    storage = array._storage
+    if getrefcount(storage) <= _UNSHARED:
+        return False
+    return any(isinstance(each, Array) and each is not array for each in gc.get_referrers(storage))
+
+
+# Number of references to a storage without views: from its array, from a variable, and from the call of `getrefcount`.
+_UNSHARED = 3

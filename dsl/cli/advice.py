@@ -35,7 +35,10 @@ class Advice:
 
 
 def advise(measured: Measured) -> list[Advice]:
-    """Return the slowest lines with advice, slowest first. Fast lines are included if they have an avoidable cost."""
+    """Return the slowest lines with advice, slowest first.
+
+    Fast lines are included if they slow down other lines, by reading values or by widening float32.
+    """
     lines = measured.profile.lines
     seconds = dict(measured.host)
     for line, one in lines.items():
@@ -44,15 +47,15 @@ def advise(measured: Measured) -> list[Advice]:
     found = []
     for line in {**seconds, **dict.fromkeys(measured.reads), **dict.fromkeys(measured.widened)}:
         own = seconds.get(line, 0.0)
-        mistakes = _mistakes(measured, line, lines.get(line, LineTime()))
+        one = lines.get(line, LineTime())
+        mistakes = _mistakes(measured, line) + _host_calls(one, FROM * whole)
         if mistakes or own >= FROM * whole:
-            sentences = (*mistakes, *_limits(measured, line, lines.get(line, LineTime())))
-            found.append(Advice(line, own, sentences))
+            found.append(Advice(line, own, (*mistakes, *_limits(measured, line, one))))
     return sorted(found, key=lambda one: -one.seconds)[:SHOWN]
 
 
-def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return sentences about the avoidable costs of a line, such as frequent reads of values or casts to float64."""
+def _mistakes(measured: Measured, line: Line) -> list[str]:
+    """Return sentences about mistakes that also slow down other lines: frequent reads, and casts to float64."""
     found = []
     if (reads := measured.reads[line]) >= OFTEN:
         found.append(
@@ -64,11 +67,15 @@ def _mistakes(measured: Measured, line: Line, one: LineTime) -> list[str]:
             "Here, float32 values become float64, because the other operand is float64. The results take twice as "
             "many bytes. Create the other operand with dtype=np.float32."
         )
+    return found
+
+
+def _host_calls(one: LineTime, least: float) -> list[str]:
+    """Return sentences about the functions of a line that NumPy executes on the host for at least `least` seconds."""
+    found = []
     for kernel in one.kernels:
-        if kernel.note.name.endswith(" on the host"):
-            name = kernel.note.name.removesuffix(" on the host")
-            if name in WRITERS:
-                continue
+        name = kernel.note.name.removesuffix(" on the host")
+        if name != kernel.note.name and name not in WRITERS and kernel.seconds >= least:
             found.append(
                 f"weft has no kernel for {name}. NumPy executes the function on the host ({show_seconds(kernel.seconds)}), "
                 "and other operations do not fuse with it."
@@ -84,15 +91,15 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
     if host > one.seconds:
         packages = measured.packages.get(line)
         package = max(packages, key=packages.__getitem__) if packages else ""
-        where = {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
         outside = "outside of this line's kernels" if package == UNLOCATED else "on the host outside of kernels"
-        found = [f"This line spends {show_seconds(host)} {outside}, mostly in {where}."]
+        found = [f"This line spends {show_seconds(host)} {outside}, mostly in {name_package(package)}."]
         mean = sum(kernel.seconds for kernel in own) / max(launches, 1)
         if launches >= OFTEN and mean < SHORT:
             found.append(
-                f"Each kernel runs for about {show_seconds(mean)}, which is about as long as its launch takes. "
-                "Use larger arrays or fewer Python iterations."
+                f"Each kernel runs for about {show_seconds(mean)}, which is about as long as its launch takes."
             )
+        if remedy := remedy_for(package):
+            found.append(f"{remedy[0].upper()}{remedy[1:]}.")
         return found
     longest = max(own, key=lambda kernel: kernel.seconds, default=None)
     if longest is None or not longest.note.nbytes:
@@ -107,4 +114,19 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
             f"The line's kernel is limited by arithmetic: it executes about {longest.note.instructions / longest.note.nbytes:.0f} "
             "instructions per byte. Fewer operations or float32 would make it faster."
         ]
-    return []
+    name = longest.note.name.removeprefix("call ")
+    return [f"Most of this time is spent in the library function {name}."] if name != longest.note.name else []
+
+
+def name_package(package: str) -> str:
+    """Return a description of the code in which the host time of a line is spent."""
+    return {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
+
+
+def remedy_for(package: str) -> str:
+    """Return how a program can spend less time on the host in the code of `package`, or "" if unknown."""
+    if package == "":
+        return "replace Python loops with array operations, or write a kernel"
+    if package == "weft":
+        return "use larger arrays, or fewer array operations in Python loops"
+    return "" if package == UNLOCATED else f"weft does not make the code of {package} faster"

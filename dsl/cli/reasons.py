@@ -11,13 +11,24 @@ from types import FrameType
 from typing import Any, Protocol
 
 from weft.dsl.arrays.array import Array
+from weft.dsl.cli.advice import name_package, remedy_for
+from weft.dsl.cli.line_sampler import LineSampler
+from weft.dsl.immediate import at_call
 from weft.dsl.script.redirect import is_program
 from weft.dsl.tracebacks import is_hidden
 from weft.runtime import IMMEDIATE, show_file
 
-_READING = ("numpy", "_number")  # the methods that all conversions to NumPy and Python use
+# The functions that evaluate pending arrays because their elements are needed on the host.
+_READING: tuple[tuple[Any, str], ...] = (
+    (Array, "numpy"),
+    (Array, "_number"),
+    (at_call, "evaluate"),
+    (at_call, "realise"),
+)
 _OFTEN = 10  # minimum number of reads at a line that are reported as a reason
 _SMALL = 256 << 10  # bytes per kernel; below this value, launches take longer than kernels
+_MUCH = 0.1  # minimum fraction of the host time at a line that is named
+_SHORT = 0.02  # seconds; a shorter program has little to gain
 
 
 class Counts(Protocol):
@@ -38,7 +49,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
     if not counts.kernels:
         small = f"arrays have at most {IMMEDIATE[0]:,} elements, and weft calls NumPy for such arrays"
         return [f"no kernel ran: the {small}, or the program calls only library functions"]
-    with count_reads() as reads:
+    with count_reads() as reads, LineSampler() as sampler:
         run()
     reasons = []
     if not counts.settled:
@@ -53,12 +64,31 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
             reasons.append(f"values are read {number:,} times at {show_file(file)}:{line}, and each read ends fusion")
     share = counts.outside / counts.seconds
     if share > 0.5:
-        reasons.append(
-            f"{100 * share:.0f} % of the time is spent outside of kernels: in Python, in libraries, or in NumPy itself"
-        )
+        reasons.append(f"{100 * share:.0f} % of the time is spent outside of kernels{_explain_host(sampler)}")
+    if numpy_seconds < _SHORT:
+        reasons.append(f"NumPy's whole run takes only {1e3 * numpy_seconds:.3g} ms, so there is little to gain")
     in_kernels = counts.seconds - counts.outside
     figures = f"{1e3 * in_kernels:.3g} ms in kernels and library functions, and NumPy's whole run {1e3 * numpy_seconds:.3g} ms"
     return reasons or [f"the run spends {figures}"]
+
+
+def _explain_host(sampler: LineSampler) -> str:
+    """Return the lines that spend the most time on the host, with a remedy, as the end of a sentence."""
+    whole = sum(sampler.seconds.values())
+    slowest = sorted(sampler.seconds.items(), key=lambda item: -item[1])[:3]
+    lines = [
+        f"{show_file(file)}:{line} ({seconds / whole:.0%})"
+        for (file, line), seconds in slowest
+        if seconds >= _MUCH * whole
+    ]
+    packages: Counter[str] = Counter()
+    for one in sampler.packages.values():
+        packages.update(one)  # type: ignore[arg-type]
+    if not lines:
+        return ": in Python, in libraries, or in NumPy itself"
+    package = max(packages, key=packages.__getitem__)
+    remedy = remedy_for(package)
+    return f", mostly in {name_package(package)}, at {', '.join(lines)}{': ' if remedy else ''}{remedy}"
 
 
 @contextlib.contextmanager
@@ -68,22 +98,29 @@ def count_reads() -> Iterator[Counter[tuple[str, int]]]:
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(method)
-        def read(self: Array, *arguments: Any, **options: Any) -> Any:
-            if self._device is None:
+        def read(value: Any, *arguments: Any, **options: Any) -> Any:
+            if _is_pending(value):
                 frame: FrameType | None = sys._getframe(1)
                 while frame is not None and is_hidden(frame.f_code.co_filename):
                     frame = frame.f_back
                 if frame is not None and is_program(frame):
                     reads[frame.f_code.co_filename, frame.f_lineno] += 1
-            return method(self, *arguments, **options)
+            return method(value, *arguments, **options)
 
         return read
 
-    before = {name: Array.__dict__[name] for name in _READING}
-    for name, method in before.items():
-        setattr(Array, name, counted(method))
+    before = [(owner, name, vars(owner)[name]) for owner, name in _READING]
+    for owner, name, method in before:
+        setattr(owner, name, counted(method))
     try:
         yield reads
     finally:
-        for name, method in before.items():
-            setattr(Array, name, method)
+        for owner, name, method in before:
+            setattr(owner, name, method)
+
+
+def _is_pending(value: Any) -> bool:
+    """Return whether a read of an array, a storage or a list of storages may evaluate pending operations."""
+    if isinstance(value, list):
+        return any(storage.buffer is None for storage in value)
+    return value._device is None if hasattr(value, "_device") else value.buffer is None

@@ -92,8 +92,9 @@ _WORK = {
 
 def show_host_work(counts: Mapping[str, Any]) -> str:
     """Format the host's work as text. `counts` combines the results of `statistics` and `seconds_spent`."""
-    parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name]]
-    return ", ".join([*parts, f"{1e3 * counts['planning']:.1f} ms for finding, making and compiling plans"])
+    # (a counter is negative if it was reset in between)
+    parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name] > 0]
+    return ", ".join([*parts, f"{1e3 * max(counts['planning'], 0):.1f} ms for finding, making and compiling plans"])
 
 
 def reset_statistics() -> None:

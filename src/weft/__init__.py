@@ -65,7 +65,7 @@ from weft.runtime import (
     devices,
     set_default_device,
 )
-from weft.runtime.lazy_names import lazy_names
+from weft.runtime.lazy_names import lazy_names, unquote_annotations
 
 if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and editors
     from weft import cuda as cuda
@@ -126,7 +126,7 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return _find_lazy(name)
     if name in OWN:
-        found = OWN[name]
+        found = unquote_annotations(OWN[name])
     elif name in _MODULES:
         found = import_module(_MODULES[name])
     else:

@@ -67,6 +67,10 @@ from weft.dsl.kernel.language.types import from_dtype, typeof
 from weft.dsl.kernel.launch.hints import In, InOut, Out
 from weft.dsl.kernel.library.vector_types import VECTOR_ALIASES as _VECTOR_ALIASES
 from weft.dsl.kernel.library.vector_types import VECTOR_TYPES as _VECTOR_TYPES
+from weft.runtime.lazy_names import unquote_annotations as _unquote_annotations
+
+for _name in [*globals()]:
+    _unquote_annotations(globals()[_name])
 
 # the types, the names of the CUDA model, and the vector types
 globals().update({_name: _object for _name, _object in vars(_types).items() if isinstance(_object, _types.Type)})
@@ -107,7 +111,7 @@ _DECORATORS = frozenset({"guvectorize", "vectorize"})  # decorators with Numba's
 
 def __getattr__(name: str) -> _Any:
     if name in _COMPILED:
-        return getattr(_import_module("weft.dsl.kernel"), name)
+        return _unquote_annotations(getattr(_import_module("weft.dsl.kernel"), name))
     if name in _DECORATORS:
         return getattr(_import_module("weft.dsl.kernel.launch.decorators"), name)
     if name == "bfloat16":  # (loads ml_dtypes)

@@ -20,3 +20,10 @@ def test_code_at_the_address_of_deleted_code_is_not_confused_with_it() -> None:
             assert code.co_filename == f"source {number}"
         del code, names
         gc.collect()
+
+
+def test_results_in_out_have_the_line_of_the_call() -> None:
+    x = wf.asarray(np.ones(40_000)) * 2
+    np.maximum(x, 0.5, out=x)
+    line = test_results_in_out_have_the_line_of_the_call.__code__.co_firstlineno + 2
+    assert f"maximum (test_locations.py:{line})" in str(wf.explain(x))

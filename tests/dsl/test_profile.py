@@ -342,3 +342,13 @@ def test_a_long_compilation_is_shown_on_a_terminal(
     assert ("weft: compiling softmax for sm_90" in text) == shown
     if shown:
         assert text.endswith("\r"), "the line is taken away"
+
+
+@pytest.mark.cpu
+def test_counters_that_are_reset_within_a_profile_are_not_negative() -> None:
+    with override(interpret="never"):
+        x = wf.evaluate(wf.asarray(np.arange(50_000.0)) * 3.25 + 1)
+        with wf.profile() as p:
+            wf.reset_statistics()
+            wf.evaluate(x + 1)
+    assert "-" not in p.summary

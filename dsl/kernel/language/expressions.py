@@ -281,7 +281,10 @@ def _tuple_item(frame: FunctionFrame, node: ast.AST, owner: TupleValue, index: A
     known = arrays.known_shape(index)
     if known is not None:
         if not -len(owner.items) <= known[0] < len(owner.items):
-            c.fail(f"tuple index {known[0]} is out of range: it has {counted(len(owner.items), 'item')}")
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+                array = ast.unparse(node.value.value)
+                c.fail(f"{ast.unparse(node)} does not exist: {array} is {len(owner.items)}-dimensional")
+            c.fail(f"tuple index {known[0]} is out of range: the tuple has {counted(len(owner.items), 'item')}")
         return owner.items[known[0]]
     if not owner.items:
         c.fail("an empty tuple cannot be indexed")

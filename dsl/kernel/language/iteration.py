@@ -73,7 +73,9 @@ def length_of(c: Compiler, value: object) -> Constant | ScalarValue:
             return length_of(c, part)
         case Constant(value=held) if isinstance(held, type) and issubclass(held, enum.Enum):
             return Constant(len(held))
-    c.fail(f"{describe(value)} cannot be gone through: `for` takes ranges, tuples, arrays, zip, enumerate and reversed")
+    c.fail(
+        f"{describe(value)} is not iterable: loops and unpacking take ranges, tuples, arrays, zip, enumerate and reversed"
+    )
 
 
 def _range_length(c: Compiler, value: Range) -> ScalarValue:
@@ -105,7 +107,9 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
         case TupleValue(items=items):
             if isinstance(k, Constant):
                 return items[k.value]
-            c.fail("a tuple of different things can be gone through where the number of turns is known")
+            c.fail(
+                "a loop over a tuple of different types needs a number of iterations that is known when the kernel is compiled"
+            )
         case ArrayValue():
             return arrays.select(c, value, k)
         case Range():

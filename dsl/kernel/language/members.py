@@ -183,7 +183,11 @@ def _of_object(c: Compiler, owner: Constant, held: object, name: str) -> Any:
     try:
         found = getattr(held, name)
     except AttributeError:
-        where = f"module {held.__name__}" if isinstance(held, ModuleType) else describe(owner)
+        where = describe(owner)
+        if isinstance(held, ModuleType):
+            where = f"module {held.__name__}"
+        elif isinstance(held, names.Namespace):
+            where = f"cuda.{held.path}"
         c.fail(f"{where} has no attribute {name!r}{suggestion(name, dir(held))}", "attribute")
     readable = isinstance(held, (ModuleType, type, names.Namespace, np.dtype, np.finfo, np.iinfo)) or (
         dataclasses.is_dataclass(held) or hasattr(held, "_fields")

@@ -105,11 +105,11 @@ class Report:
             case "race":
                 text = f"{self.kind}: {_DONE[self.access]} {shown} in {where}"
             case "divergent barrier" if self.access == "warp operation":
-                text = f"{self.kind}: not all lanes of the mask come here, as does {where}"
+                text = f"{self.kind}: {where} reaches this warp operation, but not all lanes of the mask do"
             case "divergent barrier" if self.other is None:
-                text = f"{self.kind}: not all threads of the block come here, as does {where}"
+                text = f"{self.kind}: {where} reaches this barrier, but not all threads of the block do"
             case "divergent barrier":
-                text = f"{self.kind}: threads of one block wait at different ones, {where}"
+                text = f"{self.kind}: threads of one block wait at different barriers: {where}"
             case _:
                 assert_never(self.kind)
         text += f"\n{self.location.show()}"
@@ -120,9 +120,15 @@ class Report:
             text += (
                 f"\n{join} {done}block {other.block}, thread {other.thread}, line {other.line}\n{other.location.show()}"
             )
+            if self.kind == "race":
+                text += f"\n{_ORDERED_BY_BARRIER if self.block == other.block else _UNORDERED_BLOCKS}"
         return text
 
 
+_ORDERED_BY_BARRIER = "A barrier between the two accesses, such as cuda.syncthreads(), orders them."
+_UNORDERED_BLOCKS = (
+    "Blocks run in any order: use atomic operations (and cuda.threadfence() for other data), or several launches."
+)
 _DONE = {"read": "reading", "write": "writing", "atomic": "an atomic on"}
 _ACCESS = {SiteKind.READ: "read", SiteKind.WRITE: "write", SiteKind.ATOMIC: "atomic", SiteKind.OUTSIDE: "index"}
 _ACCESS |= dict.fromkeys((SiteKind.WARP, SiteKind.ACTIVE), "warp operation")

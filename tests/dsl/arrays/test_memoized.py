@@ -25,6 +25,8 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
     # programs that must not reuse an expression, or not with the same arguments
     "changing number": lambda xp, x, k: xp.clip(x, 0.1 * k, 5.0) + xp.where(x < 0.25 * k, k, x),
     "changing shift": lambda xp, x, k: xp.roll(x, k, axis=0),
+    "changing NumPy shift": lambda xp, x, k: xp.roll(x, (np.int64(k), np.int32(-k)), (0, 1)),
+    "changing scalars": lambda xp, x, k: xp.where(x > 0, np.int64(k) if k % 2 else k, np.int32(k)),
     "zeros of two signs": lambda xp, x, k: 1 / xp.where(x > 10, x, -0.0 if k % 2 else 0.0),
     "lists of numbers": lambda xp, x, k: xp.where(x[0, :3] > 0, [1.0, 2.0, k], 0),
     "arrays of NumPy's": lambda xp, x, k: xp.concatenate([x[0], np.arange(3.0) + k]),
@@ -98,6 +100,16 @@ def test_recording_again_makes_nothing_new() -> None:
     known = len(INTERNED)
     step()
     assert len(INTERNED) == known
+
+
+@pytest.mark.cpu
+def test_numpy_integers_are_found_again() -> None:
+    x = wf.evaluate(wf.ones((400, 300)) * 2)
+    made = []
+    for _ in range(3):
+        y, _ = np.unravel_index(1234, x.shape)
+        made.append(wf.roll(x, (y, 1), (0, 1))._storage.expr)
+    assert made[0] is made[1] is made[2] and any(key[0] == "roll" for key in INTERNED if isinstance(key, tuple))
 
 
 def test_threads_and_devices_have_their_own() -> None:

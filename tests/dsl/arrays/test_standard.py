@@ -135,6 +135,25 @@ def test_arrays_resize_in_place(read: bool, immediate: int) -> None:
         wf.ones(5)[1:].resize(2)
 
 
+@pytest.mark.parametrize("size", [6, 40_000])
+@pytest.mark.parametrize("read", [False, True])
+def test_arrays_with_views_resize_as_in_numpy(size: int, read: bool) -> None:
+    x = wf.arange(float(size)) * 1
+    if read:
+        assert x[1].item() == 1
+    view, number = x[2:5], x[1]
+    with pytest.raises(ValueError, match="referenced by another array"):
+        x.resize(size + 3)
+    x.resize(2, size // 2)  # (the size is unchanged, so the view still shares memory)
+    view[0] = -1
+    assert x.shape == (2, size // 2) and x[0, 2] == -1
+    x.resize(size + 3, refcheck=False)
+    assert x[2] == -1 and x[-1] == 0 and view[0] == -1 and number == 1
+    del view, number
+    x.resize(3)
+    np.testing.assert_array_equal(x, [0, 1, -1])
+
+
 def test_scalars_have_what_numpys_have() -> None:
     x = wf.arange(5) * 1.5
     assert repr(x.sum()) == repr(np.float64(15.0)) and f"{[x[1]]}" == "[np.float64(1.5)]"

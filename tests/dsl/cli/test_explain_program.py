@@ -27,7 +27,7 @@ for k in range(12):
     if y.max() < k / 100:  # reads
         break
     y = y * 0.99
-z = np.cov(np.stack([y, y * y]))  # host
+z = np.cov(np.stack([y + k for k in range(30)]))  # host
 print(float(z[0, 1]) > 0)
 """
 LINES = MISTAKES.splitlines()
@@ -124,6 +124,16 @@ def test_host_time_counts_at_its_line(tmp_path: Path) -> None:
     assert 0.25 < found.host[str(script), 4] <= found.profile.seconds
     (advice,) = [one for one in advise(found) if one.line == (str(script), 4)]
     assert "outside of kernels, mostly in Python" in advice.sentences[0]
+    assert advice.sentences[1].startswith("Replace Python loops")
+
+
+def test_functions_on_the_host_that_take_no_time_are_not_named(tmp_path: Path) -> None:
+    script = tmp_path / "shifts.py"
+    script.write_text(
+        "import time\nimport numpy as np\nx = np.fft.fftshift(np.ones(50_000) * 2)\ntime.sleep(0.4)\nprint(x[3] > 0)\n"
+    )
+    (advice,) = advise(measured(script))
+    assert advice.line == (str(script), 4)
 
 
 def test_kernels_without_a_line_are_not_named_like_packages(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.dsl.cli.reasons import explain_speed
+from weft.dsl.cli.reasons import count_reads, explain_speed
 from weft.dsl.script.redirect import load_program
 
 
@@ -32,6 +32,30 @@ def test_lines_that_ask_for_values(tmp_path: Path) -> None:
     (figures,) = explain_speed(lambda: None, Figures(), 0.5)
     assert figures == "the run spends 900 ms in kernels and library functions, and NumPy's whole run 500 ms"
     assert "still made plans or interpreted" in explain_speed(lambda: None, Figures(settled=False), 0.5)[0]
+
+
+@pytest.mark.cpu
+def test_functions_of_numpy_that_read_recorded_scalars_are_counted(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nx = np.arange(200_000.0).reshape(400, 500)\nfor k in range(20):\n    x = np.roll(x, k, 0) * 0.5\n"
+        "    row, column = np.unravel_index(np.argmax(np.sqrt(x)), x.shape)\n"
+    )
+    with count_reads() as reads:
+        load_program(script, "script")
+    assert reads[str(script), 5] >= 19
+
+
+@pytest.mark.cpu
+def test_lines_with_host_time_and_a_remedy(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\ntotal = 0\nwhile total < 3_000_000:\n    total += len(str(total)) // 7 + 1\n"
+    )
+    reasons = explain_speed(lambda: load_program(script, "script"), Figures(outside=0.9), 0.01)
+    assert "mostly in Python, at " in reasons[0] and "script.py:4 (" in reasons[0]
+    assert reasons[0].endswith(": replace Python loops with array operations, or write a kernel")
+    assert reasons[1] == "NumPy's whole run takes only 10 ms, so there is little to gain"
 
 
 def test_small_arrays_and_time_outside() -> None:

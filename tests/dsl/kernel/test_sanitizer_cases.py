@@ -72,6 +72,7 @@ def test_warps_order_their_lanes():
     assert not found(across_a_warp, (1, 64), np.zeros(64, np.int32), FULL)
     reports = found(across_two_warps, (1, 64), np.zeros(64, np.int32))
     assert {(r.kind, r.array) for r in reports} == {("race", "part")}
+    assert all("cuda.syncthreads(), orders them" in str(r) for r in reports)
     assert not found(two_masks, (1, 32), np.zeros(1, np.int32))
 
 
@@ -106,6 +107,7 @@ def test_fences_and_atomics_order_blocks():
     assert [(r.kind, r.array) for r in reports] == [("race", "part")]
     assert reports[0].block == (3, 0, 0)
     assert reports[0].other.block == (0, 0, 0)
+    assert str(reports[0]).endswith("or several launches.")
 
 
 def under_a_lock(lock, data, fence):

@@ -130,6 +130,17 @@ def misspelt_shape(x):
     x[0] = x.shap[0]  # here
 
 
+@refused(TYPE, r"x\.shape\[1\] does not exist: x is 1-dimensional")
+def missing_dimension(x):
+    x[0] = x.shape[1]  # here
+
+
+@refused(ANY, r"cuda\.shared has no attribute 'aray'; did you mean 'array'")
+def misspelt_shared_array(x):
+    s = cuda.shared.aray(3, np.float64)  # here
+    x[0] = s[0]
+
+
 @refused(ANY, "without an index is for arrays of one element")
 def item_of_many(x):
     a = cuda.local.array(3, np.float64)

@@ -257,7 +257,7 @@ def length_of_number(x):
     x[0] = len(x[0])  # here
 
 
-@refused(TYPE, "gone through|iter|range|number")
+@refused(TYPE, "float64 is not iterable")
 def loop_over_number(x):
     for v in x[0]:  # here
         x[1] = v
