@@ -364,8 +364,12 @@ def adopt_new(values: np.ndarray, device: Device) -> Array:
 def record(expr: Expr) -> Array:
     """Return a new pending array with the value of `expr`, an expression of the current epoch."""
     epoch = recording.epoch or current_epoch()
-    if expr not in epoch.taken:
-        epoch.check(expr)
+    taken, operands = epoch.taken, expr.operands
+    if expr not in taken:
+        if operands and taken.issuperset(operands):
+            taken.add(expr)
+        else:
+            epoch.check(expr)
     storage = _new(Storage)
     storage.shape = shape = expr.shape
     storage.dtype = expr.dtype

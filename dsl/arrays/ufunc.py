@@ -151,7 +151,7 @@ class UFunc:
                     return out
                 found = attempt(self.immediate, operands)
                 if found is MISSED and out is None:
-                    found = attempt_medium(self.immediate, operands, user_location(2))
+                    found = attempt_medium(self.immediate, operands, location := user_location(2))
                 if found is not MISSED:
                     return found if out is None else copy_to_out(self.definition.name, found, out, casting)
             given = (*operands, out, where)
@@ -160,7 +160,7 @@ class UFunc:
             if self.definition.name == "power" and dtype is None:
                 check_power(*operands)
             if out is None and where is True and dtype is None:
-                return apply(self.definition.name, *operands, location=user_location(2))
+                return apply(self.definition.name, *operands, location=location)
             return self._call_recorded(operands, out, where, dtype, casting)
         except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
             theirs = getattr(np, self.definition.ufunc or self.definition.name, None)
