@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_launch_checker, set_target_resolver
+from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_launch_checker, set_target_module
 from weft.runtime.devices import (
     SEVERAL_DEVICES,
     default_device,

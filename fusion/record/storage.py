@@ -85,7 +85,7 @@ class Storage:
         self.epoch = epoch
 
     def __getattr__(self, name: str) -> None:
-        if name in ("exporter", "value"):  # (unset in most storages)
+        if name in ("host", "exporter", "value"):  # (unset in storages that native code or recording creates)
             return None
         raise AttributeError(name)
 

@@ -97,7 +97,8 @@ __version__ = "0.1.0"
 
 _MODULES = {"cuda": "weft.cuda", "memory": "weft.dsl.memory"}
 _LAZY = {
-    "weft.dsl": "compile evaluate explain lambdify",
+    "weft.dsl.functions.symbolic": "lambdify",
+    "weft.dsl.plans": "compile evaluate explain",
     "weft.dsl.cuda.streams": "stream",
     "weft.dsl.kernel": "guvectorize kernel reduce sanitize texture vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",
