@@ -147,7 +147,7 @@ class UFunc:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # NumPy executes a call that names a loop
             if where is True and dtype is None:
-                if casting == "same_kind" and attempt_into(out, self.immediate, operands):
+                if out is not None and casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
                 found = attempt(self.immediate, operands)
                 if found is MISSED and out is None:
