@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from weft.codegen.kernel_ir.dtypes import (
@@ -27,18 +26,18 @@ from weft.codegen.ops import (
     identity_of,
     resolve_dtypes,
 )
-from weft.runtime import set_target_resolver
+from weft.runtime import set_target_module
 from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from weft.codegen.compile import compile_kernel, lower_stages
     from weft.codegen.host_target import (
-        exceeds_caches,
         host_has_masks,
         is_host_described,
         order_target,
         read_description_again,
         resolve_target,
+        streaming_threshold,
     )
     from weft.codegen.index_width import choose_index_dtype
     from weft.codegen.kernel_ir.builder import KernelBuilder
@@ -87,7 +86,7 @@ __getattr__ = lazy_names(
     {
         "weft.codegen.compile": "compile_kernel lower_stages",
         "weft.codegen.host_target": (
-            "exceeds_caches host_has_masks is_host_described order_target read_description_again resolve_target"
+            "host_has_masks is_host_described order_target read_description_again resolve_target streaming_threshold"
         ),
         "weft.codegen.index_width": "choose_index_dtype",
         "weft.codegen.kernel_ir.builder": "KernelBuilder",
@@ -116,5 +115,5 @@ __getattr__ = lazy_names(
     },
 )
 
-# the compiler is loaded when the target of a device is requested
-set_target_resolver(lambda *wanted: import_module("weft.codegen.host_target").resolve_target(*wanted))
+# (the module is loaded when the target of a device is requested)
+set_target_module("weft.codegen.host_target")

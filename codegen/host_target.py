@@ -11,10 +11,9 @@ from dataclasses import replace
 from functools import lru_cache
 from glob import glob
 from importlib import import_module
-from typing import Any
 
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, disk_cache, key_material, load_llvm, thread_count
+from weft.runtime import CompileError, DiskCache, ObjectCode, disk_cache, key_material, load_llvm, thread_count
 
 # Architecture whose schedules the `simt` device runs by default.
 SIMT_ARCHITECTURE = "sm_90"
@@ -28,12 +27,12 @@ def host_target() -> Target:
 
 def is_host_described() -> bool:
     """Return whether `host_target` works without LLVM, because the machine's description is cached."""
-    return bool(_describe.cache_info().currsize) or _known() is not None
+    return _known() is not None
 
 
 def read_description_again() -> None:
     """Read LLVM's description of this machine from disk again, because another process may have stored one."""
-    _read.cache_clear()
+    _without_description.clear()
 
 
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
@@ -91,7 +90,11 @@ def _make(triple: str, arch: str, features: str, threads: int) -> Target:
     return Target("host", "cpu", triple, arch, features, vector, threads)
 
 
-@lru_cache(maxsize=1)
+# LLVM's description of this machine (at most one), and disk caches that do not contain it.
+_described: list[ObjectCode] = []
+_without_description: set[DiskCache] = set()
+
+
 def _describe() -> tuple[str, str, str]:
     """Return LLVM's target triple, CPU name and CPU features of this machine."""
     found = _known()
@@ -101,23 +104,24 @@ def _describe() -> tuple[str, str, str]:
         triple, arch, features = import_module("weft.codegen.llvm.host").describe_host()
         found = ObjectCode("facts", "", b"", "host", (), (), {"triple": triple, "arch": arch, "features": features})
         if cpu and cache is not None:
-            cache.put(_key(cpu), found)
+            cache.put(key_material("the host's CPU", cpu), found)
+        _described[:] = [found]
     return found.launch["triple"], found.launch["arch"], found.launch["features"]
 
 
 def _known() -> ObjectCode | None:
+    """Return LLVM's description of this machine if it is in memory or in the disk cache."""
+    if _described:
+        return _described[0]
     cpu, cache = _system_description(), disk_cache()
-    return _read(cpu, cache) if cpu and cache is not None else None
-
-
-@lru_cache(maxsize=4)
-def _read(cpu: str, cache: Any) -> ObjectCode | None:
-    found: ObjectCode | None = cache.get(_key(cpu))
+    if not cpu or cache is None or cache in _without_description:
+        return None
+    found = cache.get(key_material("the host's CPU", cpu))
+    if found is None:
+        _without_description.add(cache)
+    else:
+        _described[:] = [found]
     return found
-
-
-def _key(cpu: str) -> bytes:
-    return key_material("the host's CPU", cpu)
 
 
 @lru_cache(maxsize=1)
@@ -132,16 +136,16 @@ def _system_description() -> str:
     return "\n".join([platform.machine(), *lines]) if len(lines) == len(_CPU_LINES) else ""
 
 
-def exceeds_caches(target: Target, nbytes: int) -> bool:
-    """Return whether a kernel that accesses `nbytes` of memory should use prefetches and non-temporal stores.
+def streaming_threshold(target: Target) -> int:
+    """Return the number of accessed bytes from which a kernel should use prefetches and non-temporal stores.
 
-    Only x86-64 qualifies. There, other threads see non-temporal stores after a fence. Non-temporal stores are slower
-    if the memory fits into the last-level cache, even if just barely: two arrays of 8 MB were concatenated in 0.25 ms
-    instead of 0.60 ms on a machine with 32 MiB of cache.
+    Return 0 if kernels should never use them. Only x86-64 qualifies. There, other threads see non-temporal stores after
+    a fence. Non-temporal stores are slower if the memory fits into the last-level cache, even if just barely: two
+    arrays of 8 MB were concatenated in 0.25 ms instead of 0.60 ms on a machine with 32 MiB of cache.
     """
     if target.kind != "cpu" or target.schedule is not None or not target.triple.startswith("x86_64"):
-        return False
-    return nbytes >= _last_cache() > 0
+        return 0
+    return _last_cache()
 
 
 @lru_cache(maxsize=1)

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from weft.dsl.arrays import call_sites, methods, operators
-from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.array import Array, evaluate
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
 from weft.dsl.immediate import at_call
@@ -16,13 +16,11 @@ from weft.runtime.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from weft.dsl.functions.symbolic import lambdify
-    from weft.dsl.plans import compile, evaluate, explain
+    from weft.dsl.plans import compile, explain
 
 __all__ = ["OWN", "Array", "UFunc", "compile", "evaluate", "explain", "find_name", "lambdify"]
 
-__getattr__ = lazy_names(
-    globals(), {"weft.dsl.functions.symbolic": "lambdify", "weft.dsl.plans": "compile evaluate explain"}
-)
+__getattr__ = lazy_names(globals(), {"weft.dsl.functions.symbolic": "lambdify", "weft.dsl.plans": "compile explain"})
 
 
 def find_name(name: str) -> Any:

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import is_supported
-from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.array import Array, evaluate
 from weft.dsl.cli.compare import WARM_RUNS, compiled_first
 from weft.dsl.cli.differences import ResultComparison, scales_of
 from weft.dsl.functions.creation import asarray
-from weft.dsl.plans import evaluate
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_function import ScriptFunction
 from weft.dsl.script.script_namespace import script_module

@@ -1,69 +1,18 @@
-"""Evaluation, explanation and compilation of recorded work."""
+"""Explanation and compilation of recorded work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import weft.codegen as codegen
 import weft.fusion as fusion
 import weft.runtime as runtime
-from weft.dsl.arrays.array import Array
-from weft.fusion import Storage
-from weft.fusion import evaluate as evaluate_storages
+from weft.dsl.arrays.array import Array, storages_of
 
 if TYPE_CHECKING:
     from weft.codegen import Kernel
     from weft.fusion import Explanation
-
-
-def _storages(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of all arrays in `values`, in order, including arrays in lists, tuples and dicts.
-
-    Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
-    """
-    found: list[Storage] = []
-    for value in values:
-        if isinstance(value, Array):
-            if value._device is None:
-                found.append(value._storage)
-        elif isinstance(value, (list, tuple)):
-            found += _storages(value, only_arrays=only_arrays)
-        elif isinstance(value, dict):
-            found += _storages(value.values(), only_arrays=only_arrays)
-        elif only_arrays:
-            raise TypeError(f"expected weft arrays, or lists, tuples and dicts of them, not {type(value).__name__}")
-    return found
-
-
-def evaluate(*arrays: Any) -> Any:
-    """Evaluate the given arrays in one plan.
-
-    Parameters
-    ----------
-    *arrays : Array, or list, tuple or dict of arrays
-
-        Other values, such as numbers, are ignored.
-
-    Returns
-    -------
-    Array or tuple
-        The argument, or a tuple of the arguments.
-
-    Examples
-    --------
-    >>> x = wf.evaluate(wf.ones(100_000) + 1)
-    >>> x[:2]
-    array([2., 2.])
-    """
-    if len(arrays) == 1:
-        only = arrays[0]
-        if type(only) is not Array or only._device is None:
-            evaluate_storages([only._storage] if isinstance(only, Array) else _storages(arrays, only_arrays=False))
-        return only
-    evaluate_storages(_storages(arrays, only_arrays=False))
-    return arrays
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
@@ -92,7 +41,7 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
     >>> print(wf.explain(x * 2 + 1).summary)
     1 kernel, 800.0 kB read, 800.0 kB written (1.00 times the least possible)
     """
-    storages = _storages(arrays)
+    storages = storages_of(arrays)
     found = fusion.explain_storages(storages)
     if not stage:
         return found
@@ -199,7 +148,7 @@ def compile(what: object, *arguments: Any, target: str = "host") -> tuple[Compil
     True
     """
     results = what(*arguments) if callable(what) and not isinstance(what, Array) else what
-    storages = _storages([results])
+    storages = storages_of([results])
     if storages and all(storage.buffer is not None or storage.host is not None for storage in storages):
         raise ValueError("nothing is pending: these arrays are evaluated. Compile a function that computes them")
     chosen = codegen.resolve_target(target)

@@ -39,7 +39,6 @@ from weft.fusion.record.evaluate import evaluate, fill_memory, realise, release_
 from weft.fusion.record.loops import site_of
 from weft.fusion.record.recording import (
     assign,
-    bind,
     cut,
     end_recording,
     end_small_run,
@@ -53,7 +52,7 @@ from weft.fusion.record.recording import (
     write_view,
 )
 from weft.fusion.record.shared_memory import export_memory, export_owner, exporter_of, find_shared, keep_shared, share
-from weft.fusion.record.storage import Epoch, Storage, current_epoch, limits, recording
+from weft.fusion.record.storage import Epoch, Storage, bind, current_epoch, limits, recording
 from weft.runtime.lazy_names import lazy_names
 
 install_collector_callbacks()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_launch_checker, set_target_resolver
+from weft.runtime.device import Buffer, Device, ReleasedBuffer, Requests, set_launch_checker, set_target_module
 from weft.runtime.devices import (
     SEVERAL_DEVICES,
     default_device,
@@ -37,7 +37,18 @@ from weft.runtime.lazy_names import lazy_names
 from weft.runtime.listening import BuildNote, LaunchNote, Listening, building, kernel_number, launch_heard
 from weft.runtime.object_code import REGISTER_AIMS, ObjectCode
 from weft.runtime.services import Event, HostKind, HostMemory, Stream
-from weft.runtime.settings import BETWEEN, IMMEDIATE, LEAST, override, set_variables, setting, thread_count
+from weft.runtime.settings import (
+    BETWEEN,
+    IMMEDIATE,
+    LEAST,
+    OVERRIDES,
+    VARIABLES,
+    key_of,
+    override,
+    set_variables,
+    setting,
+    thread_count,
+)
 from weft.runtime.uninterruptible import uninterruptible
 
 if TYPE_CHECKING:

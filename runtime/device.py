@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -273,16 +274,21 @@ class Device(Services, OptionalServices, Protocol):
 class Registered:
     """Functions of higher layers that devices call. The layers register these functions at import."""
 
-    # takes a target's name and, for a GPU, the newest PTX version that its driver accepts; returns the target
-    resolve_target: Any = None
+    # the module with the function `resolve_target`
+    target_module = ""
     # takes a `HostFunction`; returns a context manager that yields a reader of its events, and raises an error for them
     # at its end
     launch_checker: Any = None
 
+    @classmethod
+    def resolve_target(cls, name: str, newest_ptx: int | None = None) -> Any:
+        """Return the target with a name. `newest_ptx` is the newest PTX version that a GPU's driver accepts."""
+        return import_module(cls.target_module).resolve_target(name, newest_ptx)
 
-def set_target_resolver(resolver: Callable[..., Any]) -> None:
-    """Register the function that returns the target with a given name."""
-    Registered.resolve_target = staticmethod(resolver)
+
+def set_target_module(module: str) -> None:
+    """Register the module whose function `resolve_target` returns the target with a given name."""
+    Registered.target_module = module
 
 
 def set_launch_checker(launch_checker: Callable[..., Any]) -> None:

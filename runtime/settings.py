@@ -172,16 +172,24 @@ TABLE = (
 _variables = getattr(os.environ, "_data", os.environ)
 _encode = getattr(os.environ, "encodekey", str)
 _by_name = {row.name: (row, _encode(row.env), row.default) for row in TABLE}
-_overrides: dict[str, Any] = {}
+# The environment variables that are set, as a live view of `key_of` keys, and the settings that `override` replaces.
+# Code on the path of every launch compares both with its settings, without a call.
+VARIABLES = _variables.keys()
+OVERRIDES: dict[str, Any] = {}
+
+
+def key_of(name: str) -> Any:
+    """Return the key of a setting's environment variable in `VARIABLES`."""
+    return _by_name[name][1]
 
 
 def setting(name: str) -> Any:
     """Return the value of a setting. Raises SettingError if the environment variable has an invalid value."""
     row, key, default = _by_name[name]
-    if key not in _variables and not _overrides:
+    if key not in _variables and not OVERRIDES:
         return default
-    if name in _overrides:
-        return _overrides[name]
+    if name in OVERRIDES:
+        return OVERRIDES[name]
     text = os.environ.get(row.env)
     if text is None or (text == "" and row.parse is not str):
         return row.default
@@ -212,7 +220,7 @@ def environment() -> dict[str, str]:
 
 def overrides() -> dict[str, Any]:
     """Return the values of the settings that `override` currently replaces, by name."""
-    return dict(_overrides)
+    return dict(OVERRIDES)
 
 
 @contextmanager
@@ -221,14 +229,14 @@ def override(**values: Any) -> Iterator[None]:
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")
-    before = dict(_overrides)
-    _overrides.update(values)
+    before = dict(OVERRIDES)
+    OVERRIDES.update(values)
     IMMEDIATE[0] = setting("immediate")
     try:
         yield
     finally:
-        _overrides.clear()
-        _overrides.update(before)
+        OVERRIDES.clear()
+        OVERRIDES.update(before)
         IMMEDIATE[0] = setting("immediate")
 
 

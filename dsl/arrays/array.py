@@ -12,7 +12,7 @@ import operator
 import sys
 from abc import ABCMeta
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import prod
 from types import CodeType
@@ -36,7 +36,6 @@ from weft.fusion import (
     contiguous_strides,
     current_epoch,
     cut,
-    evaluate,
     find_shared,
     operand,
     realise,
@@ -46,6 +45,7 @@ from weft.fusion import (
     write_anew,
     write_view,
 )
+from weft.fusion import evaluate as evaluate_storages
 from weft.runtime import IMMEDIATE, SEVERAL_DEVICES, Device
 
 if TYPE_CHECKING:  # members that operators.py and methods.py install, for type checkers
@@ -364,8 +364,12 @@ def adopt_new(values: np.ndarray, device: Device) -> Array:
 def record(expr: Expr) -> Array:
     """Return a new pending array with the value of `expr`, an expression of the current epoch."""
     epoch = recording.epoch or current_epoch()
-    if expr not in epoch.taken:
-        epoch.check(expr)
+    taken, operands = epoch.taken, expr.operands
+    if expr not in taken:
+        if operands and taken.issuperset(operands):
+            taken.add(expr)
+        else:
+            epoch.check(expr)
     storage = _new(Storage)
     storage.shape = shape = expr.shape
     storage.dtype = expr.dtype
@@ -392,6 +396,54 @@ def record_array(expr: Expr) -> Array:
 def scalar(storage: Storage) -> Scalar:
     """Return a `Scalar` over a 0-d storage."""
     return wrap(storage, None, Scalar)  # type: ignore[return-value]
+
+
+def storages_of(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
+    """Return the storages of all arrays in `values`, in order, including arrays in lists, tuples and dicts.
+
+    Raises TypeError for a value of another type. If `only_arrays` is false, such a value is ignored.
+    """
+    found: list[Storage] = []
+    for value in values:
+        if isinstance(value, Array):
+            if value._device is None:
+                found.append(value._storage)
+        elif isinstance(value, (list, tuple)):
+            found += storages_of(value, only_arrays=only_arrays)
+        elif isinstance(value, dict):
+            found += storages_of(value.values(), only_arrays=only_arrays)
+        elif only_arrays:
+            raise TypeError(f"expected weft arrays, or lists, tuples and dicts of them, not {type(value).__name__}")
+    return found
+
+
+def evaluate(*arrays: Any) -> Any:
+    """Evaluate the given arrays in one plan.
+
+    Parameters
+    ----------
+    *arrays : Array, or list, tuple or dict of arrays
+
+        Other values, such as numbers, are ignored.
+
+    Returns
+    -------
+    Array or tuple
+        The argument, or a tuple of the arguments.
+
+    Examples
+    --------
+    >>> x = wf.evaluate(wf.ones(100_000) + 1)
+    >>> x[:2]
+    array([2., 2.])
+    """
+    if len(arrays) == 1:
+        only = arrays[0]
+        if type(only) is not Array or only._device is None:
+            evaluate_storages([only._storage] if isinstance(only, Array) else storages_of(arrays, only_arrays=False))
+        return only
+    evaluate_storages(storages_of(arrays, only_arrays=False))
+    return arrays
 
 
 def expr_of(array: Array) -> Expr:
@@ -443,7 +495,7 @@ def convert(value: Any, device: Device | None = None) -> Array:
         return value if isinstance(value, Array) else wrap(*storage_of_interface(value.__cuda_array_interface__, value))
     if type(value) in (list, tuple):
         # Evaluate the arrays together, before NumPy requests the elements of each.
-        evaluate([v._storage for v in value if isinstance(v, Array) and v._device is None])
+        evaluate_storages([v._storage for v in value if isinstance(v, Array) and v._device is None])
     check_unmasked(value)
     from_host = _without_sharing(from_protocol(value))
     if not is_supported(from_host.dtype):

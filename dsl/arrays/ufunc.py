@@ -148,11 +148,11 @@ class UFunc:
             if signature is not None or (dtype is not None and casting == "unsafe"):
                 raise UnsupportedDtypeError(signature)  # NumPy executes a call that names a loop
             if where is True and dtype is None:
-                if casting == "same_kind" and attempt_into(out, self.immediate, operands):
+                if out is not None and casting == "same_kind" and attempt_into(out, self.immediate, operands):
                     return out
                 found = attempt(self.immediate, operands)
                 if found is MISSED and out is None:
-                    found = attempt_medium(self.immediate, operands, user_location(2))
+                    found = attempt_medium(self.immediate, operands, location := user_location(2))
                 if found is not MISSED:
                     return found if out is None else copy_to_out(self.definition.name, found, out, casting)
             given = (*operands, out, where)
@@ -161,7 +161,7 @@ class UFunc:
             if self.definition.name == "power" and dtype is None:
                 check_power(*operands)
             if out is None and where is True and dtype is None:
-                return apply(self.definition.name, *operands, location=user_location(2))
+                return apply(self.definition.name, *operands, location=location)
             return self._call_recorded(operands, out, where, dtype, casting)
         except (UnsupportedDtypeError, NoLoopError, OverflowError) as error:
             theirs = getattr(np, self.definition.ufunc or self.definition.name, None)

@@ -22,12 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.dsl.arrays.array import Array
+from weft.dsl.arrays.array import Array, evaluate
 from weft.dsl.cli import main_program
 from weft.dsl.cli.differences import SIGNS, ResultComparison, Row, scales_of
 from weft.dsl.cli.main_program import MainProgram, output_is_closed
 from weft.dsl.cli.reasons import explain_speed
-from weft.dsl.plans import evaluate
 from weft.dsl.profile import Profile, user_lines
 from weft.dsl.script.redirect import isolated
 from weft.dsl.script.script_namespace import script_module

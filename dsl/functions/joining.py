@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from weft.dsl.arrays.array import Array, convert, evaluate, start
+from weft.dsl.arrays.array import Array, convert, start
 from weft.dsl.arrays.indexing import assign_recorded
 from weft.dsl.arrays.memoized import memoized
 from weft.dsl.arrays.memory_order import memory_order, permuted, unpermuted
@@ -21,6 +21,7 @@ from weft.dsl.arrays.validation import as_dtype, normalize_axis
 from weft.dsl.functions.creation import asarray, empty, set_stack
 from weft.dsl.functions.manipulation import expand_dims, ravel, reshape
 from weft.dsl.immediate.host_values import values_of
+from weft.fusion import evaluate
 from weft.runtime import warn_user
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from weft.codegen import (
     Target,
     can_merge,
     describe_shapes,
-    exceeds_caches,
     is_loaded,
     kernel_digest,
     merge_kernels,
@@ -24,6 +23,7 @@ from weft.codegen import (
     obtain_function,
     print_kernel,
     share_rows,
+    streaming_threshold,
 )
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.sizes import Size
@@ -119,7 +119,8 @@ def lower_for(target: Target, group: Group, *, special: bool) -> list[Lowered]:
             lowered.kernel = describe_shapes(merge_pointers(logical, same), sizes, target, exact=True, parts=parts)
         if not special and not (schedule and schedule.keeps_alignment):
             _forget_alignment(lowered.kernel, schedule.vectors if schedule else ())
-        if exceeds_caches(target, lowered.bytes_read + lowered.bytes_written) and _writes_long_rows(group):
+        threshold = streaming_threshold(target)
+        if threshold and lowered.bytes_read + lowered.bytes_written >= threshold and _writes_long_rows(group):
             lowered.kernel.attributes["streams"] = True
     return found
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, Target, code_version, exceeds_caches, find_function, is_host_described
+from weft.codegen import OPS, Target, code_version, find_function, is_host_described, streaming_threshold
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.plan_records import PlanRecord
 from weft.fusion.plan.steps import Shown
@@ -35,12 +35,6 @@ def open_store(device: Device) -> DiskCache | None:
     """Return the disk cache from which plans are read and to which they are written, or None."""
     shown = Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"}
     return disk_cache() if setting("plans") and not shown and device.name != "null" else None
-
-
-@lru_cache(maxsize=1)
-def planner_version() -> str:
-    """Return a digest of the source text of the planner and the code generator."""
-    return code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
 
 
 def read(form: Any, device: Device) -> list[PlanRecord]:
@@ -141,8 +135,9 @@ def store_key(form: Any, device: Device) -> bytes | None:
 @lru_cache(maxsize=16)
 def _key_prefix(device: str, target: Target) -> bytes:
     """Return the prefix of all keys for a device."""
-    caches = [exceeds_caches(target, 1 << k) for k in range(16, 32)]  # (not part of the target)
-    return key_material(target, f"plans {planner_version()} {device} {caches} ")
+    threshold = streaming_threshold(target)  # (not part of the target)
+    sources = code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
+    return key_material(target, f"plans {threshold} {sources} {device} ")
 
 
 class _NamelessError(Exception):

@@ -30,6 +30,7 @@ from weft.fusion.record.storage import (
     TURN_LIMIT,
     Epoch,
     Storage,
+    bind,
     current_epoch,
     limits,
     recording,
@@ -56,17 +57,6 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
     if value is not None:
         return epoch.bind(value, storage.shape, storage.dtype)
     return bind(storage, realise(storage), epoch)
-
-
-def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
-    """Bind the buffer of a storage to a slot of the epoch, and return the leaf that reads the slot."""
-    node = epoch.bind(buffer, storage.shape, storage.dtype)
-    before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
-    if storage.buffer is buffer:
-        storage.expr = node
-        storage.epoch = epoch
-    del before
-    return node
 
 
 def pending(expr: Expr, epoch: Epoch) -> Storage:

@@ -80,11 +80,12 @@ class Storage:
         self.dtype = dtype
         self.device = device
         self.buffer = buffer
+        self.host = None
         self.expr = expr
         self.epoch = epoch
 
     def __getattr__(self, name: str) -> None:
-        if name in ("host", "exporter", "value"):  # (unset in storages that recording creates)
+        if name in ("host", "exporter", "value"):  # (unset in storages that native code or recording creates)
             return None
         raise AttributeError(name)
 
@@ -264,6 +265,17 @@ class Epoch:
                     self.pending[begin:] = self.live(self.pending[begin:])
             finally:
                 self.lock.release()
+
+
+def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
+    """Bind the buffer of a storage to a slot of the epoch, and return the leaf that reads the slot."""
+    node = epoch.bind(buffer, storage.shape, storage.dtype)
+    before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
+    if storage.buffer is buffer:
+        storage.expr = node
+        storage.epoch = epoch
+    del before
+    return node
 
 
 class Recording(threading.local):

@@ -28,11 +28,14 @@ from weft.fusion.record.cheap_sites import find_cheap, note_cheap
 from weft.fusion.record.storage import OVERWRITING, Epoch
 from weft.fusion.run.host_calls import call_host, call_launcher, launch_with_draws
 from weft.runtime import (
+    OVERRIDES,
+    VARIABLES,
     Buffer,
     Device,
     LaunchNote,
     Listening,
     Requests,
+    key_of,
     launch_heard,
     setting,
     show_location,
@@ -43,6 +46,9 @@ from weft.runtime import (
 PLANS_LIMIT = 4096
 # Number of runs of a large plan on a GPU after which kernels for its exact sizes are compiled.
 OFTEN = 8
+
+# Settings that change the execution of plans. Execution reads them only if one of them is given.
+_SETTINGS = frozenset({key_of("verify"), key_of("debug")})
 
 Settle = Callable[[Plan, list[Any]], None]
 
@@ -67,10 +73,12 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
         plan.patience -= 1
         if not plan.patience:
             plan = _make_specialized(key, epoch, versions, wanted) or plan
-    if plan.cheap and not setting("verify"):
-        note_cheap(plan.cheap)
-    if not setting("verify"):
-        execute(plan, epoch, settle)
+    given = OVERRIDES or not VARIABLES.isdisjoint(_SETTINGS)
+    shown = bool(given) and "launch" in setting("debug")
+    if not given or not setting("verify"):
+        if plan.cheap:
+            note_cheap(plan.cheap)
+        execute(plan, epoch, settle, shown)
         return
     verdict = import_module("weft.fusion.run.verification").Verification(epoch, versions, wanted)
 
@@ -78,7 +86,7 @@ def run(epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, sett
         verdict.compare(plan, table)
         settle(plan, table)
 
-    execute(plan, epoch, verified)
+    execute(plan, epoch, verified, shown)
     verdict.close(plan)
 
 
@@ -223,8 +231,8 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 # -- running ----------------------------------------------------------------------------------
 
 
-def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
-    """Run a plan, then pass the results to `settle`.
+def execute(plan: Plan, epoch: Epoch, settle: Settle, shown: bool) -> None:
+    """Run a plan, then pass the results to `settle`. `shown` is whether each launch is printed.
 
     The slots of the epoch hold the plan's input buffers and numbers.
     """
@@ -242,7 +250,7 @@ def execute(plan: Plan, epoch: Epoch, settle: Settle) -> None:
     program = plan.program
     if program is None:
         program = plan.program = gather_launches(device, gather_requests(plan.steps))
-    listening = device.streaming or Listening.listeners or "launch" in setting("debug")
+    listening = device.streaming or Listening.listeners or shown
     at, end = 0, len(program)
     donated: set[int] = set()  # slots whose memory has been donated to results
     interrupt: KeyboardInterrupt | None = None

@@ -48,7 +48,7 @@ def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[
 
 @cache
 def _version() -> str:
-    # (`plan_store.planner_version` is the same, but loading plans takes longer)
+    # (plans use the same digest, but loading `plan_store` takes longer)
     return codegen.code_version() + source_digest(os.path.dirname(os.path.dirname(__file__)))
 
 

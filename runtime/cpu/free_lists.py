@@ -178,18 +178,18 @@ def make_free_lists(base: type, pool: Counted, expected: Mapping[str, object]) -
 
 
 def allocate_for_plan(device: Any, table: list[Any], requests: Requests, size_of: Callable[[int], int | None]) -> None:
-    """Allocate the buffers of a plan one by one. After several runs, prepare the plan's requests for the free lists.
+    """Allocate the buffers of a plan one by one. In a later run, prepare the plan's requests for the free lists first.
 
     `size_of` maps requested bytes to a block size, or to None for requests that free lists do not serve.
     """
-    for slot, nbytes in zip(requests.slots, requests.sizes, strict=True):
-        if table[slot] is None:
-            table[slot] = device.allocate(nbytes)
     requests.runs += 1
     if requests.runs >= PATIENCE and requests.call is None:
         free_lists = device.memory.obtain_free_lists()
         if free_lists is not None:
             free_lists.prepare(requests, [size_of(nbytes) for nbytes in requests.sizes])
+    for slot, nbytes in zip(requests.slots, requests.sizes, strict=True):
+        if table[slot] is None:
+            table[slot] = device.allocate(nbytes)
 
 
 @cache

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
-from typing import Any
 
 # Maximum number of threads whose affinity is changed. With more threads, there are many processors.
 MOST_MOVED = 16
@@ -30,14 +28,11 @@ def move_away(here: int, threads: Sequence[int]) -> None:
                 os.sched_setaffinity(number, others)
 
 
-def processor() -> int:
-    """Return the number of the processor on which the calling thread runs, or -1 if it is unknown."""
-    ask = _asked()
-    return -1 if ask is None else int(ask())
-
-
-@cache
-def _asked() -> Any:
+def _find_processor() -> Callable[[], int]:
     libc = ctypes.CDLL(None)
     known = hasattr(libc, "sched_getcpu") and hasattr(libc, "pthread_setaffinity_np")
-    return libc.sched_getcpu if known and hasattr(os, "sched_getaffinity") else None
+    return libc.sched_getcpu if known and hasattr(os, "sched_getaffinity") else lambda: -1
+
+
+# Returns the number of the processor on which the calling thread runs, or -1 if it is unknown.
+processor = _find_processor()

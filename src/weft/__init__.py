@@ -35,7 +35,7 @@ _check_platform()
 _collects = gc.isenabled()
 gc.disable()  # (collections during the imports would visit all modules and take 5 ms)
 try:
-    from weft.dsl import OWN, Array, UFunc, find_name
+    from weft.dsl import OWN, Array, UFunc, evaluate, find_name
 finally:
     if _collects:
         if not gc.get_freeze_count():  # (otherwise the next two collections would visit these objects and take 3 ms)
@@ -69,7 +69,7 @@ from weft.runtime.lazy_names import lazy_names, unquote_annotations
 
 if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers and editors
     from weft import cuda as cuda
-    from weft.dsl import compile, evaluate, explain, lambdify
+    from weft.dsl import compile, explain, lambdify
     from weft.dsl import memory as memory
     from weft.dsl.cuda.streams import stream as stream
     from weft.dsl.kernel import guvectorize as guvectorize
@@ -97,7 +97,8 @@ __version__ = "0.1.0"
 
 _MODULES = {"cuda": "weft.cuda", "memory": "weft.dsl.memory"}
 _LAZY = {
-    "weft.dsl": "compile evaluate explain lambdify",
+    "weft.dsl.functions.symbolic": "lambdify",
+    "weft.dsl.plans": "compile explain",
     "weft.dsl.cuda.streams": "stream",
     "weft.dsl.kernel": "guvectorize kernel reduce sanitize texture vectorize SanitizerError",
     "weft.dsl.kernel.language.device_function": "device",

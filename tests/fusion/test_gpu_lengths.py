@@ -95,7 +95,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """Return a list. Evaluations append their plans to the list, and do not run the plans."""
     plans: list[Plan] = []
 
-    def keep(plan: Plan, epoch: Any, settle: Any) -> None:
+    def keep(plan: Plan, epoch: Any, settle: Any, shown: bool) -> None:
         plans.append(plan)
         table = epoch.slots[: plan.slots] + [None] * (plan.table_size - plan.slots)
         for node, slot in plan.outputs:

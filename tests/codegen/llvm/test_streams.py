@@ -9,7 +9,7 @@ import pytest
 
 import weft as wf
 from tests.oracle.parse import parse_kernel
-from weft.codegen import exceeds_caches, host_target, lower_stages, resolve_target
+from weft.codegen import host_target, lower_stages, resolve_target, streaming_threshold
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def test_what_is_written_past_the_caches_is_waited_for() -> None:
 
 def test_what_fits_the_caches_is_left_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_target, "_last_cache", lambda: 1 << 20)
-    assert not exceeds_caches(resolve_target("sm_90"), 1 << 40)
-    assert not exceeds_caches(resolve_target("host"), (1 << 20) - 1)
+    assert streaming_threshold(resolve_target("sm_90")) == 0
+    assert streaming_threshold(resolve_target("host")) in (0, 1 << 20)
 
 
 @pytest.mark.parametrize(("length", "fetched"), [(5, False), (60, True)])

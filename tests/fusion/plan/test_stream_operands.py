@@ -123,13 +123,13 @@ def test_an_interrupt_after_a_stream_was_set_apart(monkeypatch: pytest.MonkeyPat
     found: list[Any] = []
     original = execute.execute
 
-    def again(plan: Any, epoch: Any, settle: Any) -> None:
+    def again(plan: Any, epoch: Any, settle: Any, shown: bool) -> None:
         def twice(plan: Any, table: Any) -> None:
             settle(plan, table)
             found.append(x._storage.epoch)
             settle(plan, table)
 
-        original(plan, epoch, twice)
+        original(plan, epoch, twice, shown)
 
     monkeypatch.setattr(execute, "execute", again)
     wf.evaluate(y)
