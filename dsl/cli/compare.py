@@ -60,7 +60,7 @@ GAIN = 1.1  # the report gives reasons if the ratio of NumPy's time to weft's is
 
 
 def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
-    """Execute a program once. Return its exit status and its global names.
+    """Execute a program once, and return its exit status and its global variables.
 
     Raises BrokenPipeError if the reader of standard output has ended.
     """
@@ -142,7 +142,7 @@ def _progress(text: str) -> None:
 
 @dataclass(frozen=True)
 class FirstRun:
-    """Measurements of a program's first run in a new process, on weft.
+    """Measurements of a program's first run on weft, in a new process.
 
     The times exclude the startup of the interpreter and the imports of NumPy and weft.
     """
@@ -153,7 +153,7 @@ class FirstRun:
 
 
 def _in_new_process(program: MainProgram) -> FirstRun:
-    """Run the program on weft in a new process, and return the measurements."""
+    """Run the program on weft in a new process, and return the measurements of this first run."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     done = subprocess.run(
         command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
@@ -237,7 +237,7 @@ def _print_report(
 
 
 def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft until a run makes no plan, and return the outcome of the last run."""
+    """Run a program on weft repeatedly until a run makes no new plan, and return the outcome of the last run."""
     end = time.perf_counter() + WARM_SECONDS
     for runs in range(1, WARM_RUNS):
         if runs > 1 and (last.settled or time.perf_counter() > end):
@@ -249,7 +249,11 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def compiled_first() -> Iterator[None]:
-    """Within a ``with`` block, compile programs before they run, unless the user has changed the `interpret` setting.
+    """Within a ``with`` block, compile kernels before their first use, unless the user has set `interpret`.
+
+    Otherwise the program would have to be repeated until the second process has compiled its kernels.
+
+    -rest
 
     Otherwise a program would have to be repeated until the second process has compiled it.
     """
@@ -258,7 +262,10 @@ def compiled_first() -> Iterator[None]:
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of a table of times in seconds. `firsts` are the times of runs in new processes."""
+    """Return the lines of a table that compares the times of NumPy and weft: cold, in a new process, and warm.
+
+    `firsts` contains the times of first runs in new processes.
+    """
     numpy_cold, cold, new = firsts
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",
@@ -271,7 +278,7 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
 
 
 def _describe_fusion(program: MainProgram) -> str:
-    """Run a program on weft, and return a sentence about the program's largest kernel."""
+    """Run a program on weft and return a sentence about the largest kernel."""
     with Profile() as profile, compiled_first():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]

@@ -21,7 +21,7 @@ _SMALL = 256 << 10  # bytes per kernel; below this value, launches take longer t
 
 
 class Counts(Protocol):
-    """Protocol of the counts that describe one run."""
+    """Protocol for the counters and times of one run of a program."""
 
     seconds: float
     settled: bool
@@ -63,7 +63,7 @@ def explain_speed(run: Callable[[], Any], counts: Counts, numpy_seconds: float) 
 
 @contextlib.contextmanager
 def count_reads() -> Iterator[Counter[tuple[str, int]]]:
-    """Within a ``with`` block, count the reads of array values by file and line of the program."""
+    """Within a ``with`` block, count how often each line of the program reads array values."""
     reads: Counter[tuple[str, int]] = Counter()
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:

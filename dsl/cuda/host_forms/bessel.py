@@ -45,7 +45,7 @@ def _sum(series: tuple[float, ...], u: float) -> Any:
 
 
 def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """Return P and Q of a Bessel function's asymptotic expansion at x >= 8, multiplied by sqrt(2 / (pi*x)).
+    """Return the factors P and Q of a Bessel function's asymptotic expansion for x >= 8, times sqrt(2 / (pi*x)).
 
     `p` and `q` are the coefficients of the polynomials that approximate P and Q.
     """
@@ -174,7 +174,10 @@ def yn(n: int, x: float) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of `function`, a float64 function of an order and a number. Results are rounded once."""
+    """Return a float32 version of `function`, which takes an integer order and a float64.
+
+    Each result is rounded once from float64.
+    """
 
     def apply(n: int, x: float) -> Any:
         return np.float32(function(n, np.float64(x)))
@@ -183,7 +186,10 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: int, x: float) -> Any:
-    """Return (x/2)**n / n!, the first term of the power series of Jn(x). For tiny x*x, other terms are negligible."""
+    """Return (x/2)**n / n!, the first term of the power series of Jn(x).
+
+    For tiny x*x, the other terms are negligible.
+    """
     result = np.float64(1.0)
     k = np.int32(1)
     while k <= n and result > 0:
@@ -193,7 +199,7 @@ def _first_term(n: int, x: float) -> Any:
 
 
 def _recurrence(n: int, x: float, first: float, second: float) -> Any:
-    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1. Overflow gives infinity."""
+    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1, or infinity on overflow."""
     before, now = first, second
     k = np.int32(1)
     while k < n and np.isfinite(now):
@@ -203,7 +209,10 @@ def _recurrence(n: int, x: float, first: float, second: float) -> Any:
 
 
 def _downwards(n: int, x: float, first: float, second: float) -> Any:
-    """Compute Jn(x) for n >= x > 0 by downward recurrence. The values are normalized by the known J0(x) or J1(x)."""
+    """Compute Jn(x) for n >= x > 0 by downward recurrence.
+
+    The values are normalized by the known J0(x) or J1(x).
+    """
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
     while k > 0:
