@@ -1,4 +1,4 @@
-"""Conversion of operands to arrays, and delivery of results in new arrays or in `out`, with NumPy's casts and errors."""
+"""Conversion of operands to arrays, and of results to new arrays or to `out`, with NumPy's casts and errors."""
 
 from __future__ import annotations
 

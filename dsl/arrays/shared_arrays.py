@@ -239,7 +239,10 @@ def get_buffer(self: Array, flags: int, /) -> memoryview:
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
-    """Do nothing. (`numpy.frombuffer` keeps a buffer alive only if this method exists.)"""
+    """Do nothing at the release of a buffer.
+
+    Without this method, `numpy.frombuffer` does not keep the buffer alive.
+    """
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
