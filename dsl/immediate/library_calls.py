@@ -1,4 +1,4 @@
-"""Immediate execution of NumPy functions that a library calls with small weft arrays.
+"""Immediate execution of NumPy functions when a library calls them with small weft arrays.
 
 In: a NumPy function and its arguments. Out: the result of NumPy's function, or `MISSED` if an array is not small or not
 in host memory. Invariant: arrays in the result that share memory with an argument are weft arrays over the same
@@ -26,7 +26,10 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 
 
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a NumPy function on small weft arrays. Return `MISSED` if an array is not small or may be written to."""
+    """Call a NumPy function on small weft arrays.
+
+    Return `MISSED` if an array is not small or the function may write to it.
+    """
     if not _UNUSUAL.isdisjoint(options) or len(arguments) > _most_arguments(function):
         return MISSED
     return _call(function, arguments, options)
@@ -34,13 +37,16 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the largest number of positional arguments with which a NumPy function modifies no argument."""
+    """Return how many positional arguments a NumPy function accepts before one that it writes to."""
     index = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a ufunc's method on small weft arrays. Return `MISSED` if an array is not small or may be written to."""
+    """Call a ufunc's method on small weft arrays.
+
+    Return `MISSED` if an array is not small or the method may write to it.
+    """
     if method == "at" or not _UNUSUAL.isdisjoint(options):
         return MISSED
     return _call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
@@ -65,7 +71,7 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
 
 
 def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert the weft arrays in an argument to NumPy arrays. Return `MISSED` if a weft array is not small."""
+    """Convert the weft arrays in an argument to NumPy arrays, or return `MISSED` if one of them is not small."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
         if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
@@ -87,7 +93,7 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert the arrays in a result that share memory with an argument to weft arrays. Other arrays are unchanged."""
+    """Convert arrays in a result to weft arrays if they share memory with an argument, and return others unchanged."""
     kind = type(result)
     if kind in PLAIN:
         return result

@@ -49,7 +49,7 @@ from weft.runtime import counted
 def call_value(
     frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Compile a call and return its result."""
+    """Compile a call inside a kernel and return its result."""
     call = Invocation(frame, node)
     try:
         match function:
@@ -174,7 +174,7 @@ def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np
 
 
 def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Compile the elementwise application of an op to arrays and scalars, and write the result to the array `out`."""
+    """Compile an elementwise op on arrays and scalars that writes to the array `out`."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

@@ -1,4 +1,4 @@
-"""Compilation of methods of kernel values: array reductions and reshapes, conversions, methods of dataclasses."""
+"""Compilation of methods of kernel values: array methods, conversions, and methods of dataclasses."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _array_method(
 
 
 def _reduce_elements(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
-    """Compile a reduction of all elements of an array with the op `row`, in the order of the elements."""
+    """Compile a reduction of all elements of an array in order, with the op `row`."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -234,7 +234,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of -1 in a reshape with the run-time length that preserves the number of elements."""
+    """Replace a length of -1 in a reshape by the length, known at run time, that keeps the number of elements."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
     if not unknown:
