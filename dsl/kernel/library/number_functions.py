@@ -1,4 +1,4 @@
-"""Compilation of calls to scalar functions in kernels: Python's built-ins, `math`, `cmath` and NumPy."""
+"""Compilation of calls to scalar functions in kernels, from Python's built-ins, `math`, `cmath` and NumPy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from weft.runtime import counted
 
 
 def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call to a `math` function as a call to the op `row`."""
+    """Compile a call to a `math` function with the op `row`."""
     c = call.c
     arity = len(operands)
     if arity != find_op(row).arity:
@@ -98,7 +98,7 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
 
 
 def _rect_parts(r: Any, phi: Any) -> Any:
-    """Compute the real and imaginary parts of ``cmath.rect(r, phi)`` in a kernel, with Python's special cases."""
+    """Compute ``cmath.rect(r, phi)`` in a kernel as real and imaginary parts, with Python's special cases."""
     real, imag = r * np.cos(phi), r * np.sin(phi)
     if r == 0 and not np.isfinite(phi):
         real, imag = abs(r), abs(r)
@@ -168,7 +168,7 @@ def number_dtype(c: Compiler, number: Any) -> np.dtype:
 
 
 def _round_digits(x: float, digits: int) -> float:
-    """Compute ``round(x, digits)`` in a kernel. `digits` may be a run-time value."""
+    """Compute ``round(x, digits)`` in a kernel, where `digits` may be known only at run time."""
     up = 10.0 ** min(max(digits, 0), 22)
     beyond = 10.0 ** max(digits - 22, 0)
     down = 10.0 ** max(-digits, 0)
@@ -215,7 +215,7 @@ def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
 
 
 def _exact_remainder(x: float, y: float) -> float:
-    """Compute `math.remainder` in a kernel, by fmod and up to two subtractions as in FreeBSD's msun."""
+    """Compute `math.remainder` in a kernel with fmod and up to two subtractions, as FreeBSD's msun does."""
     size = abs(y)
     rest = math.fmod(abs(x), size + size)
     if rest + rest > size:

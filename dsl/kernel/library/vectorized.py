@@ -1,4 +1,4 @@
-"""`weft.vectorize`: user-defined functions of scalars as ops in lazy expressions.
+"""`weft.vectorize`: a user's scalar functions as ops in lazy expressions.
 
 In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which is fused like any other op.
 Invariant: the op's name determines its code.
@@ -147,7 +147,7 @@ class VectorFunction(DeviceFunction):
         return result
 
     def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
-        """Return an op per result for operands of types `kinds`, or None if only NumPy's `vectorize` accepts them."""
+        """Return one op per result for operands of types `kinds`, or None if NumPy must call the function."""
         rows = self._rows.get(kinds)
         if rows is not None or (self._reason and numpys is not None):
             return rows
@@ -162,7 +162,7 @@ class VectorFunction(DeviceFunction):
         return rows
 
     def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return an operand for each parameter, in order, from positional, keyword and default arguments."""
+        """Return the operand for each parameter from positional, keyword and default arguments."""
         if len(operands) >= self.nin or (not named and not self.function.__defaults__):
             return operands
         names = self.function.__code__.co_varnames[: self.nin]
@@ -172,7 +172,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays, some of which contain dates. weft arrays do not support dates."""
+        """Apply the function to NumPy arrays, of which some contain dates and thus cannot be weft arrays."""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
@@ -191,7 +191,7 @@ class VectorFunction(DeviceFunction):
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """Compile the function for operands of the types `kinds`. Return an op for each result."""
+        """Compile the function for operands of types `kinds`, and return one op per result."""
         descriptors, result = self._typed(kinds)
         made = specialize(
             self.function,
@@ -259,7 +259,7 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: type, dtype: np.dtype) -> bool:
-    """Return whether an operand of type `kind` can be passed for a signature's parameter of dtype `dtype`.
+    """Return whether an operand of type `kind` is accepted for a parameter of dtype `dtype`.
 
     NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
     """
@@ -269,7 +269,7 @@ def _takes(kind: type, dtype: np.dtype) -> bool:
 
 
 def _only(body: Function, k: int) -> Function:
-    """Return a copy of an IR function that returns only the result number `k`."""
+    """Return a copy of an IR function that returns only result number `k`."""
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]
@@ -281,7 +281,7 @@ def _identifier(name: str) -> str:
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:
-    """Return the reference of an op: a function that calls the user's function for each element of NumPy arrays."""
+    """Return an op's reference: a function that calls the user's function for each element of NumPy arrays."""
 
     def run(*operands: Any) -> Any:
         def one(*values: Any) -> Any:
@@ -295,7 +295,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 
 @functools.lru_cache(maxsize=256)
 def _over_elements(function: Any, options: Any) -> KernelDispatcher:
-    """Return a kernel in which each thread calls the function once to compute one element of the output."""
+    """Return a kernel that calls the function in each thread, for one element of the output."""
 
     def over_elements(inputs: Any, out: Any) -> None:
         i = cuda.grid(1)
@@ -370,7 +370,7 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Vectorize a function that has no signatures.
+    """Vectorize a function that the user has given no signatures.
 
     The function is compiled for its operands. NumPy calls a function that cannot be compiled. The options of
     `numpy.vectorize` are supported.
