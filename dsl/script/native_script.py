@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, which is only slightly slower than calling NumPy's function directly.
+"""Native version of `script_function.choose`, almost as fast as a direct call to NumPy's function.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise, the builtin
@@ -63,7 +63,7 @@ _WORDS = ("function", "numpys.method", "own", "method", "slow", "limit", "kind",
 
 
 def check() -> bool:
-    """Return True if the native code compiles, otherwise raise CompileError."""
+    """Compile the native code as a test, and return True or raise CompileError."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
     return True
@@ -72,7 +72,7 @@ def check() -> bool:
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return the builtin that replaces a script function. Raises CompileError if the code cannot be compiled."""
+    """Return the builtin that replaces a script function, or raise CompileError."""
     name = getattr(wrapped, "__name__", "")
     numpys, most = METHODS_OF_FUNCTIONS.get(wrapped, (wrapped, 0))
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself

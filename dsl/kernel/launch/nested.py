@@ -32,7 +32,10 @@ def make_queue(device: Device) -> Buffer:
 
 
 def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -> None:
-    """Launch the kernels that a kernel has recorded, or raise LaunchError for an invalid or excessive launch."""
+    """Launch the kernels that a kernel has recorded.
+
+    Raises LaunchError for an invalid grid or block size, or for too many launches.
+    """
     device = parent.device
     count = int(device.download(queue, np.dtype(np.int64), (1,))[0])
     if count > RECORDS:

@@ -127,7 +127,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array with a variable's name as its label, except that a field of the labelled array keeps its own."""
+        """Return an array with a variable's name as its label, but keep the label of a labelled array's field."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
