@@ -50,7 +50,7 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
 
 
 def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
-    """Call `function` with a module as soon as the module is loaded, which may be now."""
+    """Call `function` with a module when the module has been loaded, or at once if it is already loaded."""
     if name in sys.modules:
         function(sys.modules[name])
     else:
@@ -84,7 +84,7 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for the modules that wait for registration and, under pytest, for weft's own modules.
+    """Import finder for modules that need a registration with weft and, under pytest, for weft's own modules.
 
     It ignores all other modules.
     """

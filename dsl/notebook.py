@@ -91,7 +91,7 @@ def _usage_error(text: str) -> Exception:
 
 
 def _run_on_weft(shell: Any, cell: str) -> None:
-    """Run the text of a ``%%weft`` cell as part of this cell, with its execution count and line numbers.
+    """Run the text of a ``%%weft`` cell in IPython, under the cell's own number and line numbers.
 
     An error is shown, and then raised again so that the notebook stops at this cell.
     """

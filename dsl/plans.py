@@ -174,7 +174,7 @@ class CompiledKernel:
 
 
 def compile(what: object, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
-    """Compile a pending array, or the results of a function, for any target, without a GPU.
+    """Compile a pending array or a function's results to kernels for any target, without a GPU.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def hide_in_ipython() -> None:
 
 
 def mark_shown(error: BaseException) -> BaseException:
-    """Mark an error as shown by IPython, so that IPython does not show it again when it is raised again."""
+    """Mark an error as shown by IPython, so that IPython does not show it a second time."""
     error.__dict__[_SHOWN] = True
     return error
 

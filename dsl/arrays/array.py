@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class that ``isinstance`` sees if the stack frame `depth` levels up calls it with `value`."""
+    """Return the class of `value` that ``isinstance`` reports to the code `depth` frames up the stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -313,7 +313,7 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """Return this scalar as the int by which ``[0] * scalar`` repeats a sequence.
+        """Return this scalar as an int, for the repetition of a sequence as in ``[0] * scalar``.
 
         Raises TypeError if the scalar is not an integer.
         """

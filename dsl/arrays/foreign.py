@@ -33,7 +33,7 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
 def not_foreign(kind: type) -> None:
-    """Exempt a type that implements NumPy's protocols from being foreign."""
+    """Register a type that has NumPy's protocols but does not make an operand foreign."""
     OWN_TYPES.add(kind)
 
 

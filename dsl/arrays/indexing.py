@@ -323,7 +323,7 @@ def element(array: Array, offset: int) -> Array:
 
 
 class AxisLayout:
-    """The shape of an indexing result, and the positions of the basic part's axes and the index arrays' axes in it."""
+    """Layout of an indexing result: its shape, and which of its axes come from slices or from index arrays."""
 
     __slots__ = ("at", "result_axes", "shape")
 
@@ -454,7 +454,7 @@ def _write_memoized(array: Array, key: object, view: View | None, value: object)
 
 
 def _memoize_no_change(array: Array, key: object, value: object) -> None:
-    """Memoize that ``array[key] = value`` changes nothing, as at the end of ``x[key] += y``.
+    """Memoize an assignment ``array[key] = value`` that changes nothing, as at the end of ``x[key] += y``.
 
     The native recorder then skips the assignment.
     """

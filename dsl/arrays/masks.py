@@ -106,7 +106,7 @@ def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
 
 
 def _spread(test: Expr, values: Expr) -> Expr:
-    """Return an array that has packed values at the true elements of a mask, in order.
+    """Distribute packed values, in order, over the true elements of a mask.
 
     The other elements are arbitrary.
 

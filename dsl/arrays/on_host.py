@@ -250,7 +250,7 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return the results of a ufunc call, with the given weft arrays in place of those that NumPy wrote to.
+    """Return a ufunc's results, with the weft arrays of `outs` in place of the NumPy arrays that were written to.
 
     Other results are converted with the function `taken`.
     """

@@ -86,7 +86,7 @@ def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
 
 
 def _sharing_storage(array: Array) -> Storage:
-    """Return the storage that shares its memory if `shared_array` is called for an array.
+    """Return the storage that holds the memory which an array shares.
 
     For a `Part`, this is the storage of the complex array.
     """
@@ -199,7 +199,9 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``, after which the memory stays shared because its address is known elsewhere.
+    """Implement ``__array_interface__`` and keep the memory shared from then on.
+
+    The address may be used at any later time.
 
     Raises AttributeError for arrays that are not in CPU memory, and for bfloat16.
     """

@@ -69,7 +69,10 @@ def _describe(definition: OpDef) -> str:
 
 
 def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ufunc method that native code can replace, using the ufunc's name in the memo key."""
+    """Mark a ufunc method for replacement by native code.
+
+    The code's memo keys contain the name of the ufunc.
+    """
     method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
 

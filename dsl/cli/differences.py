@@ -41,7 +41,7 @@ class ResultComparison:
     scales: tuple[float, ...]
 
     def _rounded_scale(self, difference: float, precision: float) -> float | None:
-        """Return the smallest of the program's magnitudes at which rounding explains a difference, or None."""
+        """Return the smallest of `scales` for which a difference is a rounding error, or None."""
         return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:

@@ -155,5 +155,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the names of a kernel's operations, which match a kernel on the page with its launches."""
+    """Return the names of a kernel's operations, by which its launches are found."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

@@ -91,7 +91,10 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether a view of `array` as `dtype` can be an `Array`, as on the CPU, or must be a `MemoryArray`."""
+    """Return whether a view of `array` as `dtype` can be an `Array`, as on the CPU.
+
+    Otherwise the view is a `MemoryArray`.
+    """
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
 
@@ -206,7 +209,7 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Copy the elements of a `MemoryArray` to a weft array, which has the attribute `wanted`.
+    """Return a copy as an `Array`, which has the attribute `wanted` that a `MemoryArray` lacks.
 
     A `MemoryArray` supports no arithmetic.
 

@@ -25,7 +25,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class DeviceAddress(ctypes.c_void_p):
-    """The address of an array in device memory, which compares equal to the same address."""
+    """The address of an array in device memory, which can be compared with other addresses."""
 
     def __init__(self, address: int, array: Any = None) -> None:
         super().__init__(address)

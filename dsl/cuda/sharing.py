@@ -27,7 +27,7 @@ _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak re
 
 
 class HandleBytes(bytes):
-    """The bytes of a CUDA IPC handle, also available as `reserved`, the field of CUDA's structure."""
+    """The bytes of a CUDA IPC handle, with the attribute `reserved` of CUDA's structure."""
 
     @property
     def reserved(self) -> bytes:

@@ -207,7 +207,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 
 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
-    """Return, for each value, whether it is within the edges, and the index of its bin.
+    """Return a mask of the values that lie within the edges, and the bin index of each value.
 
     A bin includes its lower edge. The last bin also includes its upper edge.
     """

@@ -462,7 +462,7 @@ def as_strided(
     *,
     check_bounds: bool | None = None,
 ) -> Array:
-    """Return a view with any shape and any strides in bytes.
+    """Return a view with the given shape and byte strides.
 
     Raises ValueError if the view exceeds the array's memory.
     """

@@ -267,7 +267,9 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, blocks)`` that counts digits in ``counts[row, number * DIGITS + digit]``.
+    """Return a kernel ``(source, counts, blocks)`` that counts the digits of each row for all radix passes.
+
+    The counts are in ``counts[row, number * DIGITS + digit]``.
 
     A row has `blocks` blocks, each of which counts `SPAN` elements.
     """
@@ -445,7 +447,7 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
 @device
 def take_tile(taken: Any, begun: Any, number: Any) -> Any:
-    """Return the number of the next tile in this radix pass, which no other block processes.
+    """Reserve the next unprocessed tile of this radix pass for the block, and return the tile's number.
 
     Tiles are numbered in the order in which blocks start them. Thus a block waits only for tiles that have started.
     """
@@ -459,7 +461,7 @@ def take_tile(taken: Any, begun: Any, number: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, number: Any
 ) -> Any:
-    """Return the distance from a position in the sorted tile to the position in the sorted row, for a digit.
+    """Return the distance that a digit's elements move from the sorted tile to the sorted row.
 
     The digit is the index of the thread in the block. The tile's counts are published, and `counters`
     receives, for each warp and digit, the position of the first element in the sorted tile.

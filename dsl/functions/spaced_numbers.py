@@ -51,7 +51,7 @@ def linspace(
 
 
 def _is_double(value: object) -> bool:
-    """Return whether NumPy's `linspace` computes in float64 for this bound, which float64 represents exactly."""
+    """Return whether a bound of `linspace` is a float64, or an int that NumPy converts to float64 exactly."""
     return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
 
 

@@ -313,10 +313,7 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
 
 
 def finish(result: object, device: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result like `from_numpy_result`, given the operands of the function.
-
-    Views of `operands` become views of their storages.
-    """
+    """Convert a NumPy function's result to weft arrays, in which views of operands share their storages."""
     found = []
     for value in operands:
         for each in value if isinstance(value, (list, tuple)) else (value,):
@@ -498,7 +495,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: object) -> Any:
-    """Return a weft view of `array` with the layout of `result`, NumPy's view of the same memory.
+    """Return a weft array that shows the part of `array` that `result`, a NumPy view, shows.
 
     Results that are not NumPy arrays are returned unchanged.
     """

@@ -69,7 +69,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Classify a frame: a library's, a program's that does not use weft itself, or neither."""
+    """Classify a frame as that of a library, of a program without weft imports, or of other code."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM
@@ -77,7 +77,7 @@ def _kind_of(frame: FrameType) -> int:
 
 
 def sees_numpy(depth: int = 1) -> bool:
-    """Return whether a frame belongs to code that knows only NumPy: a library, or a program without weft imports.
+    """Return whether a frame's code uses NumPy but not weft: a library, or a program without weft imports.
 
     The frame is `depth` levels up the stack.
 

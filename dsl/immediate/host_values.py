@@ -86,7 +86,7 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return the layout of the NumPy view `values` in a storage: shape, strides and offset in elements.
+    """Return the shape, strides and offset (in elements) with which the NumPy view `values` shows a storage.
 
     Return None if the view is the whole storage.
     """
@@ -110,7 +110,7 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def make_storage(array: Any) -> Storage:
-    """Return a new storage for an array that immediate execution has created without a storage."""
+    """Return a new storage for an array that has none because it was created by immediate execution."""
     values, device = array._values, array._device
     if not array._exported:
         return adopt(values, device)
@@ -132,7 +132,11 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def settled_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, like `values_of`, after evaluating a small run of operations.
+    """Return a NumPy array over a weft array, after evaluating the array if it ends a run of small operations.
+
+    For other arrays, the result is that of `values_of`.
+
+    -rest
 
     The array is evaluated if it is small, pending, and the last of a run of small operations.
 
@@ -165,7 +169,7 @@ def writable_values(array: Any) -> np.ndarray | None:
 
 
 def write_back(array: Any, values: np.ndarray) -> None:
-    """Copy `values`, a NumPy view after a write, to its weft array if this array has left host memory.
+    """Copy `values`, a NumPy view after a write, to its weft array if that array has left host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """

@@ -148,7 +148,9 @@ def install_native_after(calls: int) -> None:
 
 
 def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations, pausing after `seconds` until the next call.
+    """Install native code for small operations, or a part of it that takes about `seconds`.
+
+    The next call continues the installation.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """

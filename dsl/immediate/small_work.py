@@ -46,7 +46,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of elements up to which a call is executed immediately."""
+    """Return the number of elements up to which a call is executed immediately."""
     rule = _RULES.get(name)
     return (rule(name, arguments, options) if rule else 0) or IMMEDIATE[0]
 
@@ -100,7 +100,7 @@ def _limit_elementwise(name: str, arguments: Any, options: dict[str, Any]) -> in
 
 
 def most_at(size: int, where: Location) -> int:
-    """Return the maximum number of elements up to which an operation at a call site is executed immediately.
+    """Return the number of elements up to which an operation at a call site is executed immediately.
 
     `size` is about the size of the arrays. The limit is higher at a cheap call site (see `cheap_sites`).
     """
@@ -171,7 +171,7 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """Return how many elements a call such as a concatenation may copy immediately from `arrays`.
+    """Return how many elements of `arrays` may be copied immediately, by a call such as a concatenation.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
     """
@@ -249,7 +249,7 @@ _RECORDED_BYTES = 64
 
 
 def recorded_bytes(name: str) -> int:
-    """Return the array size from which a function is recorded, in bytes per element of the limit.
+    """Return the array size above which a function is recorded, in bytes per element of the limit.
 
     Smaller arrays in memory may be processed immediately. At call sites for which `was_evaluated_alone` is true, larger
     arrays may also be processed immediately.

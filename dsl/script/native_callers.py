@@ -1,4 +1,4 @@
-"""Native code for imports and `Array.__class__`, which give a library another result than the program.
+"""Native code for imports and `Array.__class__`, whose results for a library differ from those for the program.
 
 In: the Python functions with the same effect. Out: builtins that look up the calling module in a table (`callers`), and
 call the Python functions for modules that are not in the table. Invariant: tracebacks do not show the builtins, because

@@ -169,7 +169,7 @@ _PLAIN = {"numpy": _SETTINGS | {"asmatrix", "bmat"}, "numpy.ma": frozenset({"arr
 
 
 def plain_names(module: str) -> frozenset[str]:
-    """Return the names in a NumPy module for which a program on weft gets NumPy's objects."""
+    """Return the names in a NumPy module that refer to NumPy's own objects in a program on weft."""
     return _PLAIN.get(module, _SETTINGS)
 
 

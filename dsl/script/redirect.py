@@ -175,7 +175,7 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module, or weft's version of NumPy if the program imports NumPy.
+    """Import a module, with weft's version of NumPy for a program that imports NumPy.
 
     If the module is NumPy and the caller is the program, return weft's version.
     """

@@ -101,7 +101,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a stacking function to execute it immediately for a sequence of small weft arrays.
+    """Return a function that immediately stacks the small weft arrays in a sequence.
 
     Other calls are passed to `decide`.
 
@@ -201,7 +201,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`numpy.ufunc` for a ufunc, because libraries such as pandas pass whole arrays to nothing else."""
+        """`numpy.ufunc` for a ufunc, because libraries such as pandas pass whole arrays only to ufuncs."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -324,7 +324,10 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that chooses as `choose` does, more slowly but for arguments of any type."""
+    """Return a function that makes the same choice as `choose`, but for arguments of any type.
+
+    This function is slower.
+    """
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)

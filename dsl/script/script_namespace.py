@@ -235,7 +235,7 @@ _GENERATORS = frozenset({"default_rng", "Generator", "RandomState"})
 
 @cache
 def _generators() -> dict[str, Any]:
-    """Return the versions for scripts of the classes and functions in `numpy.random` that create generators."""
+    """Return the random generator classes and functions of `numpy.random` in their versions for scripts."""
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:

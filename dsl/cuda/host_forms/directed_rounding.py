@@ -179,7 +179,10 @@ def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
 
 
 def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
-    """Return x * y + z in float32, rounded twice and thus not always to nearest, and the error."""
+    """Return x * y + z, rounded twice to float32, and the rounding error.
+
+    Two roundings may not give the nearest float32.
+    """
     p = np.float64(x) * np.float64(y)
     s, low = two_sum(p, np.float64(z))
     return narrow_error(s, low)

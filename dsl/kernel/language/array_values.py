@@ -312,7 +312,9 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert an index into the broadcast shape to an index into `array`.
+    """Convert an index into a broadcast result to an index into the operand `array`.
+
+    Axes of length 1 get the index 0.
 
     Axes of length 1 get the index 0.
     """
@@ -321,7 +323,7 @@ def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
-    """Return a run-time bool that is true if ``view[...] = value`` must start with the last element.
+    """Return a run-time bool that is true if ``view[...] = value`` must iterate from the last element to the first.
 
     The result is None if any order works.
 

@@ -87,7 +87,7 @@ class FunctionFrame:
         return self.source.location(node)
 
     def located(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return `error` with a source location: its own, or else that of `node`."""
+        """Return `error` with its source location, which is that of `node` if the error has none."""
         return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
@@ -213,7 +213,7 @@ class Compiler(Variables):
         return value.value
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """Return the type that promotes a number: its dtype, or a Python type if the number is weak (NEP 50)."""
+        """Return the type by which a number is promoted: its dtype, or a Python type for a weak number (NEP 50)."""
         if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
@@ -404,7 +404,7 @@ def _is_natural(value: Constant | ScalarValue) -> bool:
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a number to `dtype` at compile time, with the result of a cast at run time.
+    """Cast a number to `dtype` at compile time, with the same result as a cast at run time.
 
     Python ints that are out of range wrap around if `wraps` is true, and are errors otherwise.
     """

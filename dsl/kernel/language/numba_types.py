@@ -29,7 +29,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes to which Numba converts operands before NumPy's rules promote them.
+    """Return the dtypes to which Numba converts the operands of `op`, before NumPy's promotion applies.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
 
 
 def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:
-    """Return whether the common dtype of `kinds` turns a float32 among them into a float64."""
+    """Return whether promotion of `kinds` to a common dtype converts a float32 to float64."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
 

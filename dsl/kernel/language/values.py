@@ -131,7 +131,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)`` or ``enumerate(...)``, in which a part of None stands for the index of the item."""
+    """``zip(*parts)``, or ``enumerate(x)`` with the parts None (for the index) and `x`."""
 
     parts: tuple[Any, ...]
 
@@ -196,7 +196,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time, as a run-time bool tells.
+    """A value that may be None at run time, with a run-time bool that is true if it is not None.
 
     `value` is None until the compiler sees an assignment of another value.
     """
@@ -272,7 +272,7 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """The kind of a variable that is None or holds a value, as decided at run time.
+    """The kind of a variable that may be None at run time.
 
     A second variable stores the value.
     """

@@ -189,7 +189,7 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Convert a variable to one that may be None, with a second variable for other values."""
+        """Convert a variable to one that may be None, with a second variable for its other values."""
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):

@@ -46,7 +46,7 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Same:
-    """A constant argument, equal to the same object and, for a str, an enum member or None, to an equal value."""
+    """A constant argument, compared by value if it is a str, an enum member or None, and otherwise by identity."""
 
     value: Any
 
@@ -290,7 +290,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Encode a scalar as a 64-bit word with the scalar's bytes as its low bytes."""
+    """Encode a scalar as a 64-bit word that has the scalar's bytes as its low bytes."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))

@@ -240,7 +240,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the descriptors of a compiled signature to which arguments can be converted."""
+        """Return the descriptors of a compiled signature that accepts the given arguments."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors

@@ -49,7 +49,7 @@ class In(ArgHint):
 
 
 class Out(ArgHint):
-    """A host array that is copied back after a launch but not to the device before.
+    """A host array that is copied back after a launch, but is not copied to the device before the launch.
 
     The kernel starts with uninitialized elements.
 

@@ -67,7 +67,7 @@ def _words_of(descriptor: Descriptor) -> int:
 
 
 def spans_of(descriptors: tuple[Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the byte extents of array arguments, and the lengths of all their axes."""
+    """Return the number of bytes that each array argument spans, and the lengths of all axes."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0

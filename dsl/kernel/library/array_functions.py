@@ -230,7 +230,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Compute inside a kernel the indices that sort an array, with a stable insertion sort."""
+    """Write the indices that sort an array to `out` inside a kernel, with a stable insertion sort."""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -302,7 +302,7 @@ for _name in _FILLED:
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the common dtype of numbers, in which a Python int is an int64 and a Python float a float64."""
+    """Return the common dtype of numbers, with int64 for a Python int and float64 for a Python float."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
 

@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to float64 so that further rounding gives the same result as rounding the integer.
+    """Convert an integer to a float64 that can be rounded to a narrower float without double rounding.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """

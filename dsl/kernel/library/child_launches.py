@@ -132,7 +132,7 @@ def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words
 
 
 def _word(c: Compiler, number: ScalarValue) -> Value:
-    """Encode a scalar as a 64-bit word with the scalar's bytes as its low bytes."""
+    """Encode a scalar as a 64-bit word that has the scalar's bytes as its low bytes."""
     if number.dtype.kind not in "iub" or number.dtype == np.uint64:
         number = bit_cast(c, number, np.dtype(f"i{number.dtype.itemsize}"))
     return c.builder.cast(number.ir, INT)

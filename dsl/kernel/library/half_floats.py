@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a comparison of bfloat16 bit patterns with `function` that is true if either number is NaN."""
+    """Return a comparison function for bfloat16 bits that returns true if either number is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)

@@ -212,7 +212,7 @@ def position(t: Any, x: Any, axis: Any) -> Any:
 
 @device
 def cell(x: Any) -> Any:
-    """Return the index of the element that contains a position in its cell."""
+    """Return the index of the element in whose cell a position lies."""
     return int(np.floor(x))
 
 
@@ -244,7 +244,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return a valid index in place of `i`, and a flag that is false if the element is 0."""
+    """Return a valid index to use instead of `i`, and a flag that is false if the element's value is 0."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

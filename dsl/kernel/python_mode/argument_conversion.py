@@ -37,7 +37,10 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """Return the dtype to which an operation promotes its operands, in which Python numbers are weak."""
+    """Return the dtype to which an operation promotes its operands.
+
+    Python numbers are weak.
+    """
     numbers = beside_brains(values)
     numbers = tuple(int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in numbers)
     return np.result_type(*numbers)

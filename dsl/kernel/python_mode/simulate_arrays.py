@@ -47,7 +47,7 @@ def as_kernel_array(array: np.ndarray) -> KernelArray:
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """Return an array with the contents of simulated uninitialized memory.
+    """Return an array filled with the values that simulate uninitialized memory.
 
     The elements are NaN, -1, the largest unsigned integer, or True.
     """

@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of a function for arguments with which Python's function raises an error."""
+    """Return the float64 result of a function in cases in which Python's function raises an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or an overflow

@@ -160,7 +160,7 @@ class BlockState:
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
-    """Return whether an earlier access is ordered before all later operations of `thread`."""
+    """Return whether an earlier access happens before all later operations of `thread`."""
     other, epoch, grid, clock = before
     if other is thread or grid < thread.grid:
         return True
@@ -402,7 +402,10 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse a thread's arrival at a barrier, which must be the same barrier for all threads of the block."""
+        """Analyse a thread's arrival at a barrier.
+
+        All threads of a block must arrive at the same barrier.
+        """
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
             block.barriers.append((site, thread))

@@ -186,13 +186,13 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of the code that follows a block's first instruction, or None if unknown."""
+        """Return the equivalence class of a block's code after its first instruction, or None if it is unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Append a copy of the successor, which other blocks share, to a block, and return whether this was done.
+        """Append a copy of a shared successor to a block, and return whether a copy was needed.
 
         The copy is made if the successor ends the function and uses values that the block leaves on the stack.
         """

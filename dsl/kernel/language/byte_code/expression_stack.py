@@ -49,7 +49,7 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry that is not an expression, and prevents a syntax tree that contains it from being compiled."""
+    """A stack entry that is not an expression, such as an iterator, and must not occur in a syntax tree."""
 
 
 class Null(Mark):

@@ -131,7 +131,7 @@ def _step(instruction: CodeInstruction, number: int, flags: Flags, exhausted: bo
 
 
 def merge_copies(code: list[CodeInstruction]) -> list[int]:
-    """Redirect jumps so that each group of equivalent code copies is represented by the original.
+    """Redirect jumps to copies of code, which the compiler has duplicated, to the original code.
 
     Return the equivalence classes of the instructions, as `classes_of` does.
     """

@@ -95,7 +95,10 @@ def _inner(definition: Definition) -> Tree:
 
 
 def _annotate(tree: ast.FunctionDef, found: dict[Any, ast.expr]) -> None:
-    """Set the annotations of a function's parameters and of its result, which has the key "return"."""
+    """Set the annotations of a function's parameters and result.
+
+    The annotation of the result has the key "return".
+    """
     tree.returns = found.pop("return", None)
     for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
         argument.annotation = found.pop(argument.arg, None)
@@ -153,7 +156,7 @@ class _Lambdas(ast.NodeTransformer):
 
 
 def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
-    """Convert the function that CPython has compiled for a generator expression to the expression."""
+    """Return the generator expression from which CPython has compiled a function."""
     clauses: list[ast.comprehension] = []
     assert isinstance(tree, ast.FunctionDef)
     body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # for `:=`

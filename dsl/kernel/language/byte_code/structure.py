@@ -162,7 +162,7 @@ class Structure:
         return body
 
     def _returns(self, number: int) -> bool:
-        """Return whether block `number` exits enclosing loops, if any, and returns a constant, without doing more."""
+        """Return whether block `number` does nothing but leave enclosing loops and return a constant."""
         names = [i.name for i in self.blocks[number].body]
         return names == ["constant", "return"] or (names == ["pop"] and self._returns(self.blocks[number].after[0]))
 
