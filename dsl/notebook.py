@@ -178,7 +178,7 @@ def _compare(shell: Any, cell: str) -> None:
     """
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True)]
     with compiled_first():
-        runs.append(_run_settled(shell, cell))
+        runs.append(_run_until_warm(shell, cell))
     _run_on_weft(shell, cell)
     failures = [run for run in runs if isinstance(run, str)]
     if failures:
@@ -187,7 +187,7 @@ def _compare(shell: Any, cell: str) -> None:
     print("\n".join(_report(*[run for run in runs if isinstance(run, CellRun)])))
 
 
-def _run_settled(shell: Any, cell: str) -> CellRun | str:
+def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
     """Run a cell on weft repeatedly until a run makes no new plan, and return the last run."""
     for _ in range(WARM_RUNS):
         before = statistics()

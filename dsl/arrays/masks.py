@@ -75,7 +75,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
     if (few or mask.size <= BLOCK) and (several or not _is_recorded(mask)) and put_masked(array, mask, value):
         return True
     # Evaluate the mask first: recorded expressions are valid only until something is evaluated.
-    if several and (mask.ndim != array.ndim or not mask.size or not _is_worth_it(array, mask, value.size)):
+    if several and (mask.ndim != array.ndim or not mask.size or not _justifies_scan(array, mask, value.size)):
         return False
     node, weak = value_operand(value, array.dtype)
     if not several and (node.size != 1 or len(node.shape) > 1):
@@ -84,7 +84,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
         node = number_of(value, array.dtype, where, "set", current_epoch())
     warn_of_lost_parts(node.dtype, array.dtype)
     test = _test(mask, array.ndim)
-    node = _spread(test, node) if several else reshape(node, ())
+    node = _distribute(test, node) if several else reshape(node, ())
     write(array, map_("where", [test, cast(node, array.dtype), expr_of(array)]))
     return True
 
@@ -99,13 +99,13 @@ def _test(mask: Any, ndim: int) -> Expr:
     return reshape(test, test.shape + (1,) * (ndim - len(test.shape)))
 
 
-def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
+def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
     """Return whether a mask selects exactly `values` elements, and enough of them to justify a scan of the mask."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
-def _spread(test: Expr, values: Expr) -> Expr:
+def _distribute(test: Expr, values: Expr) -> Expr:
     """Distribute packed values, in order, over the true elements of a mask.
 
     The other elements are arbitrary.

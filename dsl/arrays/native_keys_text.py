@@ -131,7 +131,7 @@ class KeyText(ObjectText):
     def _begin_recording(self) -> None:
         """Emit code that begins the memo key of an operation: op, operand order, call site and keyword names."""
         t, known = self._t, self._known
-        pending = self._look_around()
+        pending = self._load_context()
         t.do(f"store ptr {pending}, ptr {self._pending}")
         self._note_medium()
         t.leave_if(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
@@ -289,7 +289,7 @@ class KeyText(ObjectText):
         given = ", ".join(f"ptr {item}" for item in items)
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
-    def _look_around(self) -> str:
+    def _load_context(self) -> str:
         """Emit code that loads the call site and the current epoch, and return the epoch's list of pending storages."""
         t, known = self._t, self._known
         frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
@@ -318,7 +318,7 @@ class KeyText(ObjectText):
         t.jump(f"{name}.found", f"{name}.bind")
         # (Small GPU arrays in host memory: small operations on them run immediately, otherwise kernels take them by
         # value.)
-        self._unless_on_host(storage, f"{name}.memory")
+        self._leave_if_on_host(storage, f"{name}.memory")
         self._bind(name, storage, epoch)
         t.label(f"{name}.call")
         self._release()
@@ -386,7 +386,7 @@ class KeyText(ObjectText):
         self._release()
         t.do(f"br label %{name}.found")
 
-    def _unless_on_host(self, storage: str, there: str) -> None:
+    def _leave_if_on_host(self, storage: str, there: str) -> None:
         """Emit a branch to `there`, or to ``slow`` if the storage is a small GPU array kept in host memory."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]

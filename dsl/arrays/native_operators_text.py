@@ -232,7 +232,7 @@ class _Operator(KeyText):
         """Emit code that returns the result of an index operation: a view of the storage, or a single element."""
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
-        self._unless_on_host(self._field(self._first, "Array._storage"), "element.recorded")
+        self._leave_if_on_host(self._field(self._first, "Array._storage"), "element.recorded")
         for k, value in enumerate((self._first, self._node)):
             t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
         read = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['element']}, ptr {self._given}, i64 2, ptr null")

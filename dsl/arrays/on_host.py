@@ -205,7 +205,7 @@ def call_numpy(
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
     host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}
     if Listening.listeners:
-        result = _call_heard(
+        result = _call_and_report(
             public_name, partial(function, *host_arguments, **host_options), (*arguments, *options.values())
         )
     else:
@@ -308,7 +308,7 @@ def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: i
     return dict(zip(_parameters(function)[position:], arguments[position:], strict=False))
 
 
-def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+def _call_and_report(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
     """Call a NumPy function on the host, and report the call and the bytes that it moves to the launch listeners."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]

@@ -68,7 +68,7 @@ def _describe(definition: OpDef) -> str:
     return add_example(text, f">>> wf.{definition.name}({operands})\n{result}")
 
 
-def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
+def _replaceable_by_native_code(method: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a ufunc method for replacement by native code.
 
     The code's memo keys contain the name of the ufunc.
@@ -114,7 +114,7 @@ class UFunc:
     def __reduce__(self) -> Any:
         return find_ufunc, (self.definition.name,)
 
-    @_found_by_name
+    @_replaceable_by_native_code
     def __call__(
         self,
         *operands: Any,

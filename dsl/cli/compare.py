@@ -201,7 +201,7 @@ def compare(program: MainProgram) -> int:
                 _progress("")
                 print(f"the run ({name}) ended with exit status {outcomes[name].status}", file=sys.stderr)
                 return outcomes[name].status
-        outcomes["weft"] = _settle(program, outcomes["weft"], saved)
+        outcomes["weft"] = _run_until_warm(program, outcomes["weft"], saved)
         firsts.append(_in_new_process(program))
     _progress("")
     first, reference, ours = outcomes.values()
@@ -236,7 +236,7 @@ def _print_report(
             print(f"why not faster: {reason}")
 
 
-def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
+def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
     """Run a program on weft repeatedly until a run makes no new plan, and return the outcome of the last run."""
     end = time.perf_counter() + WARM_SECONDS
     for runs in range(1, WARM_RUNS):

@@ -227,7 +227,7 @@ def _loaded(kernel: Any, device: runtime.Device) -> Any:
 _faces: dict[runtime.Device, Device] = {}
 
 
-def face_of(device: runtime.Device) -> Device:
+def device_object(device: runtime.Device) -> Device:
     """Return the `Device` object with Numba's interface for a device of weft's runtime."""
     found = _faces.get(device)
     if found is None:
@@ -243,8 +243,8 @@ class DeviceList:
         """List of all devices."""
         present = default_device()
         if not present.name.startswith("cuda"):
-            return [face_of(present)]
-        return [face_of(get_device(f"cuda:{k}")) for k in range(len(runtime.probe().devices))]
+            return [device_object(present)]
+        return [device_object(get_device(f"cuda:{k}")) for k in range(len(runtime.probe().devices))]
 
     def __getitem__(self, number: Any) -> Any:
         devices = self.lst
@@ -291,7 +291,7 @@ def get_current_device() -> Device:
     >>> cuda.get_current_device().id
     0
     """
-    return face_of(default_device())
+    return device_object(default_device())
 
 
 def select_device(device_id: int) -> Device:

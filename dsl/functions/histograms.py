@@ -47,7 +47,7 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
     return call_numpy(getattr(np, name), arguments, options)
 
 
-def _known(value: object) -> Any:
+def _evaluated(value: object) -> Any:
     """Evaluate bins or bounds and return them as NumPy arrays and scalars."""
     return to_host(value)
 
@@ -141,7 +141,7 @@ def histogram(
     >>> edges
     array([1., 2., 3., 4.])
     """
-    bins, range = _known(bins), _known(range)
+    bins, range = _evaluated(bins), _evaluated(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
     if several is None or not _weft_computes(a, "iuf") or not _are_weights(weights, a):
         return _on_host("histogram", a, bins=bins, range=range, density=density, weights=weights)
@@ -172,7 +172,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
     array([[1., 1.],
            [0., 1.]])
     """
-    bins, range = _known(bins), _known(range)
+    bins, range = _evaluated(bins), _evaluated(range)
     alike = (
         _weft_computes(x, "iuf")
         and _weft_computes(y, "iuf")

@@ -281,7 +281,7 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
         (term,), result = spelt
         sizes = dict(zip(term, found[0].shape, strict=True))
         if found[0].shape == tuple(sizes[c] for c in term):
-            return _seen(found[0], term, result, sizes)
+            return _with_axes(found[0], term, result, sizes)
     value = None if spelt is None else _contract_all(*spelt, found, kind, location)
     if value is not None:
         return value
@@ -386,7 +386,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
         if not is_fused(found[0].device, kind, rows, columns, length, batch):
             return None
     letters = result + "".join(sorted(set("".join(terms)) - set(result)))
-    factors = [_seen(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]
+    factors = [_with_axes(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]
     axes = tuple(range(len(result), len(letters)))
     if not axes and _product(tuple(sizes.values())) <= IMMEDIATE[0] and kind.kind != "b":
         # by the operator, which executes immediately
@@ -395,7 +395,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
     return record(_sum_of_products([expr_of(factor) for factor in factors], axes, kind, location))
 
 
-def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
+def _with_axes(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
     """Return a view of an array that has one axis for each letter of `letters`, in this order.
 
     `term` contains the letters of the array's axes.

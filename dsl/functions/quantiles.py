@@ -57,7 +57,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
         rows = _rows(a, axis)
         n = rows.shape[-1]
         found = _or_nan(rows, mean(rows[..., (n - 1) // 2 : n // 2 + 1], axis=-1))
-        return _placed(found, a, axis, 0, keepdims, out)
+        return _arrange_axes(found, a, axis, 0, keepdims, out)
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
@@ -76,7 +76,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
         both = expand_dims(count, -1) + np.array([-1, 0])
         two = _at(rows, both // 2)
         found = where(count % 2 == 1, two[..., 0], mean(two, axis=-1))
-        return _placed(found, a, axis, 0, keepdims, out)
+        return _arrange_axes(found, a, axis, 0, keepdims, out)
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
@@ -153,7 +153,7 @@ def _or_nan(rows: Array, found: Any) -> Any:
     return where(last != last, last, found)
 
 
-def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
+def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
     """Move the last `more` axes of the result, those of `q`, to the front, and apply `keepdims` and `out`."""
     kept = found.ndim - more
     if more and kept:
@@ -189,7 +189,7 @@ def _find(
             below, above, share = _neighbours(n, q, method)
             kind = np.result_type(a.dtype, 0.5) if weak else None
             found = _between(_at(rows, below), _at(rows, above), share, kind)
-        return _placed(found if some_missing else _or_nan(rows, found), a, axis, q.ndim, keepdims, out)
+        return _arrange_axes(found if some_missing else _or_nan(rows, found), a, axis, q.ndim, keepdims, out)
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:

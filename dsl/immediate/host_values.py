@@ -39,10 +39,10 @@ def values_of(array: Any) -> np.ndarray | None:
             root = buffer.values
             if root is not None and (values is root or values.base is root):
                 return values
-    return _look(array)
+    return _make_view(array)
 
 
-def _look(array: Any) -> np.ndarray | None:
+def _make_view(array: Any) -> np.ndarray | None:
     """Create and return a NumPy view of an array whose storage is in host memory, or None for other arrays."""
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)

@@ -58,7 +58,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         values = values_of(array)
         if values is None or not is_free(array):
             return False
-    if (value := _written(array, value, limit)) is MISSED:
+    if (value := _convert_assigned(array, value, limit)) is MISSED:
         return False
     if not _casts(value, values.dtype):
         return False
@@ -80,7 +80,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
     return True
 
 
-def _written(array: Array, value: Any, limit: int) -> Any:
+def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
     """Convert a value to be assigned to a number or a small NumPy array, or return `MISSED`."""
     kind = type(value)
     if kind in NUMBERS:

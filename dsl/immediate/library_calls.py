@@ -56,21 +56,21 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
     found: list[tuple[np.ndarray, Array]] = []
     given = []
     for value in arguments:
-        if type(value) not in _KEPT and (value := _take(value, found)) is MISSED:
+        if type(value) not in _KEPT and (value := _to_numpy(value, found)) is MISSED:
             return MISSED
         given.append(value)
     named = {}
     for name, value in options.items():
-        named[name] = _take(value, found)
+        named[name] = _to_numpy(value, found)
         if named[name] is MISSED:
             return MISSED
     if not found:
         return MISSED
     VALUE_READS[0] += 1
-    return _leave(function(*given, **named), found)
+    return _to_weft(function(*given, **named), found)
 
 
-def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
+def _to_numpy(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
     """Convert the weft arrays in an argument to NumPy arrays, or return `MISSED` if one of them is not small."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
@@ -81,7 +81,7 @@ def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
     if kind in _OWN:
         return to_host_if_small(value, found, IMMEDIATE[0])
     if (kind is list or kind is tuple) and not _CONVERTED.isdisjoint(map(type, value)):
-        taken = kind([_take(each, found) for each in value])
+        taken = kind([_to_numpy(each, found) for each in value])
         return MISSED if any(each is MISSED for each in taken) else taken
     return MISSED if isinstance(value, Array) else value
 
@@ -92,7 +92,7 @@ _CONVERTED = {Array, Scalar, ReadOnly, Part, list, tuple}
 _KEPT = PLAIN | {np.ndarray}
 
 
-def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
+def _to_weft(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
     """Convert arrays in a result to weft arrays if they share memory with an argument, and return others unchanged."""
     kind = type(result)
     if kind in PLAIN:
@@ -103,7 +103,7 @@ def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
         shared = any(np.may_share_memory(result, values) for values, _ in found)
         return from_numpy_result(result, found[0][1].device, found) if shared else result
     if kind is tuple or kind is list:
-        return kind([_leave(each, found) for each in result])
+        return kind([_to_weft(each, found) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return kind(*[_leave(each, found) for each in result])
+        return kind(*[_to_weft(each, found) for each in result])
     return result

@@ -55,7 +55,7 @@ def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
     return size * _sum(p, u), size * w * _sum(q, u)
 
 
-def _turned(x: float) -> Any:
+def _shifted_sin_cos(x: float) -> Any:
     """Return the cosine and sine of x - pi/4."""
     s, c = np.sin(x), np.cos(x)
     return (c + s) * ROOT_HALF, (s - c) * ROOT_HALF
@@ -71,7 +71,7 @@ def j0(x: float) -> Any:
         result = _sum(J0_MIDDLE, size * 0.5 - 3)
     elif size < np.inf:
         p, q = _phase(size, P0, Q0)
-        c, s = _turned(size)
+        c, s = _shifted_sin_cos(size)
         result = p * c - q * s
     else:
         result = 1 / size
@@ -87,7 +87,7 @@ def j1(x: float) -> Any:
         result = _sum(J1_MIDDLE, size * 0.5 - 3)
     elif size < np.inf:
         p, q = _phase(size, P1, Q1)
-        c, s = _turned(size)
+        c, s = _shifted_sin_cos(size)
         result = p * s + q * c
     else:
         result = 1 / size
@@ -108,7 +108,7 @@ def y0(x: float) -> Any:
         result = _sum(Y0_MIDDLE, x * 0.5 - 3)
     elif x < np.inf:
         p, q = _phase(x, P0, Q0)
-        c, s = _turned(x)
+        c, s = _shifted_sin_cos(x)
         result = p * s + q * c
     else:
         result = 1 / x
@@ -127,7 +127,7 @@ def y1(x: float) -> Any:
         result = _sum(Y1_MIDDLE, x * 0.5 - 3)
     elif x < np.inf:
         p, q = _phase(x, P1, Q1)
-        c, s = _turned(x)
+        c, s = _shifted_sin_cos(x)
         result = q * s - p * c
     else:
         result = 1 / x

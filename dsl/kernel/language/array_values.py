@@ -281,7 +281,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
         check_fits(c, value, view)
     if isinstance(value, ArrayValue) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
-    with each(c, view.shape, goes_backward(c, view, value)) as index:
+    with each(c, view.shape, must_iterate_backward(c, view, value)) as index:
         spots = TupleValue(index)
         if isinstance(value, ArrayValue):
             inner = select(c, value, TupleValue(aligned(value, index)))
@@ -322,7 +322,7 @@ def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
-def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
+def must_iterate_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
     """Return a run-time bool that is true if ``view[...] = value`` must iterate from the last element to the first.
 
     The result is None if any order works.

@@ -134,7 +134,7 @@ def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, 
     if len(arguments) != definition.arity:
         c.fail(f"{name}() takes {counted(definition.arity, 'argument')}, but {len(arguments)} were given")
     if out is not None:
-        return _row_into(call, definition.name, arguments, out)
+        return _elementwise_into(call, definition.name, arguments, out)
     return functions.elementwise(call, definition.name, *arguments)
 
 
@@ -173,7 +173,7 @@ def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np
     return rule(np.dtype(c.kind(value)), wanted.dtype)
 
 
-def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
+def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
     """Compile an elementwise op on arrays and scalars that writes to the array `out`."""
     c = call.c
     if not isinstance(out, ArrayValue):

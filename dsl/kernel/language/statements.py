@@ -129,7 +129,7 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
     c = frame.compiler
-    with arrays.each(c, array.shape, arrays.goes_backward(c, array, value)) as position:
+    with arrays.each(c, array.shape, arrays.must_iterate_backward(c, array, value)) as position:
         other = value
         if isinstance(value, ArrayValue):
             other = arrays.select(c, value, TupleValue(arrays.aligned(value, position)))

@@ -65,7 +65,7 @@ class LibraryFunction:
         self.symbol = symbol
         self.by_pointer = by_pointer
         self.doc = doc
-        self.python = python or (host if callable(host) else _row_in_python(host))
+        self.python = python or (host if callable(host) else _op_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
         """Compute the function in plain Python for scalars."""
@@ -98,7 +98,7 @@ class LibraryFunction:
         return f"<library function {self.name}({taken}) -> {given}>"
 
 
-def _row_in_python(name: str) -> Callable[..., Any]:
+def _op_in_python(name: str) -> Callable[..., Any]:
     """Return the Python function that computes the op `name`: NumPy's, or else the op's reference function."""
     definition = find_op(name)
     found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference

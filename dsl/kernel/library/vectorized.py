@@ -76,7 +76,7 @@ class VectorFunction(DeviceFunction):
         self._reason = ""  # the reason why NumPy calls the function
         self.kernel_options = options or Options()
         self.nin = self.function.__code__.co_argcount
-        self._rows: dict[Any, tuple[OpDef, ...]] = {}
+        self._ops: dict[Any, tuple[OpDef, ...]] = {}
         for signature in self.signatures:
             if len(signature.arguments) != self.nin:
                 raise KernelTypeError(
@@ -109,7 +109,7 @@ class VectorFunction(DeviceFunction):
         Array, or tuple of arrays if the function returns a tuple
             `cuda.vectorize` returns an ndarray if all arrays are NumPy's.
         """
-        operands = self._placed(operands, ignored)
+        operands = self._operands_in_order(operands, ignored)
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
@@ -128,7 +128,7 @@ class VectorFunction(DeviceFunction):
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
-        rows = self._rows_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
+        rows = self._ops_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
         if rows is None:
             return call_numpy(self.numpys, tuple(operands), {})  # type: ignore[arg-type]
         nodes = [map_(row.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for row in rows]
@@ -146,13 +146,13 @@ class VectorFunction(DeviceFunction):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result
 
-    def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
+    def _ops_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
         """Return one op per result for operands of types `kinds`, or None if NumPy must call the function."""
-        rows = self._rows.get(kinds)
+        rows = self._ops.get(kinds)
         if rows is not None or (self._reason and numpys is not None):
             return rows
         try:
-            rows = self._rows[kinds] = self._compile(kinds)
+            rows = self._ops[kinds] = self._compile(kinds)
         except KernelError as error:
             if numpys is None:
                 raise
@@ -161,7 +161,7 @@ class VectorFunction(DeviceFunction):
             warn_user(text, PerformanceWarning)
         return rows
 
-    def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    def _operands_in_order(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return the operand for each parameter from positional, keyword and default arguments."""
         if len(operands) >= self.nin or (not named and not self.function.__defaults__):
             return operands
@@ -212,7 +212,7 @@ class VectorFunction(DeviceFunction):
             raise KernelTypeError(f"{self.__name__} returns nothing: a vectorized function returns a number")
         straight = flatten_branches(body, INDEX)
         return tuple(
-            self._row(made.kernel, straight or body, straight is not None, k) for k in range(len(body.results))
+            self._make_op(made.kernel, straight or body, straight is not None, k) for k in range(len(body.results))
         )
 
     def _typed(self, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
@@ -236,7 +236,7 @@ class VectorFunction(DeviceFunction):
             f"{self.__name__}: no signature takes ({names}); there are {', '.join(map(str, self.signatures))}"
         )
 
-    def _row(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
+    def _make_op(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
         """Return the op for result number `k` of the compiled function."""
         text = print_kernel(Kernel("row", [], kernel.body, INDEX, "threaded", {}, [body]))
         digest = hashlib.sha256(f"{straight} {text}".encode()).hexdigest()[:16]

@@ -145,7 +145,7 @@ def replacement(held: object) -> Any:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
         case UFunc():
-            return _row_function(held.definition.name)
+            return _op_function(held.definition.name)
         case ScalarType():
             return replacement(held.dtype.type)
         case type(__name__="bfloat16") if issubclass(held, np.generic):
@@ -157,7 +157,7 @@ def replacement(held: object) -> Any:
                 return None
 
 
-def _row_function(name: str) -> Callable[..., Any]:
+def _op_function(name: str) -> Callable[..., Any]:
     definition = find_op(name)
     found: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     return lambda *operands: seen(np.asarray(found(*operands))[()])
