@@ -40,7 +40,7 @@ def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
     """Return a length as a non-negative kernel integer that is promoted like a Python int."""
     if isinstance(extent, int):
         return Constant(extent)
-    return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
+    return ScalarValue(c.builder.cast(extent, np.int64), weak=True, nonnegative=True)
 
 
 def is_contiguous(array: ArrayValue) -> bool:
@@ -95,7 +95,7 @@ def position(
             _check(c, c.builder.constant(held), extent, array, axis)
         return held
     value = asked = c.index(index, what)
-    if not (isinstance(index, ScalarValue) and index.natural) and not (
+    if not (isinstance(index, ScalarValue) and index.nonnegative) and not (
         isinstance(index, ScalarValue) and index.dtype.kind in "ub"
     ):
         below = c.builder.op("less", value, c.builder.constant(0), dtype=np.bool_)
@@ -226,7 +226,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
         if value is None:
             return default
         found = c.index(value, "the end of a slice")
-        if not (isinstance(value, ScalarValue) and value.natural):
+        if not (isinstance(value, ScalarValue) and value.nonnegative):
             below = b.op("less", found, b.constant(0), dtype=np.bool_)
             found = b.op("where", below, b.op("add", found, whole), found)
         return b.op("maximum", b.op("minimum", found, high), low)
@@ -251,7 +251,7 @@ def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
     loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
     if is_date_dtype(view.dtype):
         return DateValue(ScalarValue(loaded), view.dtype)
-    return ScalarValue(loaded, natural=view.dtype.kind == "u")
+    return ScalarValue(loaded, nonnegative=view.dtype.kind == "u")
 
 
 def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:

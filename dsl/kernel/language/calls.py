@@ -96,7 +96,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
     if handler is not None:
         return _bound(call, held, handler, arguments, keywords)
     if isinstance(held, (UFunc, np.ufunc)):
-        return _row(call, held, arguments, keywords)
+        return _elementwise(call, held, arguments, keywords)
     if isinstance(held, (Type, np.dtype)) or (isinstance(held, type) and issubclass(held, np.generic)):
         return handlers.convert(call, handlers.dtype_of(c, Constant(held)), arguments)
     if isinstance(held, type):
@@ -119,7 +119,7 @@ def _bound(call: Invocation, held: object, handler: Any, arguments: list[Any], k
     return handler(*bound.args, **bound.kwargs)
 
 
-def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     name = held.definition.name if isinstance(held, UFunc) else held.__name__
     out = keywords.pop("out", None)

@@ -55,7 +55,7 @@ _COUNTING = frozenset(
     "add subtract multiply floor_divide remainder power negative positive left_shift right_shift invert absolute".split()
 )
 # Ops whose result is not negative if their operands are not negative.
-_NATURAL = frozenset(
+_KEEPS_NONNEGATIVE = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
@@ -240,7 +240,7 @@ class Compiler(Variables):
         assert isinstance(kind, ConstantKind)
         number = number_kind(kind)
         assert number is not None
-        return ScalarValue(self.ir(value, number.dtype), number.weak, number.natural)
+        return ScalarValue(self.ir(value, number.dtype), number.weak, number.nonnegative)
 
     def cast(self, value: Any, dtype: Any, weak: bool = False) -> Constant | ScalarValue:
         """Cast a number to `dtype`."""
@@ -249,8 +249,8 @@ class Compiler(Variables):
         if isinstance(value, Constant):
             cast = _cast_constant(value.value, dtype, self.numba)
             return Constant(cast.item() if weak else cast)
-        natural = value.natural and dtype.kind in "iu"
-        return ScalarValue(self.builder.cast(value.ir, dtype), weak, natural)
+        nonnegative = value.nonnegative and dtype.kind in "iu"
+        return ScalarValue(self.builder.cast(value.ir, dtype), weak, nonnegative)
 
     def truth(self, value: object) -> bool | Value:
         """Return the truth of a value as a Python bool if it is known at compile time, otherwise as a run-time bool."""
@@ -283,7 +283,7 @@ class Compiler(Variables):
             and not (self.numba and has_floats(numbers))
         ):
             return fold(self, name, [n.value for n in numbers])  # type: ignore[union-attr]
-        return self._row(name, numbers)
+        return self._emit_op(name, numbers)
 
     def _count(self, value: Constant | ScalarValue) -> Constant | ScalarValue:
         if isinstance(value, ScalarValue):
@@ -298,7 +298,7 @@ class Compiler(Variables):
             number = exponent.value
             if integer and isinstance(number, int) and number < 0:
                 if base.weak:
-                    return self._row("power", [self.cast(base, np.float64, weak=True), Constant(float(number))])
+                    return self._emit_op("power", [self.cast(base, np.float64, weak=True), Constant(float(number))])
                 self.fail("integers to negative integer powers are not allowed: make the base a float")
             if number in _POWERS and (not integer or (isinstance(number, int) and number > 0)):
                 if self.numba and base.dtype.kind in "iufc" and (isinstance(number, float) or base.dtype.kind != "f"):
@@ -306,7 +306,7 @@ class Compiler(Variables):
                 return self.apply(_POWERS[number], base)
         return None
 
-    def _row(self, name: str, numbers: list[Constant | ScalarValue]) -> ScalarValue:
+    def _emit_op(self, name: str, numbers: list[Constant | ScalarValue]) -> ScalarValue:
         definition = find_op(name)
         kinds = beside(self.kind(n) for n in numbers)
         if self.numba and not any(isinstance(k, np.dtype) and is_bfloat16(k) for k in kinds):
@@ -322,11 +322,11 @@ class Compiler(Variables):
             self.fail(f"{name} cannot be computed of {names}{detail}")
         weak = not self.numba and all(isinstance(self.kind(n), type) for n in numbers)
         values = [self.ir(n, d) for n, d in zip(numbers, dtypes, strict=True)]
-        natural = name in _NATURAL and result.kind in "iu" and all(_is_natural(n) for n in numbers)
+        nonnegative = name in _KEEPS_NONNEGATIVE and result.kind in "iu" and all(_is_nonnegative(n) for n in numbers)
         made = self.builder.op(name, *values, dtype=result)
         if result == BOOL:
             return ScalarValue(made, True)
-        return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), natural)
+        return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), nonnegative)
 
     def index(self, value: object, what: str = "an index") -> Value:
         """Convert an integer to an IR value of the index dtype."""
@@ -397,9 +397,9 @@ class Compiler(Variables):
         return found
 
 
-def _is_natural(value: Constant | ScalarValue) -> bool:
+def _is_nonnegative(value: Constant | ScalarValue) -> bool:
     if isinstance(value, ScalarValue):
-        return value.natural
+        return value.nonnegative
     return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
 
 

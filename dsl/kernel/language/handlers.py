@@ -78,15 +78,15 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
     return call.c.cast(value, dtype)
 
 
-def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
+def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
     """Compile an op on scalars, or on the components of vectors such as float4."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):
-        c.fail(f"{row} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
+        c.fail(f"{op} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
     if any(isinstance(o, TupleValue) and getattr(o.maker, "lanes", 0) for o in operands):
-        return componentwise(c, lambda *parts: c.apply(row, *parts), *operands)
-    return c.apply(row, *operands)
+        return componentwise(c, lambda *parts: c.apply(op, *parts), *operands)
+    return c.apply(op, *operands)
 
 
 def truth_value(c: Compiler, value: object) -> Value:

@@ -130,7 +130,7 @@ def _as_int64(c: Compiler, value: Any) -> Any:
     """Convert an item of a range to an int64 that promotes like a Python int."""
     if isinstance(value, Constant):
         return value
-    return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
+    return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.nonnegative)
 
 
 def has_tuple(value: object) -> bool:

@@ -166,8 +166,8 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 def _rebuild(result: Variable, results: list[Any]) -> Any:
     match result.kind:
-        case ScalarKind(weak=weak, natural=natural):
-            return ScalarValue(results.pop(0), weak, natural)
+        case ScalarKind(weak=weak, nonnegative=nonnegative):
+            return ScalarValue(results.pop(0), weak, nonnegative)
         case TupleKind(maker=maker, names=names):
             return TupleValue(tuple(_rebuild(part, results) for part in result.parts), maker, names)
         case ConstantKind(value=held):

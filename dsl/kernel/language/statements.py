@@ -250,16 +250,16 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
     counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
     rising = isinstance(step, Constant) and step.value > 0
     falling = isinstance(step, Constant) and step.value < 0
-    natural = (rising or (not falling and isinstance(step, ScalarValue) and step.natural)) and start.natural
-    c.assign(counter, ScalarValue(c.builder.cast(start.ir, INT), True, natural))
+    nonnegative = (rising or (not falling and isinstance(step, ScalarValue) and step.nonnegative)) and start.nonnegative
+    c.assign(counter, ScalarValue(c.builder.cast(start.ir, INT), True, nonnegative))
     if isinstance(step, ScalarValue):
-        step = ScalarValue(c.builder.cast(step.ir, INT), True, step.natural)
-        step = ScalarValue(step.ir, True, step.natural)
+        step = ScalarValue(c.builder.cast(step.ir, INT), True, step.nonnegative)
+        step = ScalarValue(step.ir, True, step.nonnegative)
     limit = ScalarValue(c.builder.cast(stop.ir, INT), True)
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat(0 if known is None else len(known)):
             k = c.load(counter)
-            if rising or (isinstance(step, ScalarValue) and step.natural):
+            if rising or (isinstance(step, ScalarValue) and step.nonnegative):
                 over = c.apply("greater_equal", k, limit)
             elif falling:
                 over = c.apply("less_equal", k, limit)

@@ -38,13 +38,13 @@ class Constant:
 class ScalarValue:
     """A scalar that is known only at run time.
 
-    A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `natural`
+    A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `nonnegative`
     number is known at compile time not to be negative, so an index needs no wrapping.
     """
 
     ir: Value
     weak: bool = False
-    natural: bool = False
+    nonnegative: bool = False
 
     @property
     def dtype(self) -> np.dtype:
@@ -215,7 +215,7 @@ class ScalarKind:
 
     dtype: np.dtype
     weak: bool
-    natural: bool
+    nonnegative: bool
 
     def __str__(self) -> str:
         return f"Python {WEAK[self.dtype.kind].__name__}" if self.weak else self.dtype.name
@@ -358,7 +358,7 @@ def kind_of(value: object) -> Kind:
         case Constant(value=held):
             return ConstantKind(_key(held), held)
         case ScalarValue():
-            return ScalarKind(value.dtype, value.weak, value.natural)
+            return ScalarKind(value.dtype, value.weak, value.nonnegative)
         case TupleValue(items=items, maker=maker, names=names):
             return TupleKind(len(items), maker, names)
         case OptionalValue():
@@ -387,11 +387,11 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
     if isinstance(value, np.generic):
         return ScalarKind(value.dtype, False, value.dtype.kind in "iu" and int(value) >= 0)
     dtype = np.dtype(type(value))
-    natural = isinstance(value, int) and value >= 0
+    nonnegative = isinstance(value, int) and value >= 0
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         dtype = np.dtype(np.uint64)
         return ScalarKind(dtype, False, True)
-    return ScalarKind(dtype, True, natural)
+    return ScalarKind(dtype, True, nonnegative)
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
@@ -427,9 +427,9 @@ def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
     if isinstance(first, ScalarKind) and isinstance(second, ScalarKind):
         numba = numba and not is_bfloat16(first.dtype) and not is_bfloat16(second.dtype)
         weak = first.weak and second.weak and (not numba or first.dtype == second.dtype)
-        natural = first.natural and second.natural
+        nonnegative = first.nonnegative and second.nonnegative
         operands = [k if k.weak and not numba else k.dtype for k in (first, second)]
-        return ScalarKind(_promote(operands), weak, natural)
+        return ScalarKind(_promote(operands), weak, nonnegative)
     return None
 
 

@@ -307,9 +307,9 @@ class Variables:
                 raise KeyError(variable.name)
             self._touch(variable)
         match variable.kind:
-            case ScalarKind(weak=weak, natural=natural):
+            case ScalarKind(weak=weak, nonnegative=nonnegative):
                 assert variable.slot is not None
-                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, natural)
+                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, nonnegative)
             case ConstantKind(value=held):
                 return Constant(held)
             case TupleKind(maker=maker, names=names):

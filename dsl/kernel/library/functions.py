@@ -125,11 +125,11 @@ def _quantified(call: Invocation, value: object, name: str) -> Any:
     c = call.c
     if isinstance(value, ArrayValue):
         return methods.call_method(call, value, name, [], {})
-    row = "bitwise_and" if name == "all" else "bitwise_or"
+    op = "bitwise_and" if name == "all" else "bitwise_or"
     if isinstance(value, Generator):
 
         def step(old: Any, item: object) -> Any:
-            return c.apply(row, old, ScalarValue(truth_value(c, item), True))
+            return c.apply(op, old, ScalarValue(truth_value(c, item), True))
 
         return _accumulated(call, value, c.scalar(Constant(name == "all")), step)
     found: Any = Constant(name == "all")
@@ -140,7 +140,7 @@ def _quantified(call: Invocation, value: object, name: str) -> Any:
                 return Constant(truth)
             continue
         one = ScalarValue(truth, True)
-        found = one if isinstance(found, Constant) else c.apply(row, found, one)
+        found = one if isinstance(found, Constant) else c.apply(op, found, one)
     return found
 
 
@@ -288,8 +288,8 @@ def _operators() -> None:
     comparisons = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE, "eq": ast.Eq, "ne": ast.NotEq}
     for name, test in comparisons.items():
         TABLE[getattr(operator, name)] = lambda call, x, y, _t=test: compare(call.frame, call.node, _t(), x, y)
-    for name, row in {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}.items():
-        TABLE[getattr(operator, name)] = lambda call, x, _row=row: elementwise(call, _row, x)
+    for name, op in {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}.items():
+        TABLE[getattr(operator, name)] = lambda call, x, _op=op: elementwise(call, _op, x)
     TABLE[operator.not_] = lambda call, x: negate(call.c, call.c.truth(x))
     TABLE[operator.getitem] = lambda call, x, k: subscript(call.frame, call.node, x, k)
 

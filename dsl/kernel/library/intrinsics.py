@@ -257,7 +257,7 @@ def _shuffle(mode: str, call: Invocation, mask: Any, value: object, width: Any, 
     number = c.scalar(value)
     operands = (bits(c, mask), number.ir, c.ir(last[_SHUFFLES[mode]], INT32))
     (found,) = c.builder.emit("shuffle", operands, (number.dtype,), mode=mode, width=known[0])
-    return ScalarValue(found, number.weak, number.natural)
+    return ScalarValue(found, number.weak, number.nonnegative)
 
 
 @handles_each({f"{kind}_sync": kind for kind in ("all", "any", "eq", "ballot")})
@@ -344,18 +344,18 @@ def _check_atomic(c: Compiler, name: str, dtype: np.dtype, kinds: str, sizes: tu
 
 @handles_each({f"atomic.{name}": name for name in _ATOMICS})
 def _atomic(name: str, call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
-    row, kinds, sizes = _ATOMICS[name]
+    op, kinds, sizes = _ATOMICS[name]
     c = call.c
     view = _element(call, name, ary, idx)
     _check_atomic(c, name, view.dtype, kinds, sizes)
     value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps around
-    if view.dtype.kind != "f" and row in ("fmin", "fmax"):
-        row = {"fmin": "minimum", "fmax": "maximum"}[row]
+    if view.dtype.kind != "f" and op in ("fmin", "fmax"):
+        op = {"fmin": "minimum", "fmax": "maximum"}[op]
     if name in ("min", "max") and view.dtype.kind == "f":
         # A NaN is neither less nor greater, so it changes nothing.
         neutral = c.cast(Constant(float("inf" if name == "min" else "-inf")), view.dtype)
         value = c.scalar(c.apply("where", c.apply("isnan", value), neutral, value))
-    (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=row)
+    (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=op)
     return ScalarValue(old)
 
 
@@ -401,8 +401,8 @@ def _integer(call: Invocation, name: str, x: Any) -> ScalarValue:
 
 
 @handles_each({"clz": "clz", "ffs": "ffs"})
-def _counted(row: str, call: Invocation, x: Any) -> Any:
-    return call.c.cast(call.c.apply(row, _integer(call, row, x)), INT, weak=True)
+def _counted(op: str, call: Invocation, x: Any) -> Any:
+    return call.c.cast(call.c.apply(op, _integer(call, op, x)), INT, weak=True)
 
 
 @handles("nanosleep")

@@ -128,19 +128,19 @@ class VectorFunction(DeviceFunction):
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
-        rows = self._ops_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
-        if rows is None:
+        ops = self._ops_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
+        if ops is None:
             return call_numpy(self.numpys, tuple(operands), {})  # type: ignore[arg-type]
-        nodes = [map_(row.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for row in rows]
+        nodes = [map_(op.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for op in ops]
         if self.otypes is not None:
             nodes = [cast(node, kind) for node, kind in zip(nodes, self.otypes, strict=True)]
         if len(nodes) > 1:
             outs = out if isinstance(out, tuple) else (None,) * len(nodes)
             return tuple(
-                return_result(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True)
+                return_result(op.name, node, o, where, casting) for op, node, o in zip(ops, nodes, outs, strict=True)
             )
         out = out[0] if isinstance(out, tuple) else out
-        result = return_result(rows[0].name, nodes[0], out, where, casting)
+        result = return_result(ops[0].name, nodes[0], out, where, casting)
         of_host = out is None and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
@@ -148,18 +148,18 @@ class VectorFunction(DeviceFunction):
 
     def _ops_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
         """Return one op per result for operands of types `kinds`, or None if NumPy must call the function."""
-        rows = self._ops.get(kinds)
-        if rows is not None or (self._reason and numpys is not None):
-            return rows
+        ops = self._ops.get(kinds)
+        if ops is not None or (self._reason and numpys is not None):
+            return ops
         try:
-            rows = self._ops[kinds] = self._compile(kinds)
+            ops = self._ops[kinds] = self._compile(kinds)
         except KernelError as error:
             if numpys is None:
                 raise
             self._reason = str(error).splitlines()[0]
             text = f"NumPy calls {self.__name__} for each element, as it cannot be compiled: {self._reason}"
             warn_user(text, PerformanceWarning)
-        return rows
+        return ops
 
     def _operands_in_order(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Return the operand for each parameter from positional, keyword and default arguments."""

@@ -24,7 +24,7 @@ from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, conver
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
 
 # name of a `math` function -> the op that gives the result where Python raises an error
-ROWS = {
+OPS = {
     **{
         name: name
         for name in (
@@ -48,7 +48,7 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 def _kernel_function(name: str) -> Callable[..., Any]:
     """Return a variant of a `math` function that returns the operand's dtype and never raises an error."""
     function = getattr(math, name)
-    definition = find_op(ROWS[name])
+    definition = find_op(OPS[name])
     reference: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
 
     def call(*values: Any) -> Any:
@@ -118,7 +118,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return seen(np.where(condition, *beside_brains((x, y)))[()])
 
 
-_BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
+_BY_NAME = {name: _kernel_function(name) for name in OPS if hasattr(math, name)}
 _CASTS = {kind: _cast(kind) for kind in (int, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
 _REPLACED: Mapping[Any, Any] = {**{getattr(math, n): f for n, f in _BY_NAME.items()}, **_CASTS, np.where: _where}
 _VIEWED = ("math", "numpy", "weft", "weft.dsl.kernel.language.types")

@@ -43,7 +43,7 @@ SILENT = frozenset(
 )
 
 # Opcodes whose arguments `dis` decodes -> the instructions. An opcode with two instructions has a pair as argument.
-ROWS: dict[str, tuple[str, ...]] = {
+TRANSLATIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW LOAD_DEREF LOAD_CLOSURE".split(), ("load",)),
     **dict.fromkeys(("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"), ("load", "load")),
     **dict.fromkeys(("STORE_FAST", "STORE_DEREF"), ("store",)),
@@ -173,8 +173,8 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
 
 def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> Iterator[tuple[str, Any]]:
     """Yield the instructions for an opcode that is not a jump, as pairs of name and argument."""
-    if opcode in ROWS:
-        instructions = ROWS[opcode]
+    if opcode in TRANSLATIONS:
+        instructions = TRANSLATIONS[opcode]
         yield from zip(instructions, row.argval if len(instructions) == 2 else (row.argval,), strict=True)
         return
     match opcode:
