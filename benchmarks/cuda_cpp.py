@@ -1,4 +1,4 @@
-"""Hand-written CUDA C++ programs, with which weft is compared.
+"""Hand-written CUDA C++ programs for comparison with weft.
 
 If nvcc is installed, it compiles `cuda_programs.cu`, and the result is called through C.
 

@@ -124,7 +124,7 @@ def milliseconds(call: Call) -> float:
 
 
 def copy_call(threads: int) -> Call:
-    """Return a function that copies memory on several threads, by which the memory bandwidth is measured."""
+    """Return a function that copies memory on several threads, to measure the memory bandwidth."""
     source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
     part = COPIED // threads
     pool = ThreadPoolExecutor(threads)

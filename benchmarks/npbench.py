@@ -39,7 +39,7 @@ def names(folder: str | Path) -> list[str]:
 
 
 def description(folder: Path, name: str) -> dict[str, Any]:
-    """Return the description of a program that NPBench provides."""
+    """Return NPBench's description of a program."""
     found: dict[str, Any] = json.loads((folder / "bench_info" / f"{name}.json").read_text())["benchmark"]
     return found
 
@@ -102,7 +102,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether a program's rounding errors grow, for which NPBench states tolerances."""
+    """Return whether NPBench states tolerances for a program, because its rounding errors grow."""
     return "rtol" in info or "norm_error" in info
 
 

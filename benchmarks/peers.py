@@ -24,7 +24,7 @@ COPIED_ON_DEVICE = 1 << 29  # bytes: more than a GPU's caches hold
 
 @dataclass(frozen=True)
 class Peer:
-    """A library with which weft is compared, or weft itself.
+    """A library to compare with weft, or weft itself.
 
     It has a name, a module that must be installed, and a function that prepares a program. The prepared program is a
     function without arguments, of type `Call`.

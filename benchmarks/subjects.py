@@ -38,13 +38,13 @@ def load_module(path: Path, name: str = "") -> ModuleType:
 
 
 def returned_values(returned: Any) -> dict[str, Any]:
-    """Return the values that a program has returned as a dict by name, without those that are None."""
+    """Return a program's results as a dict by name, without results that are None."""
     values = returned if isinstance(returned, (tuple, list)) else [returned]
     return {f"result {k}": value for k, value in enumerate(v for v in values if v is not None)}
 
 
 def numpy_results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
-    """Convert the values that a program has returned to a dict of NumPy arrays by name."""
+    """Return a program's results as a dict of NumPy arrays by name."""
     return {name: np.asarray(value) for name, value in returned_values(returned).items()}
 
 

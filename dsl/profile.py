@@ -287,7 +287,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table of `groups` as rows of strings, of which the first contains the column headings."""
+        """Return the table of `groups` as rows of strings, with the column headings in the first row."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")

@@ -60,7 +60,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Execute ``array[mask] = value`` as a recorded operation or in blocks.
+    """Execute ``array[mask] = value``, either immediately or by recording it.
 
     Return False if neither is possible.
     """

@@ -1,4 +1,4 @@
-"""Native code for operators with a NumPy scalar on the left, for which NumPy calls ``__array_ufunc__``.
+"""Native code for operators with a NumPy scalar on the left, which NumPy delegates to ``__array_ufunc__``.
 
 In: the Python function `array_ufunc`. Out: a builtin that calls the reflected operator of the array, which has native
 code, and `array_ufunc` for all other arguments. Invariant: the builtin and `array_ufunc` give the same results.

@@ -181,7 +181,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Return the first output of splitmix64 for a seed, with which xoroshiro128+ is seeded."""
+    """Return the first output of splitmix64 for a seed, which is the seed of xoroshiro128+."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK

@@ -1,4 +1,4 @@
-"""NumPy's one-dimensional Fourier transforms, of which those over several axes are composed.
+"""NumPy's one-dimensional Fourier transforms, which the transforms over several axes call.
 
 In: arrays. Out: recorded calls to a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
 the CPU, results have the bits of NumPy's functions.

@@ -175,7 +175,7 @@ class OwnNames(Mapping[str, Any]):
     def _for_small_or_large(
         self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Return a function that calls NumPy's `theirs` for small arguments and weft's `found` for large ones."""
+        """Return a function that calls NumPy's function for small arguments and weft's for large ones."""
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
         if name in _MADE_LIKE:

@@ -122,7 +122,10 @@ def _weft_computes(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Return the elements along the given axes as sorted rows: the last axis replaces the given axes."""
+    """Return sorted rows of the elements along the given axes.
+
+    The last axis of the result replaces the given axes.
+    """
     axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))

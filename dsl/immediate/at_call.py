@@ -313,7 +313,10 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
 
 
 def finish(result: object, device: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result to weft arrays, in which views of operands share their storages."""
+    """Convert a NumPy function's result to weft arrays.
+
+    Views of operands become views of the operands' storages.
+    """
     found = []
     for value in operands:
         for each in value if isinstance(value, (list, tuple)) else (value,):
@@ -462,7 +465,7 @@ _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls NumPy's `numpys` for small arguments and weft's `own` for others."""
+    """Return a function that calls the NumPy function `numpys` for small arguments, and `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

@@ -197,7 +197,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
 
 
 def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy's `numpys` for writes to small arrays and weft's `own` for others."""
+    """Return a function that calls the NumPy function `numpys` for writes to small arrays, and `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

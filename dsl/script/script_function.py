@@ -188,7 +188,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     def __new__(
         cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
     ) -> ScriptFunction:
-        """Create a script's function from NumPy's `wrapped` and weft's `own`."""
+        """Create a script's function from the NumPy function `wrapped` and weft's function `own`."""
         name = getattr(wrapped, "__name__", "function")
         kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))
@@ -251,7 +251,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy's `wrapped` for small arguments and weft's `own` for others."""
+    """Return a function that calls the NumPy function `wrapped` for small arguments, and `own` for others."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)

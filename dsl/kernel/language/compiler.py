@@ -91,7 +91,7 @@ class FunctionFrame:
         return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error of the kind `kind` at the source location of a node."""
+        """Raise an error of kind `kind` at the source location of a node."""
         raise _ERRORS[kind](message, self.location(node), self.called)
 
 
@@ -180,7 +180,7 @@ class Compiler(Variables):
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise an error of the kind `kind`, to which the enclosing expression adds the source location."""
+        """Raise an error of kind `kind` without a source location, which the enclosing expression adds."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
@@ -386,7 +386,7 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden index parameter for `what`, which is added to the kernel on first use.
+        """Return the hidden index parameter for `what`, after adding the parameter to the kernel on first use.
 
         `what` tells a launch which argument to pass.
         """

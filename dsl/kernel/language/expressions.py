@@ -263,7 +263,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Convert a kernel's index to a Python index, for which all its parts must be compile-time constants."""
+    """Convert a kernel's index, which must consist of compile-time constants, to a Python index."""
     match index:
         case Constant(value=held):
             return held

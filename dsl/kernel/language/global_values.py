@@ -79,7 +79,10 @@ def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
 
 
 def captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
-    """Return a global weft array as a kernel array, for which each launch passes a hidden pointer argument."""
+    """Return a global weft array as a kernel array.
+
+    Each launch passes the array's pointer as a hidden argument.
+    """
     found = c.tables.get(id(value))
     if found is not None:
         return found

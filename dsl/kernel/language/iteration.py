@@ -26,7 +26,7 @@ from weft.dsl.kernel.language.values import (
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """Compile ``range(...)``, for which all arguments must be integers."""
+    """Compile ``range(...)`` with integer arguments."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for argument in arguments:

@@ -239,7 +239,7 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
 
 
 def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """Compile a loop over a range, in which assignments to the loop variable do not affect the iteration."""
+    """Compile a loop over a range, without letting assignments to the loop variable affect the iteration."""
     c = frame.compiler
     known = known_range(items)
     if known is not None and not known:

@@ -370,7 +370,7 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
 
 
 def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
-    """Compile ``float4(x, y, z, w)``, in which an argument can be a shorter vector."""
+    """Compile ``float4(x, y, z, w)``, which also accepts shorter vectors as arguments."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:

@@ -1,4 +1,4 @@
-"""`weft.guvectorize`: generalized ufuncs, in which each thread calls a function for one index of the outer axes.
+"""`weft.guvectorize`: generalized ufuncs, which call a function in one thread for each index of the outer axes.
 
 In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: one launch on evaluated inputs,
 with new or given output arrays. Invariant: core axes come last, and the others broadcast.
@@ -121,7 +121,7 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _of_dates(self, arrays: list[np.ndarray], given: tuple[Any, ...]) -> Any:
-        """Apply the function to NumPy arrays, of which some contain dates.
+        """Apply the function to NumPy arrays, some of which contain dates.
 
         weft arrays do not support dates.
         """

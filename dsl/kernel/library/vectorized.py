@@ -172,7 +172,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays, of which some contain dates.
+        """Apply the function to NumPy arrays, some of which contain dates.
 
         weft arrays do not support dates.
         """

@@ -61,7 +61,10 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """Convert an argument for a kernel in Python mode, in which arrays are of type `KernelArray`."""
+    """Convert an argument to the form that a kernel in Python mode receives.
+
+    Arrays become views of type `KernelArray`.
+    """
     if isinstance(argument, np.ndarray):
         return as_kernel_array(argument)
     if isinstance(argument, tuple):

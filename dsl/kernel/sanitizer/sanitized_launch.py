@@ -178,7 +178,7 @@ class SanitizedLaunch(DispatchedLaunch):
     sanitized = True
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the CPU, on which all instrumented kernels run."""
+        """Return the CPU, because all instrumented kernels run on it."""
         self.unwritten: list[Unwritten] = []
         self.host_copies: list[tuple[Any, np.ndarray]] = []
         return get_device("cpu")

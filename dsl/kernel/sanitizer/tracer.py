@@ -26,7 +26,10 @@ BYTE = np.dtype(np.uint8)
 
 
 class SiteKind(IntEnum):
-    """The kind of an instrumented operation, with the smallest values for memory accesses."""
+    """The kind of an instrumented operation.
+
+    Memory accesses have the smallest values.
+    """
 
     READ = 0
     WRITE = 1

@@ -134,7 +134,10 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Convert the body of a lambda, in which every path must end with `return`, to an expression."""
+    """Convert the body of a lambda to an expression.
+
+    Every path through the body must end with `return`.
+    """
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value
