@@ -1,6 +1,6 @@
-"""Measurement of programs in separate processes, for first and repeated calls with weft, NumPy and ports.
+"""Measurement of programs in separate processes: first and repeated calls with NumPy, weft and ports.
 
-A *side* is an implementation that is measured: NumPy, weft or a port. In a *turn*, every side is called.
+A *side* is one of these implementations. In a *turn*, every side is called.
 
 First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that this call has
 filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then timed
@@ -63,7 +63,7 @@ class Effort:
 
 @dataclass
 class Outcome:
-    """The measurements of a program on all sides (NumPy, weft and ports).
+    """The measurements of a program with all implementations: NumPy, weft and ports.
 
     Attributes
     ----------
@@ -88,15 +88,15 @@ class Outcome:
     problems: dict[str, str] = field(default_factory=dict)
 
     def first_seconds(self, side: str) -> float | None:
-        """Return the median time of a side's first calls, or None if there are none."""
+        """Return the median time of an implementation's first calls, or None if there are none."""
         return statistics.median(self.first[side]) if side in self.first else None
 
     def seconds(self, side: str) -> float | None:
-        """Return the median time of a side's repeated calls, or None if there are none."""
+        """Return the median time of an implementation's repeated calls, or None if there are none."""
         return statistics.median(self.turns[side]) if side in self.turns else None
 
     def ratio(self, side: str = WEFT) -> float | None:
-        """Return NumPy's time divided by a side's time, as the median over all turns."""
+        """Return NumPy's time divided by an implementation's time, as the median over all turns."""
         if NUMPY not in self.turns or side not in self.turns:
             return None
         pairs = zip(self.turns[NUMPY], self.turns[side], strict=True)
@@ -113,7 +113,7 @@ class Sides:
         self.expected: Results = {}
 
     def enter(self, side: str, cache: Path | None = None, name: str = "") -> None:
-        """Start a process for a side (NumPy, weft or a port), time its first call, and check the results."""
+        """Start a process for an implementation, time its first call, and check the results."""
         name = name or side
         if name in self.outcome.problems:
             return
@@ -135,7 +135,7 @@ class Sides:
         self.check(name, "first.npz")
 
     def check(self, name: str, file: str) -> None:
-        """Compare a side's saved results with NumPy's, and stop measuring the side if they differ."""
+        """Compare an implementation's saved results with NumPy's, and stop measuring it if they differ."""
         with np.load(self.folder / file) as saved:
             found = dict(saved)
         if name == NUMPY:
@@ -144,7 +144,7 @@ class Sides:
             self.leave(name, f"wrong: {text}")
 
     def leave(self, name: str, problem: str) -> None:
-        """Record a problem of a side, discard the side's times, and end its process."""
+        """Record an implementation's problem, discard its times, and end its process."""
         self.outcome.problems[name] = problem
         self.outcome.turns.pop(name, None)
         if name in self.workers:
@@ -185,7 +185,7 @@ class Sides:
                 quiet = 0 if busy else quiet + 1
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Call a side and return its answer, or end its process and return None if it fails."""
+        """Call an implementation and return its answer, or end its process and return None if it fails."""
         try:
             return self.workers[name].call(times, save)
         except WorkerError as error:
@@ -193,7 +193,7 @@ class Sides:
             return None
 
     def take_turns(self) -> None:
-        """Time all sides alternately, with several calls per turn for a fast side."""
+        """Time all implementations alternately, with several calls per turn for fast ones."""
         spent, times, turns = 0.0, {}, self.outcome.turns
         for name in list(self.workers):
             answer = self.attempt(name, 1)

@@ -22,7 +22,7 @@ def bound(outcome: Outcome) -> float:
 
 
 def within(outcome: Outcome, side: str) -> bool:
-    """Return whether a side's first call takes at most `bound(outcome)` seconds."""
+    """Return whether an implementation's first call takes at most `bound(outcome)` seconds."""
     seconds = outcome.first_seconds(side)
     return seconds is not None and seconds <= bound(outcome)
 

@@ -37,7 +37,7 @@ EXIT_SECONDS = 3.0  # limit for a process to end
 
 @dataclass
 class Subject:
-    """A program on one side of a comparison, with its inputs and results.
+    """A program in one of the implementations that are compared, with its inputs and results.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
 def to_python(value: Any) -> Any:
-    """Convert the weft arrays in an option of a call to Python scalars or nested lists."""
+    """Convert each weft array in `value` to a Python scalar or nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):

@@ -182,7 +182,7 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` after assigning `value` at the indices, with the last value at a repeated index."""
+    """Assign `value` at the indices of `previous` and return the result, which has the last of repeated values."""
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)

@@ -26,7 +26,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """Global names of a copied NumPy function, each looked up on first use as weft's version of the object."""
+    """Global names of a copied NumPy function, which are resolved to weft's versions on first use."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
@@ -38,7 +38,7 @@ class _Names(dict[str, Any]):
 
 
 class _Namespace:
-    """Stand-in for a NumPy module in copied code that provides weft's functions instead of NumPy's."""
+    """Stand-in for a NumPy module in copied code, with weft's functions in place of NumPy's."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -104,7 +104,7 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 
 def _replaced(value: Any, names: _Names) -> Any:
-    """Return weft's replacement for an object that NumPy's code uses by a global name."""
+    """Return weft's replacement for an object that a global name in NumPy's code refers to."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
         return _Namespace(value) if is_numpys and _is_namespace(value) else value

@@ -143,7 +143,7 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, number)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the arrays between which the radix passes move elements and indices, and the array for the result.
+        """Return the arrays that hold elements and indices between the radix passes, and the array for the result.
 
         A buffer that no pass needs is an alias of the result's buffer.
         """

@@ -234,7 +234,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of -1 in a reshape by the length, known at run time, that keeps the number of elements."""
+    """Replace a length of -1 in a reshape by the run-time length that preserves the number of elements."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.nonnegative]
     if not unknown:

@@ -225,7 +225,10 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack, which runs the simulated thread `thread` if it is idle."""
+        """Pass the baton to this stack.
+
+        An idle stack then runs the simulated thread `thread`.
+        """
         self._next = thread
         self._baton.release()
 

@@ -28,7 +28,7 @@ def _site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def check_launch(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Context manager that checks one launch and yields a function for receiving its events."""
+    """Context manager that checks one launch, and yields a function that receives the launch's events."""
     sites = [_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.traced)]
     detector = Detector(sites, function.schedule.threads)
     stuck: KernelFault | None = None
