@@ -65,7 +65,7 @@ PROGRAMS = {
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program as a subject that runs it with NumPy or with weft."""
+    """Load a program as a `Subject` that runs it with NumPy or with weft."""
     path = FOLDER / f"{spec['name']}.py"
     if spec["side"] == WEFT:
         return weft_subject(path, "main", [spec["size"]], numpy_results)

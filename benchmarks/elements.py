@@ -28,7 +28,7 @@ ITERATIONS, FEW = 3_000, 200
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program as a subject that runs it with NumPy or with weft."""
+    """Load a program as a `Subject` that runs it with NumPy or with weft."""
     if spec["side"] == WEFT:
         return weft_subject(FILE, spec["name"], [spec["size"]], numpy_results)
     return numpy_subject(getattr(load_module(FILE), spec["name"]), [spec["size"]], numpy_results)

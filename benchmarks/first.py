@@ -46,7 +46,7 @@ CHAINS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (arithmetic, fun
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a chain as a subject that runs it with NumPy or with weft."""
+    """Load a chain of operations as a `Subject` that runs it with NumPy or with weft."""
     chain, source = CHAINS[spec["name"]], np.random.default_rng(21)
     values = [source.random(spec["elements"]), source.random(spec["elements"])]
     if spec["side"] != WEFT:

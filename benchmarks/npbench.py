@@ -69,7 +69,7 @@ def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program, or one of its ports, as a subject that runs it."""
+    """Load a program, or one of its ports, as a `Subject` that runs it."""
     folder, side = Path(spec["folder"]), spec["side"]
     info = description(folder, spec["name"])
     inputs = data(folder, info, spec["preset"])

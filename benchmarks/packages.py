@@ -29,7 +29,7 @@ SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program as a subject that runs it with NumPy or with weft.
+    """Load a program as a `Subject` that runs it with NumPy or with weft.
 
     Weft's redirection of imports lasts until the process ends.
     """

@@ -71,7 +71,7 @@ def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], gr
 
 
 def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> Subject:
-    """Return a subject that runs a program with NumPy on copies of the arrays."""
+    """Return a `Subject` that runs a program with NumPy on copies of the arrays."""
 
     def arguments() -> list[Any]:
         return [value.copy() if isinstance(value, np.ndarray) else value for value in values]
@@ -80,7 +80,7 @@ def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> 
 
 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:
-    """Return a subject that runs a function from a file as ``weft run`` does.
+    """Return a `Subject` that runs a function from a file as ``weft run`` does.
 
     The arrays are created as the program would create them.
     """
@@ -92,7 +92,7 @@ def weft_subject(path: Path, function: str, values: Sequence[Any], results: Resu
 
 
 def weft_call(program: Program, array: Callable[[Any], Any], values: Sequence[Any], results: Results) -> Subject:
-    """Return a subject that calls a program with weft arrays.
+    """Return a `Subject` that calls a program with weft arrays.
 
     A call includes the evaluation of all results and arguments.
     """

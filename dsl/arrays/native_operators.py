@@ -1,4 +1,4 @@
-"""Native recorders: machine code for operators that records operations found in the memo.
+"""Native recorders: machine code that records an array operation if the memo contains it.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases

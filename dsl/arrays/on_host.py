@@ -309,7 +309,7 @@ def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: i
 
 
 def _call_and_report(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Call a NumPy function on the host, and report the call and the bytes that it moves to the launch listeners."""
+    """Call a NumPy function on the host, and notify the launch listeners of the call and the bytes moved."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:

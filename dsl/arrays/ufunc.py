@@ -278,7 +278,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices in a GPU kernel, or return None if NumPy must do it.
+    """Reduce the slices between consecutive indices in a GPU kernel, or return None if NumPy must compute them.
 
     The indices increase, so that each element belongs to one slice at most.
     """

@@ -20,7 +20,14 @@ from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, adopt_new, realise, user_location
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.functions.products import multiply
-from weft.dsl.immediate.host_values import is_free, overlaps, settled_values, values_of, view_of_storage, write_back
+from weft.dsl.immediate.host_values import (
+    is_free,
+    overlaps,
+    values_after_small_run,
+    values_of,
+    view_of_storage,
+    write_back,
+)
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     ROWS,
@@ -145,7 +152,7 @@ def attempt(
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
-            values = value if kind is np.ndarray else settled_values(value)
+            values = value if kind is np.ndarray else values_after_small_run(value)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > (limit if values.dtype.num else way.most_bools * limit):
@@ -254,11 +261,11 @@ def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> b
     """Execute an op immediately and write the result to `target`, or return False if it must be recorded."""
     if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
-    values = settled_values(target)
+    values = values_after_small_run(target)
     if values is None or not values.flags.writeable:
         return False
     limit = max(_WRITTEN, 1 if values.dtype.num else way.most_bools) * IMMEDIATE[0]
-    given = [settled_values(value) if type(value) is Array else value for value in operands]
+    given = [values_after_small_run(value) if type(value) is Array else value for value in operands]
     arrays = [value for value in given if type(value) is np.ndarray]
     if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):
         return False

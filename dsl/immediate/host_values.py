@@ -131,8 +131,12 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
     return view
 
 
-def settled_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, after evaluating the array if it ends a run of small operations.
+def values_after_small_run(array: Any) -> np.ndarray | None:
+    """Return a NumPy array over a weft array, after evaluating the last of several small operations.
+
+    An array that is not the result of such an operation is treated as by `values_of`.
+
+    -rest
 
     For other arrays, the result is that of `values_of`.
 

@@ -17,7 +17,7 @@ import numpy as np
 from weft import fusion
 from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
 from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_result, is_basic, note_call, to_host_if_small
-from weft.dsl.immediate.host_values import is_free, settled_values, values_of, writable_values, write_back
+from weft.dsl.immediate.host_values import is_free, values_after_small_run, values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import most_moved_alone
 from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import IMMEDIATE
@@ -86,7 +86,7 @@ def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
     if kind in NUMBERS:
         return value
     if kind is Scalar:
-        settled = settled_values(value)  # (a run of small operations may just have computed it)
+        settled = values_after_small_run(value)  # (a run of small operations may just have computed it)
         return MISSED if settled is None else settled[()]
     if kind is list or kind is tuple:
         value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
@@ -94,7 +94,7 @@ def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
     if kind is Array:
         if (array._device or array._storage.device) is not (value._device or value._storage.device):
             return MISSED
-        value = settled_values(value)
+        value = values_after_small_run(value)
         return MISSED if value is None or value.size > limit else value
     if kind is np.ndarray and value.size <= limit and (COMMON >> value.dtype.num) & 1:
         return value
