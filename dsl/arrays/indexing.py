@@ -421,7 +421,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
         and value._storage is array._storage
         and value._view == target._view
     ):
-        return  # (as above)
+        return  # (the view has already been written)
     node, weak = value_operand(value, array.dtype)
     if weak is complex and array.dtype.kind != "c":
         raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")

@@ -22,7 +22,7 @@ from weft.fusion import ALONE, CHEAP, INTERNED, MEDIUM, Storage, limits, recordi
 from weft.runtime import TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
-SLICE = 16  # ... a slice's three parts, one after the other
+SLICE = 16  # offset of the start, stop and step in a slice object
 MOST = 48  # maximum number of parts of a key
 FUNCTIONS = tuple(
     (

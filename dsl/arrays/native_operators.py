@@ -44,7 +44,7 @@ def install_native_code() -> None:
         _install_functions()
         _install_methods()
         _install_protocol()
-    except Exception as error:  # (Python needs no new memory)
+    except Exception as error:  # (memory for the code may be unavailable; the Python code still works)
         report_failure(FORM, INSTEAD, error)
 
 

@@ -51,7 +51,7 @@ def _log_gamma(x: Any) -> float:
     return math.lgamma(x)
 
 
-# -- float64 under the plain name, float32 with an f behind it -----------------------------------
+# -- float64 functions, and float32 functions with an f appended to the name --------------------
 
 # name, number of arguments, host form of both versions, description
 _BOTH: tuple[tuple[str, int, Host, str], ...] = (

@@ -67,7 +67,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(composed)
     def called(tup: Any, **options: Any) -> Any:
-        if not hasattr(tup, "__getitem__"):  # (in NumPy, a separate function checks this)
+        if not hasattr(tup, "__getitem__"):  # (NumPy makes this check outside of the copied function)
             raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
         return composed(tup, **options)
 

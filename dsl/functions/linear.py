@@ -389,7 +389,7 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
     factors = [_with_axes(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]
     axes = tuple(range(len(result), len(letters)))
     if not axes and _product(tuple(sizes.values())) <= IMMEDIATE[0] and kind.kind != "b":
-        # by the operator, which executes immediately
+        # The operator executes small products immediately.
         product: Any = factors[0] if len(factors) == 1 else factors[0] * factors[1]  # type: ignore[operator]
         return product if product.dtype == kind else product.astype(kind)
     return record(_sum_of_products([expr_of(factor) for factor in factors], axes, kind, location))
@@ -427,7 +427,8 @@ def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple
     """Return the shape of an einsum's result, after NumPy has checked the subscripts with small arrays."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
-    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks the rest)
+    # (`einsum` makes the checks that `einsum_path` omits.)
+    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))
     spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
     if spelt is None:
         return np.einsum(subscripts, *operands).shape

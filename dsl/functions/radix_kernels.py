@@ -323,7 +323,7 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
     while looking:
         word = atomic.load(descriptors, (other - np.uint32(1), threadIdx.x))
         state = np.uint32(word >> np.uint64(32))
-        if state > np.uint32(2 * number):  # the state belongs to this pass
+        if state > np.uint32(2 * number):  # (otherwise the state is that of an earlier pass)
             seen += np.uint32(word & np.uint64(FULL))
             looking = state == np.uint32(2 * number + 1)
             other -= np.uint32(1)

@@ -214,7 +214,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
         return None
     if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
         return None
-    whole = name == "power" and dtype.kind in "iu"  # (exact; with a float operand, power is an op of floats)
+    whole = name == "power" and dtype.kind in "iu"  # (exact; a float operand would make the dtype a float)
     function = np.power if whole else primitive(name, loop, dtype)
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)

@@ -168,7 +168,7 @@ def install_native_code(seconds: float = inf) -> None:
             if perf_counter() > end:
                 return
         _under_way.clear()
-    except Exception as error:  # (Python needs no new memory)
+    except Exception as error:  # (memory for the code may be unavailable; the Python code still works)
         _under_way.clear()
         _failed.append(error)
         report_failure("native code for small operations", "they stay in Python, which is slower", error)

@@ -54,8 +54,8 @@ _OBJECTS: dict[str, Any] = {
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
     "take": partial(take, held=1),
 }
-# The same types without names of devices, for functions for which NumPy also creates larger arrays. `_VALUED` includes
-# floats, and is used for all of these functions except `arange`.
+# The same types without str, which may name a device. NumPy then creates larger arrays, too. `_VALUED` also contains
+# the float types, for all of these functions except `arange`.
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2

@@ -114,7 +114,7 @@ def _scaled(c: Compiler, name: str, duration: DateValue, number: Any) -> DateVal
     number = c.number(number)
     kind = np.dtype(c.kind(number)).kind
     if kind in "biu" and name == "divide":
-        name = "floor_divide"  # towards zero, below
+        name = "floor_divide"  # (the quotient is rounded towards zero below)
     operand = duration.number
     if kind == "f":
         scaled = c.cast(c.apply(name, c.cast(operand, np.float64), number), np.int64)

@@ -78,7 +78,7 @@ def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
     first, second = _Letters(c, left), _Letters(c, right)
     b = c.builder
     less, equal = b.constant(False, np.bool_), b.constant(True, np.bool_)
-    for k in range(max(first.length, second.length)):  # the first characters that differ decide
+    for k in range(max(first.length, second.length)):  # the first differing characters determine the result
         x, y = first.at(k), second.at(k)
         less = b.op("bitwise_or", less, b.op("bitwise_and", equal, b.op("less", x, y, dtype=np.bool_)))
         equal = b.op("bitwise_and", equal, b.op("equal", x, y, dtype=np.bool_))

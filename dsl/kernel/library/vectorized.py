@@ -223,7 +223,7 @@ class VectorFunction(DeviceFunction):
             )
             return found, None
         rules = [_takes]
-        if all(isinstance(kind, type) for kind in kinds):  # only Python scalars: try their own precision first
+        if all(isinstance(kind, type) for kind in kinds):  # prefer signatures that hold Python scalars without loss
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
         for fits in rules:
             for signature in self.signatures:
