@@ -141,7 +141,7 @@ def count_hit() -> None:
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
-    """Store the expression `node`, recorded in `epoch` at the location `where`, in the memo under `key`."""
+    """Store the expression `node`, recorded at the call site `where`, in the memo under `key`."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return
@@ -273,7 +273,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 @on_operands_device
 def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record an op whose expression is not in the memo, and memoize the expression under `key`."""
+    """Record an op on a memo miss, and memoize its expression under `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:

@@ -30,7 +30,7 @@ def memory_order(arrays: Sequence[Array]) -> Order | None:
 
 @lru_cache(maxsize=4096)
 def _order_of(*views: tuple[Any, ...]) -> Order | None:
-    """Return the `memory_order` of views, each given as a tuple of its shape and, optionally, its strides."""
+    """Compute the `memory_order` of views that are given as tuples of a shape and, optionally, strides."""
     rank = max(len(seen[0]) for seen in views)
     known = []
     for shape, *strided in views:

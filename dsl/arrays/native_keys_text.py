@@ -290,7 +290,7 @@ class KeyText(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _load_context(self) -> str:
-        """Emit code that loads the call site and the current epoch, and return the epoch's list of pending storages."""
+        """Emit code that loads the call site and the current recording, and return the list of pending storages."""
         t, known = self._t, self._known
         frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
         code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))
@@ -309,7 +309,7 @@ class KeyText(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """Emit code that loads an operand's expression in the current epoch, and return its LLVM value name."""
+        """Emit code that loads an operand's expression in the current recording, and return its LLVM value name."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._check(self._field(thing, "Array._storage"), f"{name}.kept", "slow")
@@ -335,7 +335,7 @@ class KeyText(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that binds a storage to a slot of the current epoch.
+        """Emit code that binds a storage to a memory slot of the current recording.
 
         The code jumps to ``found``, or to ``call`` if only Python can bind the storage.
         """

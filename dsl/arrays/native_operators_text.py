@@ -146,7 +146,10 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit code that looks up an operation whose second operand is a number in a slot, like `look_up_slotted`."""
+        """Emit code that looks up an operation whose second operand is a number passed as a kernel argument.
+
+        `look_up_slotted` is the version in Python.
+        """
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")

@@ -58,7 +58,7 @@ SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation that has its Python scalar in a slot, or None on a miss.
+    """Return the memoized expression of an operation with a number that is a kernel argument, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
     """
@@ -77,7 +77,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation that has its Python scalar in the last slot of the epoch."""
+    """Memoize an operation with a number that is a kernel argument: the latest slot of the recording."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -119,17 +119,14 @@ def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> 
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
-    """Return a constant for a Python scalar, or a slot of `epoch` if the scalars at this call site change."""
+    """Return a constant for a Python scalar, or a kernel argument if the scalars at this call site change."""
     if dtype_kind(dtype) in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
         return epoch.bind_scalar(number, dtype)
     return constant(number, dtype)
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return `node` with slots in place of the Python scalars that change from call to call.
-
-    A slot is a kernel argument.
-    """
+    """Return `node` with kernel arguments in place of the Python scalars that change from call to call."""
     if len(node.operands) != len(operands):  # (the operation was simplified)
         return node
     for which, number in enumerate(operands):

@@ -154,7 +154,9 @@ ALONE = _count_alone()
 
 
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a new NumPy array with the function `taken`, or without a copy if it is a large array on the CPU.
+    """Convert a new NumPy array to a weft array, without a copy if the array is large and on the CPU.
+
+    Other arrays are converted with the function `taken`.
 
     The caller must have the only reference to the array. Arrays that are not in C order keep their order. An array over a
     writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory.

@@ -111,7 +111,7 @@ def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether an array is empty or C-contiguous, where axes of length 1 do not matter."""
+    """Return whether an array is empty or C-contiguous, ignoring the strides of axes of length 1."""
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))

@@ -43,7 +43,7 @@ def installed_version(name: str) -> str:
 
 
 def _describe_gpu_package(newer: str, older: str) -> str:
-    """Return a line about a package that only GPUs need, which has a newer and an older name."""
+    """Return a line about a package that only GPUs need, under its newer or its older name."""
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"

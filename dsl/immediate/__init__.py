@@ -1,1 +1,1 @@
-"""Tier 0, immediate execution: NumPy executes operations on small arrays in host memory when they are called."""
+"""Immediate execution (tier 0): NumPy executes operations on small arrays in host memory when they are called."""

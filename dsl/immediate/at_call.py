@@ -1,4 +1,4 @@
-"""Tier 0: immediate execution of operations on small arrays, by calling NumPy on their memory.
+"""Immediate execution (tier 0) of operations on small arrays, by calling NumPy on their memory.
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large,
 pending, on another device, or of a dtype for which NumPy's results differ. Invariant: a result has the same bits as
@@ -505,7 +505,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: object) -> Any:
-    """Return a weft array that shows the part of `array` that `result`, a NumPy view, shows.
+    """Return a weft view of `array` that shows the same elements as `result`, a NumPy view.
 
     Results that are not NumPy arrays are returned unchanged.
     """

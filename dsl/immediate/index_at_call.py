@@ -1,4 +1,4 @@
-"""Tier 0 for index arrays, masks and writes: NumPy executes them immediately in host memory.
+"""Immediate execution (tier 0) of index arrays, masks and writes: NumPy executes them in host memory.
 
 In: an array, an index, and a value to write. Out: for a read, the selected elements as a weft array, or `MISSED`; for a
 write, whether it was executed.

@@ -1,4 +1,4 @@
-"""Native code of tier 0 for the common cases of `at_call.attempt`, `at_call.show` and `index_at_call.put`.
+"""Native code of immediate execution, for the common cases of `attempt`, `show` and `put`.
 
 In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the NumPy
 function if all operands are small and in host memory, and the Python function otherwise. Invariant: both functions give

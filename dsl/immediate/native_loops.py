@@ -121,7 +121,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the words that all builtins share, or () if the C library cannot read floating-point flags."""
+    """Return the addresses that all builtins share, or () if the C library cannot read floating-point flags."""
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):

@@ -301,7 +301,7 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """A built-in variable such as ``laneid``, which acts as the int that it is in the current thread."""
+    """A built-in variable such as ``laneid``, which acts as an int with the current thread's value."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path

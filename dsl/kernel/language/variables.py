@@ -110,7 +110,7 @@ class Variables:
         raise NotImplementedError
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which all runs of the compilation share, creating it if necessary."""
+        """Return the variable with the key `key`, which is created on first use and shared by all runs."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)

@@ -162,7 +162,7 @@ class DispatchedLaunch:
             start()
 
     def describe(self) -> tuple[Any, ...]:
-        """Return the descriptors of all arguments."""
+        """Return the descriptors of all arguments, which select a specialization of the kernel."""
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:

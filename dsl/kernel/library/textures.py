@@ -244,7 +244,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return a valid index to use instead of `i`, and a flag that is false if the element's value is 0."""
+    """Return a valid index in place of `i`, and a flag that is false if the texture is 0 at `i`."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True

@@ -205,7 +205,10 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start the OS thread with the baton, to run the simulated thread `thread` first."""
+        """Start the OS thread, which first runs the simulated thread `thread`.
+
+        The OS thread holds the baton.
+        """
         trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
         def run() -> None:
@@ -225,10 +228,7 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack.
-
-        An idle stack then runs the simulated thread `thread`.
-        """
+        """Let this stack run, and first the simulated thread `thread` if the stack is idle."""
         self._next = thread
         self._baton.release()
 

@@ -247,7 +247,7 @@ def _start_of_copy(
 
 
 def blocks_of(code: list[CodeInstruction], classes: list[int]) -> dict[int, CodeBlock]:
-    """Return a dict from the index of the first instruction of each basic block to the block."""
+    """Return the basic blocks as a dict with the index of each block's first instruction as the key."""
     stacks = stacks_of(code)
     leaving = {n for n in stacks if code[n].name == "pop" and stacks[n][-1] is not None and not _is_pending(stacks[n])}
     leaders = {*_leaders(code, stacks), entry_of(code), *(n for n in stacks if code[n].name == "next")}
