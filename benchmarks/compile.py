@@ -66,7 +66,7 @@ PEERS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
-    """Run code in a new process, and return the times of its imports and of its work in milliseconds.
+    """Run code in a new process, and return the milliseconds for its imports and for its work.
 
     Also return the names of the compilers that were loaded.
     """

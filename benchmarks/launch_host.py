@@ -1,4 +1,4 @@
-"""Host time of launches, measured without a GPU: the functions of the CUDA driver are replaced by empty ones.
+"""Host time of launches, measured with a stand-in for the CUDA driver whose functions do nothing.
 
 Times are medians over the turns, in microseconds. They are measured in a process in which libcuda.so.1 is the stand-in,
 so that cuda.bindings, ctypes and weft's own launcher all call the same functions.

@@ -169,7 +169,7 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call weft until two calls in a row have made no plans and compiled nothing, or until a time limit.
+        """Call weft until two successive calls make no plans and compile nothing, or until a time limit.
 
         Calls are repeated for a minimum time, and while another process compiles.
         """

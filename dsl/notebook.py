@@ -172,7 +172,9 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell on copies of its variables, once under NumPy and several times on weft, and report the comparison.
+    """Run a cell once under NumPy and several times on weft, and print times and differences.
+
+    The runs use copies of the cell's variables.
 
     The last of these runs is timed as a later run. Then run the cell normally, and print times and differences.
     """
@@ -199,7 +201,7 @@ def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
-    """Return lines of text that compare the results of a NumPy run and a weft run, and the times of the runs."""
+    """Return lines that compare the results and the times of a NumPy run and a weft run."""
     comparison = ResultComparison({}, reference.printed, scales_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),

@@ -420,7 +420,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return the expression for an operand, and its Python type if the operand is a weak scalar, otherwise None.
+    """Return an operand as an expression, and the Python type of a weak scalar, otherwise None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -552,7 +552,10 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator, followed by the user's call site if weft's own code uses the operator."""
+    """Return the call site of an operator.
+
+    If this call site is in weft's own code, the user's call site is appended.
+    """
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

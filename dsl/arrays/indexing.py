@@ -191,7 +191,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _is_array_number(item: object) -> bool:
-    """Return whether an index item is a 0-d array but not a `Scalar`, so that NumPy returns a copy."""
+    """Return whether an index item is a 0-d array, with which NumPy makes a copy, and not a `Scalar`."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 

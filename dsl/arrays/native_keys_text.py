@@ -387,7 +387,7 @@ class KeyText(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _leave_if_on_host(self, storage: str, there: str) -> None:
-        """Emit a branch to `there`, or to ``slow`` if the storage is a small GPU array kept in host memory."""
+        """Emit a branch to ``slow`` for a small GPU array kept in host memory, and to `there` for other arrays."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.enter_if(f"or i1 {', '.join(tests)}", there, "slow")

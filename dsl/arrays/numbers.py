@@ -85,13 +85,13 @@ def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the scalar at a call site changes so often that it is a kernel argument, not a constant."""
+    """Return whether the scalar at a call site changes so often that it is a kernel argument."""
     call_site = _call_sites.get((id(code), at, op, which))
     return call_site is not None and call_site.changes >= CHANGES and call_site.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Note the scalar used at a call site, and return whether it changes often enough to be a kernel argument."""
+    """Note the scalar used at a call site, and return whether it changes so often that it is a kernel argument."""
     code, at = location[:2]
     key = (id(code), at, op, which)
     call_site = _call_sites.get(key)
@@ -112,7 +112,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Register the memo key of an operation that has a constant scalar, so that the key can be removed later."""
+    """Remember the memo key of an operation with a constant scalar, for its later removal from the memo."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)

@@ -230,7 +230,7 @@ def call_numpy(
 
 
 def _memory_for_write(array: Array) -> np.ndarray | None:
-    """Return a NumPy array that lets a function write to an array's memory, or None if the memory needs a copy."""
+    """Return an array's memory as a NumPy array that a function may modify, or None if only a copy is possible."""
     if recording.held:
         return None
     if array._device is None and array._storage.device.name == "cpu":

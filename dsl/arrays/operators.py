@@ -408,7 +408,10 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to the NumPy array `out`, or return `MISSED` if the type or shape of `out` is unsuitable."""
+    """Copy a small result to the NumPy array `out`.
+
+    Return `MISSED` if the type or shape of `out` is unsuitable.
+    """
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED

@@ -63,7 +63,10 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Mark a small array's memory as shared and return a NumPy array over it, or return None for other arrays."""
+    """Mark a small array's memory as shared and return a NumPy array over it.
+
+    Return None for other arrays.
+    """
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)

@@ -194,7 +194,7 @@ class UFunc:
         return return_result(self.definition.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
-        """Raise NumPy's error for an unknown casting rule, or for operands that the rule does not allow to be cast."""
+        """Raise NumPy's error for an unknown casting rule, and for operands that cannot be cast under the rule."""
         if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
             raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
         theirs = getattr(np, self.definition.ufunc or "", None)

@@ -27,7 +27,7 @@ def key_of(array: Array, index: Any) -> Any:
 
 
 def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
-    """Append an index item to the list of a memo key's parts, or return False if the item is not basic."""
+    """Append an index item to the parts of a memo key, or return False if the item is not basic."""
     kind = type(item)
     if kind is int or item is None or item is Ellipsis:
         key += (kind, item)

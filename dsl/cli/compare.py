@@ -262,7 +262,7 @@ def compiled_first() -> Iterator[None]:
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of a table that compares the times of NumPy and weft: cold, in a new process, and warm.
+    """Return a table, as lines, of the times of NumPy and weft: cold, in a new process, and warm.
 
     `firsts` contains the times of first runs in new processes.
     """

@@ -377,7 +377,9 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return the reason why no GPU is in use, or None if a GPU is in use or the CPU was requested.
+    """Return the reason why no GPU is in use.
+
+    The result is None if a GPU is in use, or if the CPU was requested.
 
     Examples
     --------

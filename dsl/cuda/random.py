@@ -189,7 +189,7 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the states that a jump of 2**64 steps makes from the 128 states with a single set bit.
+    """Return the images of the 128 states with a single set bit under a jump of 2**64 steps.
 
     The result has shape (128, 2).
 

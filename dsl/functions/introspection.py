@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace each weft array in `value` with a NumPy array of the same shape and dtype that occupies one element."""
+    """Replace weft arrays by NumPy arrays of the same shape and dtype that need memory for one element only."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):

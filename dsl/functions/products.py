@@ -72,7 +72,10 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return operands as NumPy arrays after evaluating small ones, or None if an operand is not in host memory."""
+    """Return operands as NumPy arrays after evaluating small pending ones.
+
+    Return None if an operand is not in host memory.
+    """
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
     if pending:

@@ -157,7 +157,7 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the last `more` axes of the result, those of `q`, to the front, and apply `keepdims` and `out`."""
+    """Move the axes of `q`, which are the last `more` axes, to the front, and apply `keepdims` and `out`."""
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))

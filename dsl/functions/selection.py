@@ -57,7 +57,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, with a Python int replaced by None if it limits no element of the dtype."""
+    """Return the bounds of `clip`, with None in place of a Python int that limits no element."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low
@@ -66,7 +66,10 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _wrapped(number: Any, other: Any) -> Any:
-    """Convert a Python int to an integer of the dtype of `other`, wrapping around as `where` did before NumPy 2.5."""
+    """Convert a Python int to the integer dtype of `other`.
+
+    An int that is out of range wraps around, as in `where` before NumPy 2.5.
+    """
     if NUMPY_VERSION >= (2, 5):
         return number
     kind = getattr(getattr(other, "dtype", None), "kind", "")

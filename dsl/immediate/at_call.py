@@ -206,7 +206,7 @@ def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's compiled loop and the cast for each operand, or None if there is no loop for these types."""
+    """Return an op's compiled loop and the cast for each operand, or None if the types have no loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -442,7 +442,10 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Reduce a medium-sized array to one value on the host, or return None if only a kernel can reduce it."""
+    """Reduce a medium-sized array to one value on the host.
+
+    Return None if only a kernel can reduce the array.
+    """
     if not limit < values.size <= most_whole(name, values.itemsize) or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):

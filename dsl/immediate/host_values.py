@@ -43,7 +43,10 @@ def values_of(array: Any) -> np.ndarray | None:
 
 
 def _make_view(array: Any) -> np.ndarray | None:
-    """Create and return a NumPy view of an array whose storage is in host memory, or None for other arrays."""
+    """Create a NumPy view of an array that has its storage in host memory.
+
+    Return None for other arrays.
+    """
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
     if (root := storage.host) is not None or storage.device.name != "cpu":

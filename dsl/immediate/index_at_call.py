@@ -169,7 +169,7 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Call a NumPy function that writes to its first argument, if this is a small array, and returns None.
+    """Call a NumPy function, which returns None, to write to its first argument, a small array.
 
     Return False if immediate execution is not possible.
     """
@@ -207,7 +207,7 @@ def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callab
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU has no memory yet, and has elements that are constant or uninitialized."""
+    """Return whether a storage on the CPU needs no memory yet, because it is constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 

@@ -93,7 +93,10 @@ _KEPT = PLAIN | {np.ndarray}
 
 
 def _to_weft(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert arrays in a result to weft arrays if they share memory with an argument, and return others unchanged."""
+    """Convert arrays in a result that share memory with an argument to weft arrays.
+
+    Other arrays are unchanged.
+    """
     kind = type(result)
     if kind in PLAIN:
         return result

@@ -91,7 +91,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `otherwise` if an item of a tuple is not an int, a slice, or of a type in `table`."""
+        """Emit a branch to `otherwise` unless every item of a tuple is an int, a slice, or of a type in `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")

@@ -18,7 +18,7 @@ class ResultText(IndexText):
     _result: str  # address of a stack slot
 
     def _hand_out(self, result: str) -> None:
-        """Emit code that returns a result as a NumPy array to a library, and as a weft array to other callers.
+        """Emit code that returns a result: to a library as a NumPy array, and to other callers as a weft array.
 
         The code wraps a new array in C order. For all other arrays, the code calls Python's `from_numpy_result`.
         """

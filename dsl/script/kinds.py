@@ -49,7 +49,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 
 
 def take(result: object, held: int = 0) -> Any:
-    """Convert a NumPy result, or each array in a sequence of results, to a weft array if it is large.
+    """Convert a NumPy result to a weft array if it is large, also within a sequence of results.
 
     Other values are unchanged. `held` is the number of references to the result that the caller keeps.
     """

@@ -150,7 +150,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements of a new array as the product of all integers and sizes in a call."""
+    """Estimate the size of a new array as the product of all integers and sizes in a call."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:

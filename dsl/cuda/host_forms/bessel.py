@@ -97,7 +97,10 @@ def j1(x: float) -> Any:
 
 
 def y0(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 0. The result is NaN for x < 0, and -inf for x = 0."""
+    """Compute the Bessel function of the second kind of order 0.
+
+    The result is NaN for x < 0, and -inf for x = 0.
+    """
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -116,7 +119,10 @@ def y0(x: float) -> Any:
 
 
 def y1(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 1. The result is NaN for x < 0, and -inf for x = 0."""
+    """Compute the Bessel function of the second kind of order 1.
+
+    The result is NaN for x < 0, and -inf for x = 0.
+    """
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -160,7 +166,10 @@ def jn(n: int, x: float) -> Any:
 
 
 def yn(n: int, x: float) -> Any:
-    """Compute the Bessel function of the second kind of order n: NaN for n < 0 or x < 0, and -inf for x = 0."""
+    """Compute the Bessel function of the second kind of order n.
+
+    The result is NaN for n < 0 or x < 0, and -inf for x = 0.
+    """
     first, second = y0(x), y1(x)
     if n < 0 or x < 0 or x != x:
         result = x * np.nan
@@ -199,7 +208,10 @@ def _first_term(n: int, x: float) -> Any:
 
 
 def _recurrence(n: int, x: float, first: float, second: float) -> Any:
-    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1, or infinity on overflow."""
+    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1.
+
+    Overflow gives infinity.
+    """
     before, now = first, second
     k = np.int32(1)
     while k < n and np.isfinite(now):

@@ -25,14 +25,14 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round a result down, given the nearest float `r` and a number `e` with the sign of the exact result minus `r`."""
+    """Round a result down, given the nearest float `r` and a number `e` with the sign of its error."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Round a result up, given the nearest float `r` and a number `e` with the sign of the exact result minus `r`."""
+    """Round a result up, given the nearest float `r` and a number `e` with the sign of its error."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
@@ -272,7 +272,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: o
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return a function that computes x + y, or x - y if `sign` is -1, rounded in the direction `choose`.
+    """Return a function that computes x + y (x - y if `sign` is -1), rounded in the direction `choose`.
 
     A zero sum rounded down is -0 if a term has a sign bit.
     """

@@ -113,7 +113,7 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a name that is not local to a function, or raise KeyError if the name is undefined.
+    """Return the value of a nonlocal, global or built-in name in a function, or raise KeyError.
 
     The value is that of a closure variable, a global or a builtin.
     """

@@ -566,7 +566,7 @@ def bind_arguments(
     keywords: dict[str, Any],
     defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
-    """Return a pair of each parameter of a function and its value, which is an argument or a default."""
+    """Return pairs of each parameter of a function and its value, an argument or a default."""
     tree = source.tree.args
     positional = (*tree.posonlyargs, *tree.args)
     bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))

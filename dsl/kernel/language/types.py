@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar, which casts a value or, if it is called with types, returns a signature."""
+    """The type of a scalar, which can be called to cast a value or, with types, to make a signature."""
 
     name: str
     dtype: np.dtype

@@ -196,7 +196,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time, with a run-time bool that is true if it is not None.
+    """A value that may be None at run time, with a run-time bool for its presence.
 
     `value` is None until the compiler sees an assignment of another value.
     """
@@ -343,7 +343,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Return types for promotion, with Python int and float replaced by bfloat16 if one of the types is bfloat16.
+    """Replace Python int and float by bfloat16 among types to be promoted, if one of the types is bfloat16.
 
     NumPy treats its own float dtypes in this way, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """

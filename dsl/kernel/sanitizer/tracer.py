@@ -130,7 +130,10 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array with a variable's name as its label, but keep the label of a labelled array's field."""
+        """Return an array with a variable's name as its label.
+
+        A field of a labelled array keeps its label.
+        """
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))

@@ -49,7 +49,7 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry that is not an expression, such as an iterator, and must not occur in a syntax tree."""
+    """A stack entry other than an expression, such as an iterator, which no syntax tree may contain."""
 
 
 class Null(Mark):
@@ -110,7 +110,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the syntax tree of a bound of a slice as the parser builds it, with a minus operator for negative numbers.
+    """Return the syntax tree of a slice's bound, with a minus operator for a negative number, as in parsed text.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
