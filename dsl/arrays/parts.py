@@ -113,7 +113,10 @@ def put_part(array: Array, name: str, value: object) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a `Part` method that applies the view method `name` to the complex array and returns its part."""
+    """Return a `Part` method for a method of the complex array that returns a view.
+
+    The method returns the same part of the view.
+    """
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
         return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
@@ -123,7 +126,10 @@ def _view_of(name: str) -> Any:
 
 
 def _attribute_of(name: str) -> property:
-    """Return a `Part` property that reads the complex array's attribute `name`, such as ``T``, and returns its part."""
+    """Return a `Part` property for an attribute of the complex array, such as ``T``.
+
+    The property returns the same part of the attribute's value.
+    """
 
     def get(self: Part) -> Any:
         return getattr(getattr(self._owner, name), self._name)

@@ -178,10 +178,6 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
     """Return a view of an array's memory in another dtype, or None if only a copy is possible.
 
     `change` makes the same view of a NumPy array.
-
-    -rest
-
-    Return None if only a copy is possible.
     """
     seen = shared_array(array)
     if seen is None:

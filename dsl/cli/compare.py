@@ -252,10 +252,6 @@ def compiled_first() -> Iterator[None]:
     """Within a ``with`` block, compile kernels before their first use, unless the user has set `interpret`.
 
     Otherwise the program would have to be repeated until the second process has compiled its kernels.
-
-    -rest
-
-    Otherwise a program would have to be repeated until the second process has compiled it.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield

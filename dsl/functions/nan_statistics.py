@@ -89,10 +89,6 @@ def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any
     """Return a version of `nanvar` or `nanstd` that computes the statistic from a variance with `finish`.
 
     `of_whole` computes the statistic for dtypes that cannot hold NaN.
-
-    -rest
-
-    `finish` computes the statistic from a variance. `of_whole` computes the statistic for dtypes that cannot hold NaN.
     """
 
     def found(

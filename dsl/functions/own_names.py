@@ -27,7 +27,7 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 def _made_by(maker: str, names: str) -> str:
-    """Return table entries for functions that a maker in `functions.compositions` derives from NumPy's functions."""
+    """Return table entries for functions that `functions.compositions` makes from NumPy's functions."""
     return " ".join(f"{maker}:{name}" for name in names.split())
 
 

@@ -341,10 +341,6 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
     """Return the device functions for the first part of a radix pass: load a tile and rank its elements.
 
     One of the functions counts the passes that move elements. Ranks are within each warp.
-
-    -rest
-
-    The functions count the passes that move elements, load the tile, and rank its elements within each warp.
     """
     digit, passes, each = digit_of(order), order.passes, tuple(range(items))
 
@@ -465,10 +461,6 @@ def offset_of_digit(
 
     The digit is the index of the thread in the block. The tile's counts are published, and `counters`
     receives, for each warp and digit, the position of the first element in the sorted tile.
-
-    -rest
-
-    Publish the tile's counts, and store the sorted tile index of each warp's first element per digit in `counters`.
     """
     total = sum_of_warps(counters)
     if within > 0:

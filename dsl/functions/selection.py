@@ -391,7 +391,9 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 
 
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
-    """Assign, where a mask is true, the elements of `values` at the same positions, like `numpy.putmask`.
+    """Replace the elements of an array at which a mask is true, like `numpy.putmask`.
+
+    The new elements are those of `values` at the same positions.
 
     Examples
     --------

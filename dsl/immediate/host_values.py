@@ -138,18 +138,6 @@ def values_after_small_run(array: Any) -> np.ndarray | None:
     """Return a NumPy array over a weft array, after evaluating the last of several small operations.
 
     An array that is not the result of such an operation is treated as by `values_of`.
-
-    -rest
-
-    For other arrays, the result is that of `values_of`.
-
-    -rest
-
-    The array is evaluated if it is small, pending, and the last of a run of small operations.
-
-    -rest
-
-    A small pending array is evaluated first if it is the last of a run of small operations.
     """
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():

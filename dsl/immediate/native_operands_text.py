@@ -232,7 +232,7 @@ class OperandText(ObjectText):
         t.begin_block(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Emit code that checks an array operand, and branches to ``small`` if NumPy can be called with it.
+        """Emit a branch to ``small`` if an array operand is small and has a suitable dtype.
 
         The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
         """

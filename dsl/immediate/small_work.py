@@ -249,7 +249,9 @@ _RECORDED_BYTES = 64
 
 
 def recorded_bytes(name: str) -> int:
-    """Return the array size above which a function is recorded, in bytes per element of the limit.
+    """Return the minimum array size for which a function is recorded.
+
+    The size is in bytes per element of the limit of immediate execution.
 
     Smaller arrays in memory may be processed immediately. At call sites for which `was_evaluated_alone` is true, larger
     arrays may also be processed immediately.

@@ -68,7 +68,7 @@ class _NdarrayMeta(type):
 
 
 class ndarray(np.ndarray, metaclass=_NdarrayMeta):
-    """Stand-in for `numpy.ndarray` that has NumPy arrays and weft arrays, but not weft's scalars, as instances.
+    """Stand-in for `numpy.ndarray`, for which `isinstance` accepts NumPy arrays and weft arrays.
 
     The stand-in is a subclass of NumPy's class only because NumPy's ``x.view(ndarray)`` requires a subclass. Results of
     operations on such views are NumPy's own arrays.

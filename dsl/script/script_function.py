@@ -101,7 +101,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that immediately stacks the small weft arrays in a sequence.
+    """Return a version of a function such as `vstack` that immediately joins small weft arrays.
 
     Other calls are passed to `decide`.
 

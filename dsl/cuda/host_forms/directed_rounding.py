@@ -230,10 +230,6 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
-
-    -rest
-
-    `error` computes the result rounded to nearest and its error.
     """
 
     def apply(x: float) -> float:
@@ -248,10 +244,6 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
     `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
     direction.
-
-    -rest
-
-    `error` computes the result rounded to nearest and its error.
     """
 
     def apply(x: float, y: float) -> float:

@@ -48,7 +48,10 @@ def marked(c: Compiler) -> set[Any]:
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call to a recursive function and, at the first call in this run, the function itself."""
+    """Compile a call to a recursive function.
+
+    The first call in a run also compiles the function itself.
+    """
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")

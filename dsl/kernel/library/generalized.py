@@ -208,7 +208,7 @@ class GeneralizedFunction:
 
 
 def _over_outer_axes(function: FunctionType) -> Any:
-    """Return a kernel that calls the function in each thread, for one index of the outer axes."""
+    """Return a kernel whose threads each call the function for one index of the outer axes."""
 
     def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]
         i = cuda.grid(1)
