@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_apart(arguments: list[str], minutes: float) -> int:
-    """Run each suite in a separate process, so that a suite that fails does not stop the others.
+    """Run each suite in a separate process.
 
     If a suite hangs or breaks the device, the others still run.
     """

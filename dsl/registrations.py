@@ -1,4 +1,4 @@
-"""Registrations of weft arrays with einops, torch, autograd, JAX, Numba, SciPy and array-api-compat.
+"""Functions that register weft arrays with einops, torch, autograd, JAX, Numba, SciPy and array-api-compat.
 
 `dsl.import_hooks` calls them. Invariant: a package that has no table at the expected location is left unchanged. The
 package then treats weft arrays like any unknown type.

@@ -108,8 +108,6 @@ def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
 def _distribute(test: Expr, values: Expr) -> Expr:
     """Distribute packed values, in order, over the true elements of a mask.
 
-    The other elements are arbitrary.
-
     Elements at which the mask is false are arbitrary.
     """
     counts = _counts(test)

@@ -164,8 +164,6 @@ class KeyText(ObjectText):
         """Emit code that sets a flag if the first operand is a medium-sized array in memory.
 
         The flag requests the call site, because Python may execute such an operation immediately.
-
-        Python may execute such an operation immediately.
         """
         t, known = self._t, self._known
         known_as = [t.new(f"icmp eq i64 {self._does}, {does}") for does in (RECORD, RECORD_FUNCTION)]

@@ -150,7 +150,7 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 def _width_of(draw: runtime.Draw) -> int:
     """Return the number of random bits that determine an element: 64, 32 or, for integers, the width of the draw.
 
-    Return 0 if the position of this word is not known in advance.
+    Return 0 if the position of these bits is not known in advance.
     """
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])

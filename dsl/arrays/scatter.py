@@ -159,9 +159,7 @@ def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, s
 def _special_sum(counts: Expr) -> Expr:
     """Return inf, -inf or NaN for each index from the number of infinities and NaNs among its values.
 
-    `counts` packs the number of infinities and NaNs of each sign into one integer.
-
-    `counts` contains the packed numbers of these values.
+    `counts` packs these numbers into one integer for each index.
     """
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))

@@ -315,8 +315,6 @@ def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert an index into a broadcast result to an index into the operand `array`.
 
     Axes of length 1 get the index 0.
-
-    Axes of length 1 get the index 0.
     """
     own = index[len(index) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
