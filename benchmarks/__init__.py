@@ -1,1 +1,1 @@
-"""Benchmarks, one file per question. ``python -m benchmarks`` runs them."""
+"""Benchmarks, with one file for each question, run by ``python -m benchmarks``."""

@@ -88,7 +88,7 @@ PACKAGES = ("llvmlite", "cupy", "jax", "torch", "numba", "numba-cuda", "numexpr"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the chosen suites."""
+    """Run the benchmark suites that the command's arguments select."""
     options = parser().parse_args(arguments)
     if options.device.startswith("cuda") and options.suite is None and not options.together:
         return run_apart(sys.argv[1:] if arguments is None else arguments, options.minutes or MINUTES)
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_apart(arguments: list[str], minutes: float) -> int:
-    """Run each suite in a process of its own.
+    """Run each suite in a separate process.
 
     If a suite hangs or breaks the device, the others still run.
     """
@@ -145,7 +145,7 @@ def run_apart(arguments: list[str], minutes: float) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of the command's options."""
+    """Return the parser for the command's options."""
     made = argparse.ArgumentParser(prog="benchmarks")
     made.add_argument("--suite", choices=sorted([*FIGURES, *SUITES, "fused", "sizes"]), action="append")
     made.add_argument("--device", default="cpu")
@@ -172,7 +172,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def describe() -> dict[str, Any]:
-    """Return facts about the machine and the installed packages."""
+    """Return the names and versions of the device, the machine and the installed packages."""
     device = wf.default_device()
     facts: dict[str, Any] = {"device": device.name, "machine": device.facts().name}
     if device.name.startswith("cuda"):
@@ -190,7 +190,7 @@ def describe() -> dict[str, Any]:
 
 
 def as_index(folder: Path, facts: dict[str, Any]) -> str:
-    """Return an index of the result files in a folder, including those of earlier runs."""
+    """Return a Markdown index of the result files in a folder, including those of earlier runs."""
     suites = sorted({path.stem.partition("-")[0] for path in folder.glob("*.json")})
     lines = ["# Measured", "", *(f"- {key}: {value}" for key, value in facts.items()), ""]
     return (
@@ -200,7 +200,7 @@ def as_index(folder: Path, facts: dict[str, Any]) -> str:
 
 
 def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Run a suite of single measurements. After each measurement, write all results so far."""
+    """Run a suite of single measurements, writing all results so far after each measurement."""
     results: dict[str, str] = {}
     for measure in FIGURES[name]:
         for key, value in measure().items():
@@ -212,12 +212,12 @@ def run_figures(name: str, options: argparse.Namespace, facts: dict[str, Any]) -
 
 
 def chosen_peers(options: argparse.Namespace) -> Any:
-    """Return the names of the chosen peers: None for all installed peers, and an empty tuple for no peers."""
+    """Return the names of the chosen peers, None for all installed peers, or () for no peers."""
     return () if options.peers is None else options.peers or None
 
 
 def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
-    """Run the suite of fused programs."""
+    """Run the suite of fused programs, and write its results."""
     before = os.getloadavg()[0]
     on_gpu = facts["device"].startswith("cuda")
     threads = options.threads or len(os.sched_getaffinity(0))
@@ -252,7 +252,7 @@ def run_fused(options: argparse.Namespace, facts: dict[str, Any], minutes: float
 
 
 def run_sizes(options: argparse.Namespace, facts: dict[str, Any], minutes: float) -> None:
-    """Run the suite that measures the same programs at several sizes."""
+    """Run the suite of fused programs at several sizes, and write its results."""
 
     def tell(points: list[sizes.Point]) -> None:
         write(options.out, "sizes.md", sizes.as_markdown(points, facts))

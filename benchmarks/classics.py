@@ -26,7 +26,10 @@ SLOWEST, KERNEL_SHARE = 0.6, 0.7
 
 @dataclass(frozen=True)
 class Classic:
-    """A classical program: its size, a small size for tests, and whether it has arrays of more than 10,000 elements."""
+    """A classical program: its normal size, its size in tests, and whether it uses large arrays.
+
+    A large array has more than 10,000 elements.
+    """
 
     size: int
     small: int
@@ -62,7 +65,7 @@ PROGRAMS = {
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program for NumPy or for weft."""
+    """Load a program as a `Subject` that runs it with NumPy or with weft."""
     path = FOLDER / f"{spec['name']}.py"
     if spec["side"] == WEFT:
         return weft_subject(path, "main", [spec["size"]], numpy_results)
@@ -70,12 +73,12 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Return a description of how a side's results differ from NumPy's."""
+    """Return a description of how results differ from NumPy's, or "" if they agree."""
     return compare(ours, theirs)
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return totals that only this suite reports, by name."""
+    """Return the totals that only this suite reports, keyed by description."""
     ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
     large = [o for o in outcomes if PROGRAMS[o.program].large and o.kernel_share is not None]
     planning = [o.program for o in outcomes if programs_report.steady_plans(o)]

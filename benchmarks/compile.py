@@ -1,4 +1,4 @@
-"""Time to the first result in new processes, with empty and with filled caches.
+"""Time to the first result in new processes, with an empty cache and with a filled one.
 
 Each figure is the median, over several processes, of the time from the end of the imports to the result. The time of
 imports is listed separately. Installed peers also run the pointwise kernel and softmax.
@@ -66,7 +66,10 @@ PEERS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
-    """Run code in a new process. Return the milliseconds of the imports and of the work, and the compilers loaded."""
+    """Run code in a new process, and return the milliseconds for its imports and for its work.
+
+    Also return the names of the compilers that were loaded.
+    """
     told = {"PYTHONPATH": str(_ROOT / "src"), "WEFT_DEVICE": "cpu", "WEFT_CACHE_DIR": cache, "JAX_PLATFORMS": "cpu"}
     code = _FRAME.format(imports=imports, work=work)
     done = subprocess.run(
@@ -77,7 +80,7 @@ def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
 
 
 def measure() -> dict[str, str]:
-    """Measure all programs with weft and the installed peers. Return a line of text for each."""
+    """Measure all programs with weft and the installed peers, and return a line of text for each."""
     results = {}
     for name, (imports, work) in WORK.items():
         first, second = [], []

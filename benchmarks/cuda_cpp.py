@@ -1,4 +1,4 @@
-"""Hand-written CUDA C++ as a peer.
+"""Hand-written CUDA C++ programs for comparison with weft.
 
 If nvcc is installed, it compiles `cuda_programs.cu`, and the result is called through C.
 
@@ -43,7 +43,7 @@ OUTPUTS: dict[str, tuple[Shapes, int]] = {
 
 
 def find_nvcc() -> str | None:
-    """Return the path of nvcc, from PATH or from the CUDA installation. Return None if there is none."""
+    """Return the path of nvcc, or None if it is neither in PATH nor in the CUDA installation."""
     from weft.runtime import find_tool
 
     return shutil.which("nvcc") or find_tool("nvcc")
@@ -67,7 +67,7 @@ def is_there() -> bool:
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """Return the compiled programs. Raises RuntimeError if nvcc is missing or fails."""
+    """Compile and load the programs, or raise RuntimeError if nvcc is missing or fails."""
     nvcc = find_nvcc()
     if nvcc is None:
         raise RuntimeError("no nvcc")
@@ -87,7 +87,7 @@ def build(nvcc: str, arch: str, folder: Path) -> Path:
 
 
 class DeviceArray:
-    """Device memory of the CUDA C++ peer."""
+    """An array in device memory for the CUDA C++ programs."""
 
     def __init__(self, shape: tuple[int, ...], values: np.ndarray | None = None) -> None:
         code = library()
@@ -124,7 +124,7 @@ def _checked(code: int) -> None:
 
 
 def prepare(name: str, inputs: tuple[np.ndarray, ...]) -> Callable[[], Any]:
-    """Return a function that runs a program and returns its results.
+    """Return a function that runs a CUDA C++ program and returns its results.
 
     Raises NotImplementedError if the program has no CUDA C++ version.
     """

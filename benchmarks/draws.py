@@ -1,4 +1,4 @@
-"""Random numbers from NumPy's streams: arrays of them, and Monte Carlo programs.
+"""Random numbers from NumPy's streams: large arrays, and Monte Carlo programs.
 
 Times are medians over the turns; in each turn, NumPy and weft run once. Results are compared first: the arrays of
 random numbers and the generators' states have to be equal.
@@ -28,7 +28,7 @@ Program = Callable[[Any, Any, int], Any]
 
 
 def pi(m: Any, rng: Any, n: int) -> float:
-    """Return the share of random points of a square that lie in a circle."""
+    """Return the fraction of random points in a square that lie in a circle."""
     x, y = rng.random(n), rng.random(n)
     return float((x * x + y * y <= 1.0).mean())
 
@@ -38,7 +38,7 @@ def _price(m: Any, start: float, drift: float, volatility: float, normals: Any) 
 
 
 def option(m: Any, rng: Any, n: int) -> float:
-    """Return the value of an option on the mean of three correlated prices, from `n` paths."""
+    """Return the value of an option on the mean of three correlated prices, estimated from `n` paths."""
     x, y, z = rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n)
     prices = (
         lambda: _price(m, 100.0, 0.02, 0.2, x),
@@ -70,7 +70,7 @@ WANTED = {"random": 2.5, "standard_normal": 2.5, "Monte Carlo pi": 6.0, "Monte C
 
 @dataclass(frozen=True)
 class Line:
-    """The milliseconds of a program, whether its results are NumPy's, and its kernels and bytes of memory traffic."""
+    """The measurements of a program: times, agreement with NumPy's results, kernels and memory traffic."""
 
     program: str
     numpy_ms: float
@@ -83,7 +83,7 @@ class Line:
 
 
 def measure_program(name: str, elements: int, turns: int) -> Line:
-    """Measure a program with NumPy and with weft."""
+    """Measure a program with NumPy and with weft, and compare the results."""
     program = PROGRAMS[name]
     kind = KINDS.get(name.split(", ")[-1], np.random.PCG64)
     ours, theirs = wf.random.Generator(kind(5)), np.random.Generator(kind(5))
@@ -118,7 +118,7 @@ def measure_program(name: str, elements: int, turns: int) -> Line:
 
 
 def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
-    """Return a table of the milliseconds with NumPy and with weft, and their ratio."""
+    """Return a Markdown table of the times with NumPy and with weft, and their ratio."""
     rows = [
         [
             line.program,

@@ -1,4 +1,4 @@
-"""Programs that read and write single elements, rows and slices of large arrays in loops, in plain NumPy.
+"""Plain NumPy programs that access single elements, rows and slices of large arrays in loops.
 
 Each function takes the number of iterations.
 """

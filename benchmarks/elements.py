@@ -1,4 +1,4 @@
-"""Loops over single elements, rows and slices of large arrays, on weft and on NumPy.
+"""Programs that loop over elements, rows and slices of large arrays, on weft and on NumPy.
 
 The programs are the functions of `benchmarks.element_programs`. Each program runs on each side in a process of its own
 (`benchmarks.processes`).
@@ -28,7 +28,7 @@ ITERATIONS, FEW = 3_000, 200
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program for NumPy or for weft."""
+    """Load a program as a `Subject` that runs it with NumPy or with weft."""
     if spec["side"] == WEFT:
         return weft_subject(FILE, spec["name"], [spec["size"]], numpy_results)
     return numpy_subject(getattr(load_module(FILE), spec["name"]), [spec["size"]], numpy_results)

@@ -28,7 +28,7 @@ CHECKED = 256  # number of bodies to check
 
 
 def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
-    """Compute the potential at each body. The other bodies are loaded into shared memory, tile by tile."""
+    """Compute the potential at each body from all others, loaded into shared memory in tiles."""
     px = cuda.shared.array(THREADS, np.float32)
     py = cuda.shared.array(THREADS, np.float32)
     pz = cuda.shared.array(THREADS, np.float32)
@@ -54,7 +54,7 @@ def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
 
 
 def matmul(a, b, out):  # type: ignore[no-untyped-def]
-    """Compute a matrix product by tiles of 16 x 16."""
+    """Compute a matrix product in tiles of 16 x 16 elements."""
     left = cuda.shared.array((TILE, TILE), np.float32)
     right = cuda.shared.array((TILE, TILE), np.float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
@@ -73,13 +73,13 @@ def matmul(a, b, out):  # type: ignore[no-untyped-def]
 
 
 def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return the potential of the first bodies, computed in float64 by NumPy."""
+    """Return the potential of the first bodies, computed in float64 with NumPy."""
     p = np.stack([x, y, z]).astype(np.float64)
     return (1 / np.sqrt(((p[:, None, :] - p[:, :CHECKED, None]) ** 2).sum(0) + SOFT)).sum(1)  # type: ignore[no-any-return]
 
 
 def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[], Any]:
-    """Return a function that runs a kernel through the `cuda` module of weft or Numba, and waits for it."""
+    """Return a function that launches a kernel with weft's or Numba's `cuda` module and waits for it."""
     made = face.jit(kernel)
     n = out.shape[0]
     grid: Any = -(-n // THREADS) if kernel is n_body else (-(-n // TILE), -(-n // TILE))
@@ -99,7 +99,7 @@ def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[],
 
 
 def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
-    """Return a function that runs the kernel, for each implementation that works on this machine."""
+    """Return, for each implementation available on this machine, a function that runs the kernel."""
     from benchmarks import cuda_cpp
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {
@@ -153,7 +153,7 @@ def _values(result: Any) -> np.ndarray:
 
 
 def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float, unit: str) -> dict[str, str]:
-    """Check the first rows of the result of each implementation, then time the implementations alternately."""
+    """Time all implementations alternately, after checking the first rows of their results."""
     calls = participants(kernel, inputs, inputs[0].shape)
     for name in list(calls):
         found = _values(calls[name]())[: len(expected)]
@@ -178,7 +178,7 @@ def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float
 
 
 def measure(bodies: int = 0, size: int = 0) -> dict[str, str]:
-    """Measure both kernels. Return text by name. The default sizes are larger on a GPU."""
+    """Measure both kernels, and return the results as text by name."""
     large = wf.default_device().name.startswith("cuda")
     bodies = bodies or (1 << 16 if large else 1 << 12)
     size = size or (2048 if large else 256)

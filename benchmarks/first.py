@@ -1,4 +1,4 @@
-"""First calls in new processes: chains of about ten operations on a million elements, on weft and on NumPy.
+"""First calls in new processes, for chains of about ten operations on a million elements.
 
 Each chain runs on each side in a separate process (`benchmarks.processes`). Weft runs in two processes: one with an
 empty cache, and one with the cache that the first process has filled.
@@ -21,7 +21,7 @@ ELEMENTS, QUICK_ELEMENTS = 1_000_000, 20_000
 
 
 def arithmetic(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of arithmetic operations, which are bound by memory bandwidth in NumPy."""
+    """Return the result of a chain of arithmetic operations, which are memory-bound in NumPy."""
     z = (x + y) * 0.5
     z = z - x * y
     z = z * z + x
@@ -29,14 +29,14 @@ def arithmetic(xp: Any, x: Any, y: Any) -> Any:
 
 
 def functions(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of operations, half of which are transcendental functions."""
+    """Return the result of a chain in which half of the operations are transcendental functions."""
     z = xp.exp(-x) * xp.sin(y)
     z = xp.sqrt(x * x + y) + z
     return xp.tanh(z) / (xp.log(y + 2.0))
 
 
 def norms(xp: Any, x: Any, y: Any) -> Any:
-    """Return the squares and a sum of a standardized product: elementwise operations before and after reductions."""
+    """Return the squares and a sum of a standardized product, from a chain of reductions and elementwise operations."""
     z = x * y + x
     z = (z - z.mean()) / z.std()
     return z * z, xp.maximum(z, 0.0).sum()
@@ -46,7 +46,7 @@ CHAINS: dict[str, Callable[..., Any]] = {f.__name__: f for f in (arithmetic, fun
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a chain for NumPy or for weft."""
+    """Load a chain of operations as a `Subject` that runs it with NumPy or with weft."""
     chain, source = CHAINS[spec["name"]], np.random.default_rng(21)
     values = [source.random(spec["elements"]), source.random(spec["elements"])]
     if spec["side"] != WEFT:

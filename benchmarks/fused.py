@@ -1,4 +1,4 @@
-"""Ten fused programs on weft, compared with NumPy, numexpr, Numba, JAX and torch.compile.
+"""Ten fused programs on weft and its peers: NumPy, numexpr, Numba, JAX and torch.compile.
 
 Peers that are not installed are left out.
 
@@ -45,7 +45,7 @@ COPIED = 1 << 26  # bytes of the copy that measures bandwidth
 
 @dataclass
 class Result:
-    """The measurements of a program."""
+    """The measurements of a program on weft and its peers."""
 
     program: str
     first_ms: dict[str, float] = field(default_factory=dict)
@@ -75,16 +75,16 @@ class Result:
         return min(others, key=self.median) if others and WEFT.name in self.turns_ms else None
 
     def ratio(self, name: str) -> float:
-        """Return the time of a peer divided by the time of weft, as the median over the turns."""
+        """Return a peer's time divided by weft's, as the median over all turns."""
         pairs = zip(self.turns_ms[name], self.turns_ms[WEFT.name], strict=True)
         return statistics.median(theirs / ours for theirs, ours in pairs)
 
     def quickest(self, name: str) -> float:
-        """Return the fastest time of a peer divided by the fastest time of weft."""
+        """Return a peer's fastest time divided by weft's fastest time."""
         return min(self.turns_ms[name]) / min(self.turns_ms[WEFT.name])
 
     def share(self) -> float:
-        """Return the memory bandwidth of weft as a fraction of the bandwidth of a copy."""
+        """Return weft's memory bandwidth as a fraction of the bandwidth of a copy."""
         return self.ratio("copy") * self.moved / (2 * self.copied) if "copy" in self.turns_ms else math.nan
 
 
@@ -97,7 +97,7 @@ class TooLongError(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooLongError in the main thread after some seconds, on systems with interval timers."""
+    """Raise TooLongError in the main thread after the given number of seconds, if the system has interval timers."""
 
     def ring(*_: Any) -> None:
         raise TooLongError(f"not done after {seconds:.0f} s")
@@ -115,7 +115,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def milliseconds(call: Call) -> float:
-    """Return the time of a call in milliseconds, without the release of its results."""
+    """Return the time of a call in milliseconds, excluding the release of its results."""
     begin = time.perf_counter()
     result = call()
     taken = (time.perf_counter() - begin) * 1e3
@@ -124,7 +124,7 @@ def milliseconds(call: Call) -> float:
 
 
 def copy_call(threads: int) -> Call:
-    """Return a function that copies memory with several threads, to measure the memory bandwidth."""
+    """Return a function that copies memory on several threads, to measure the memory bandwidth."""
     source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
     part = COPIED // threads
     pool = ThreadPoolExecutor(threads)
@@ -136,7 +136,7 @@ def copy_call(threads: int) -> Call:
 
 
 def difference(program: Program, found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> str:
-    """Return a description of how results differ from the expected ones, or "" if they are right."""
+    """Return a description of how results differ from the expected ones, or "" if they agree."""
     if [x.shape for x in found] != [x.shape for x in expected]:
         return f"shapes {[x.shape for x in found]}"
     for ours, right in zip(found, expected, strict=True):
@@ -156,7 +156,7 @@ def run_program(
     seconds: float = math.inf,
     check: bool = True,
 ) -> Result:
-    """Check a program on weft and all peers, then time them alternately. `seconds` limits the total time."""
+    """Check a program on weft and all peers, then time them alternately for at most `seconds`."""
     result = Result(program.name, streams=program.streams)
     end = time.monotonic() + seconds
     expected = program.expected(inputs) if check else None
@@ -199,7 +199,7 @@ def run_program(
 
 
 def warm_up(call: Call, *others: str) -> None:
-    """Call weft until it makes and reads no more plans and no compilation is running, or until a time limit.
+    """Call weft until it makes and reads no new plans and compiles nothing, or until a time limit.
 
     `others` are further names in `weft.statistics` of counters that must not increase.
     """
@@ -221,7 +221,7 @@ def as_problem(error: BaseException) -> str:
 def take_turns(
     result: Result, calls: dict[str, Call], timers: dict[str, Timer], turns: int, seconds: float = SECONDS
 ) -> None:
-    """Time all calls alternately. Each turn makes every call once.
+    """Time all calls alternately, once per turn.
 
     A call that takes less than a millisecond is repeated. The times of the first turn are discarded.
 
@@ -259,7 +259,7 @@ def take_turns(
 
 
 def one_turn(call: Call, timer: Timer | None, times: int) -> tuple[float, float | None]:
-    """Return the mean milliseconds per call by the host's clock and, if there is a timer, by the GPU's clock."""
+    """Return the mean time per call in milliseconds, by the host's clock and, if possible, by the GPU's."""
     if timer is not None:
         timer.start()
     found = sum(milliseconds(call) for _ in range(times)) / times
@@ -278,7 +278,7 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Result]], None] = lambda results: None,
 ) -> list[Result]:
-    """Measure the programs of the suite and of `more` whose names contain one of `only`.
+    """Measure the programs whose names contain one of `only`, from the suite and from `more`.
 
     `peers` are names of peers, or None for all that are installed.
 
@@ -301,8 +301,7 @@ def measure(
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Return the geometric means of the ratios, and the number of programs in which weft is at least as fast as the
-    best peer."""
+    """Return the geometric means of the ratios, and how often weft is at least as fast as the best peer."""
     compared = [r for r in results if r.best is not None]
     best = [r.ratio(r.best) for r in compared if r.best is not None]
     return {
@@ -318,7 +317,7 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
 
 
 def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
-    """Return a table of the medians in milliseconds, the ratios, and the bandwidth relative to a copy."""
+    """Return a Markdown table of median times, ratios, and bandwidth as a fraction of that of a copy."""
     names = [WEFT.name, *dict.fromkeys(n for r in results for n in (*r.first_ms, *r.problems) if n != WEFT.name)]
     head = ["program", *names, "best peer", "ratio", "by fastest turns", "NumPy / weft", "GB/s", "share of copy"]
     lines = [
@@ -357,7 +356,7 @@ def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return all measurements, including every turn."""
+    """Return all measurements of all turns for a JSON file."""
     return [
         {
             "program": r.program,

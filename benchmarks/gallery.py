@@ -1,4 +1,4 @@
-"""The programs of the documentation's gallery, at sizes for which weft should be faster than NumPy.
+"""The programs of the documentation's gallery, at sizes at which weft should be faster than NumPy.
 
 Each program is a file with a function ``main(size)``, in `benchmarks.classical` or in ``docs/gallery``. Each side runs
 in a separate process, on one core. The measured time is processor time, which depends little on other work on the
@@ -29,14 +29,14 @@ CLASSICAL, OWN = "benchmarks/classical", "docs/gallery"
 
 @dataclass(frozen=True)
 class Shown:
-    """A program of the gallery: its folder, the size that is measured, and the size of its picture."""
+    """A program of the gallery: its folder, its size in the benchmark, and its size in the picture."""
 
     folder: str
     size: int
     picture: int
 
     def path(self, name: str) -> Path:
-        """Return the program's file."""
+        """Return the path of the program's file `name`."""
         return ROOT / self.folder / f"{name}.py"
 
 
@@ -69,7 +69,7 @@ MOST_CALLS = 60
 
 
 def time_calls(name: str, side: str, size: int, results: Path) -> dict[str, float]:
-    """Time the calls to a program in this process, and save its results.
+    """Time the calls to a program in this process and save its results.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def time_calls(name: str, side: str, size: int, results: Path) -> dict[str, floa
 
 
 def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[str, float]:
-    """Time the calls to a program in a new process."""
+    """Run `time_calls` for a program in a new process."""
     command = [sys.executable, "-m", "benchmarks.gallery", name, side, str(size), str(results)]
     environment = {**os.environ, **ONE_CORE, "WEFT_CACHE_DIR": str(cache), "WEFT_DEVICE": "cpu"}
     done = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
@@ -104,7 +104,7 @@ def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[s
 
 
 def measure(name: str, size: int) -> dict[str, Any]:
-    """Measure a program on both sides, weft in two processes. Raises ValueError if the results differ."""
+    """Measure a program with NumPy once and with weft in two processes, or raise ValueError if results differ."""
     with tempfile.TemporaryDirectory(prefix="weft-gallery-") as folder:
         files = {side: Path(folder) / f"{side}.npz" for side in (NUMPY, WEFT)}
         numpy = start(name, NUMPY, size, files[NUMPY], Path(folder))
@@ -127,7 +127,7 @@ def measure(name: str, size: int) -> dict[str, Any]:
 
 
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Measure the programs, print a line for each, and write the results after each."""
+    """Measure the programs, and print and write the results after each of them."""
     results = []
     for name in options.programs.split(",") if options.programs else PROGRAMS:
         size = PROGRAMS[name].picture if options.quick else PROGRAMS[name].size

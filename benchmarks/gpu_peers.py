@@ -1,4 +1,4 @@
-"""The peers on a GPU. Each peer has its own device arrays, and its own way to wait for a result.
+"""Weft's peers on a GPU, each with its own device arrays and its own way to wait for a result.
 
 Inputs and outputs are as in `benchmarks.peers`. Libraries that can time GPU work also provide a timer.
 """
@@ -13,7 +13,7 @@ from benchmarks.programs import Arrays, Program
 
 
 def with_cupy(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program with CuPy, which launches a kernel per operation."""
+    """Return a function that runs the program with CuPy, in one kernel per operation."""
     import cupy
 
     run = program.forms.get("cupy", program.run)
@@ -49,7 +49,7 @@ def with_cupy_fuse(program: Program, inputs: Arrays) -> Call:
 
 
 class CupyTimer:
-    """A timer that uses CuPy's events."""
+    """A timer of GPU work that uses CuPy's events."""
 
     def __init__(self) -> None:
         import cupy
@@ -62,7 +62,7 @@ class CupyTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, and return the milliseconds since the start."""
+        """Record the end of the work, and return its time in milliseconds."""
         self._after.record()
         self._after.synchronize()
         return float(self._cupy.cuda.get_elapsed_time(self._before, self._after))
@@ -106,7 +106,7 @@ def _with_torch(program: Program, inputs: Arrays, compiled: bool) -> Call:
 
 
 def with_torch(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program with PyTorch, which launches a kernel per operation."""
+    """Return a function that runs the program with PyTorch, in one kernel per operation."""
     return _with_torch(program, inputs, compiled=False)
 
 
@@ -116,7 +116,7 @@ def with_torch_compile(program: Program, inputs: Arrays) -> Call:
 
 
 class TorchTimer:
-    """A timer that uses PyTorch's events."""
+    """A timer of GPU work that uses PyTorch's events."""
 
     def __init__(self) -> None:
         import torch
@@ -129,14 +129,14 @@ class TorchTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, and return the milliseconds since the start."""
+        """Record the end of the work, and return its time in milliseconds."""
         self._after.record()
         self._after.synchronize()
         return float(self._before.elapsed_time(self._after))
 
 
 def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the hand-written CUDA C++ version of the program, if there is one."""
+    """Return a function that runs the program's hand-written CUDA C++ version."""
     from benchmarks import cuda_cpp
 
     return cuda_cpp.prepare(program.run.__name__, inputs)

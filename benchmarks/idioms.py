@@ -1,5 +1,4 @@
-"""CUDA's idioms on the CPU device: grid-stride loops, index orders, and rows per thread, compared with Numba's parallel
-loops.
+"""CUDA's idioms on the CPU device: grid-stride loops, index orders and rows per thread, compared with Numba.
 
 Times are medians over the turns; in each turn, all implementations run once. Numba's ``njit(parallel=True)`` is
 included if numba is installed. Results are checked first.
@@ -34,13 +33,13 @@ def scale(x, out):  # type: ignore[no-untyped-def]
 
 
 def scale_strided(x, out):  # type: ignore[no-untyped-def]
-    """Scale an array by a grid-stride loop."""
+    """Scale an array in a grid-stride loop."""
     for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
         out[i] = np.float32(2) * x[i]
 
 
 def total(x, out):  # type: ignore[no-untyped-def]
-    """Sum an array, one element per thread, by a tree in each block."""
+    """Sum an array with one element per thread and a tree reduction in each block."""
     part = cuda.shared.array(THREADS, np.float32)
     t, i = cuda.threadIdx.x, cuda.grid(1)
     part[t] = x[i] if i < x.size else np.float32(0)
@@ -56,7 +55,7 @@ def total(x, out):  # type: ignore[no-untyped-def]
 
 
 def total_strided(x, out):  # type: ignore[no-untyped-def]
-    """Sum an array by a grid-stride loop, and a tree in each block."""
+    """Sum an array in a grid-stride loop, followed by a tree reduction in each block."""
     part = cuda.shared.array(THREADS, np.float32)
     t = cuda.threadIdx.x
     own = np.float32(0)
@@ -82,7 +81,7 @@ def histogram(x, out):  # type: ignore[no-untyped-def]
 
 
 def histogram_strided(x, out):  # type: ignore[no-untyped-def]
-    """Count elements by value in shared memory, by a grid-stride loop."""
+    """Count elements by value in a grid-stride loop, in shared memory."""
     counts = cuda.shared.array(BINS, np.int32)
     for k in range(cuda.threadIdx.x, BINS, cuda.blockDim.x):
         counts[k] = 0
@@ -105,21 +104,21 @@ def row_sums(x, out):  # type: ignore[no-untyped-def]
 
 
 def transposed_order(x, out):  # type: ignore[no-untyped-def]
-    """Scale a matrix whose first axis follows the fastest thread index."""
+    """Scale a matrix with the fastest thread index along the first axis."""
     i, j = cuda.grid(2)
     if i < x.shape[0] and j < x.shape[1]:
         out[i, j] = np.float32(2) * x[i, j]
 
 
 def memory_order(x, out):  # type: ignore[no-untyped-def]
-    """Scale a matrix whose last axis follows the fastest thread index."""
+    """Scale a matrix with the fastest thread index along the last axis, as in memory."""
     j, i = cuda.grid(2)
     if i < x.shape[0] and j < x.shape[1]:
         out[i, j] = np.float32(2) * x[i, j]
 
 
 def product(a, b, out):  # type: ignore[no-untyped-def]
-    """Multiply matrices, one element of the result per thread."""
+    """Multiply matrices with one element of the result per thread."""
     j, i = cuda.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
         own = np.float32(0)
@@ -144,7 +143,7 @@ def _launch(kernel: Any, grid: Any, block: Any, *arguments: Any) -> Call:
 
 
 def numbas() -> dict[str, Callable[..., Any]]:
-    """Return the same computations as loops that Numba runs in parallel, or none if numba is not installed."""
+    """Return the same computations as parallel Numba loops, or an empty dict if Numba is not installed."""
     if find_spec("numba") is None:
         return {}
     from numba import get_num_threads, njit, prange
@@ -191,7 +190,7 @@ def numbas() -> dict[str, Callable[..., Any]]:
 
 
 def subjects(elements: int, side: int) -> dict[str, dict[str, Call]]:
-    """Return the implementations of each computation."""
+    """Return a dict from each computation to its implementations."""
     source = np.random.default_rng(0)
     x, grid = source.random(elements, dtype=np.float32), source.random((side, side), dtype=np.float32)
     bins = source.integers(0, BINS, elements).astype(np.int32)
@@ -238,7 +237,7 @@ def subjects(elements: int, side: int) -> dict[str, dict[str, Call]]:
 
 
 def measure(elements: int = ELEMENTS, side: int = SIDE, turns: int = TURNS) -> dict[str, str]:
-    """Measure the computations. Return text by name, with the ratio to the first implementation of each."""
+    """Measure each computation, and return times as text, with the ratio to its first implementation."""
     found: dict[str, str] = {}
     for name, calls in subjects(elements, side).items():
         results = {who: np.array(call()) for who, call in calls.items()}

@@ -1,4 +1,4 @@
-"""Explicit kernels: the time of warm launches on the CPU device, and the time of compiling to PTX.
+"""Explicit kernels: times of warm launches on the CPU device, and of compilation to PTX.
 
 Times are medians over the turns. If numba-cuda is installed, its simulator and weft alternately run the same kernels on
 fewer elements, since the simulator runs only about 10,000 threads per second.
@@ -36,7 +36,7 @@ def vector_add(x, y, out):  # type: ignore[no-untyped-def]
 
 
 def block_sums(x, out):  # type: ignore[no-untyped-def]
-    """Compute the sum of the elements of each block by a tree reduction in shared memory."""
+    """Compute the sum of each block's elements by a tree reduction in shared memory."""
     part = cuda.shared.array(THREADS, np.float32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)
@@ -60,13 +60,13 @@ def milliseconds(function: Callable[[], Any]) -> float:
 
 
 def median(function: Callable[[], Any], turns: int = TURNS) -> float:
-    """Return the median time of a call in milliseconds, after one untimed call."""
+    """Return the median time of a call in milliseconds, not counting a first call."""
     function()
     return statistics.median(milliseconds(function) for _ in range(turns))
 
 
 def launches() -> dict[str, str]:
-    """Measure warm launches, and NumPy's time for the same results."""
+    """Measure warm launches of kernels, and NumPy's times for the same results."""
     source = np.random.default_rng(0)
     x, y = (source.random(ELEMENTS, dtype=np.float32) for _ in range(2))
     d_x, d_y, d_out = cuda.to_device(x), cuda.to_device(y), cuda.device_array_like(x)
@@ -149,7 +149,7 @@ for kernel in (kernels.vector_add, kernels.block_sums):
 
 
 def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
-    """Run a program in a new process. Return the numbers that it prints on each line."""
+    """Run code in a new process, and return the numbers on each line of its output."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(code)
@@ -171,14 +171,14 @@ def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
 
 
 def compiles(processes: int = 5) -> dict[str, str]:
-    """Measure the time of compilation to PTX, in new processes without a disk cache."""
+    """Measure compilation to PTX in new processes that have no disk cache."""
     figures = [_child(_COMPILES)[0] for _ in range(processes + 1)][1:]
     first, warm = (statistics.median(f[k] for f in figures) for k in (0, 1))
     return {"compile of a vector add to PTX": f"{first:.1f} ms first, {warm:.1f} ms warm (new types each time)"}
 
 
 def simulator() -> dict[str, str]:
-    """Measure numba-cuda's simulator and weft on a few elements.
+    """Measure the simulators of numba-cuda and weft on a few elements.
 
     Return nothing if Numba is not installed.
     """

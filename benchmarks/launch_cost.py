@@ -1,4 +1,4 @@
-"""Host time for starting work: explicit kernels with three arrays, plans of one kernel, and many small kernels.
+"""Host time to start work: explicit kernels with three arrays, plans of one kernel, and many small kernels.
 
 Many calls are timed together, without waiting for the device between them, so that on a GPU only host time is measured.
 The wait at the end of a turn is not included. On the CPU device, a call includes its work.
@@ -76,7 +76,7 @@ def _torch_add() -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def measure() -> dict[str, str]:
-    """Time all kinds of launches alternately. Return the median microseconds per call of each kind, by name."""
+    """Time all kinds of launches alternately, and return the median microseconds per call by kind."""
     makers: dict[str, Callable[[], tuple[Callable[[], Any], Callable[[], Any]]]] = {
         "explicit kernel of three arrays": _weft_kernel,
         "plan of one kernel": lambda: _weft_plan(1),

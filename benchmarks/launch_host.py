@@ -1,4 +1,4 @@
-"""Host time for launches, measured with a stand-in for CUDA's driver whose functions do nothing.
+"""Host time of launches, measured with a stand-in for the CUDA driver whose functions do nothing.
 
 Times are medians over the turns, in microseconds. They are measured in a process in which libcuda.so.1 is the stand-in,
 so that cuda.bindings, ctypes and weft's own launcher all call the same functions.
@@ -30,7 +30,7 @@ OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Return all measurements with their units, or an empty dict if they are impossible here."""
+    """Return all measurements with their units, or an empty dict if this machine cannot make them."""
     if find_spec("cuda") is None or sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
         return {}
     command = [sys.executable, "-m", "benchmarks.launch_host"]
@@ -43,7 +43,7 @@ def measure() -> dict[str, str]:
 
 
 def run() -> dict[str, float]:
-    """Time all functions alternately. Return the median microseconds per call to each, by name."""
+    """Time all functions alternately, and return the median microseconds per call by name."""
     from tests.stand_in import StandIn
     from tests.stand_in.library import load_library
 
@@ -63,7 +63,7 @@ def run() -> dict[str, float]:
 
 
 def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
-    """Return functions that call cuLaunchKernel with three arguments, by ctypes and by cuda.bindings."""
+    """Return functions that call cuLaunchKernel with three arguments through ctypes and through cuda.bindings."""
     from cuda.bindings import driver as table
 
     slots = array("q", [1, 2, 3])
@@ -85,7 +85,7 @@ def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _explicit() -> dict[str, Callable[[], Any]]:
-    """Return functions that launch an explicit kernel with three arrays, or evaluate an expression of one kernel."""
+    """Return functions that launch an explicit kernel with three arrays, or evaluate a one-kernel expression."""
     import weft as wf
     from benchmarks.launch_cost import vector_add
 
@@ -102,7 +102,7 @@ def _explicit() -> dict[str, Callable[[], Any]]:
 
 
 def _prepared() -> dict[str, Callable[[], Any]]:
-    """Return functions that run the kernels of a prepared plan, by single launches and as a CUDA graph."""
+    """Return functions that run a prepared plan by single launches, or as a CUDA graph."""
     from weft.runtime import ObjectCode, get_device
     from weft.runtime.cuda.graphs import MOST_BYTES
     from weft.runtime.cuda.launcher import CudaLaunches

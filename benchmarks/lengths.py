@@ -1,4 +1,4 @@
-"""Loops in which the lengths of arrays change with each iteration, as in hand-written linear algebra.
+"""Loops in which array lengths change with each iteration, as in hand-written linear algebra.
 
 Each program runs on weft for the first time, then at a larger size, then repeatedly at that size, and on NumPy. Results
 are compared.
@@ -88,7 +88,7 @@ PROGRAMS: dict[Callable[[Any, Any, Any], Any], tuple[int, int]] = {
 
 
 def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[float, np.ndarray]:
-    """Run a program at size `n`. Return the seconds and the result."""
+    """Run a program at size `n`, and return the seconds and the result."""
     a = np.random.default_rng(0).random((n, n)) * 0.1
     inputs = xp.asarray(a @ a.T + n * np.eye(n)), xp.asarray(0.3 / np.arange(1.0, n + 1))
     begin = time.perf_counter()

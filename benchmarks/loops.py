@@ -1,4 +1,4 @@
-"""The ten fused programs in Numba, as loops over `prange` with strict floating-point semantics.
+"""The ten fused programs for Numba, as `prange` loops with strict floating-point semantics.
 
 This module needs Numba. Each function has the name, the inputs and the results of its program.
 """

@@ -18,7 +18,7 @@ CENTRES = 16
 
 
 def cumulative_sum(xp: Any, x: Any) -> Any:
-    """Return the cumulative sums of a long array, which is scaled before and after."""
+    """Return the cumulative sums of a long array, with elementwise scaling before and after."""
     return xp.cumsum(x * 0.5) * 2.0
 
 
@@ -27,7 +27,7 @@ def _torch_cumulative_sum(xp: Any, x: Any) -> Any:
 
 
 def histogram(xp: Any, x: Any) -> Any:
-    """Return the number of values in each of 64 bins."""
+    """Return the number of values in each of 64 bins, counted with `bincount`."""
     index = xp.clip((x + 4.0) * (BINS / 8.0), 0.0, BINS - 1.0)
     return xp.bincount(index.astype(xp.int32), minlength=BINS)
 
@@ -65,7 +65,7 @@ def _clusters(source: np.random.Generator, n: int) -> Arrays:
 
 
 def matmul_epilogue(xp: Any, x: Any, w: Any, b: Any) -> Any:
-    """Return the output of a layer: a matrix product, a bias, and ReLU."""
+    """Return the output of a neural network layer: a matrix product, a bias, and ReLU."""
     y = x @ w + b
     return xp.where(y > 0.0, y, 0.0 * y)
 

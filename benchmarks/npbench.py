@@ -1,4 +1,4 @@
-"""NPBench: its unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
+"""NPBench: its unmodified programs on weft, compared with NumPy and with its own ports to Numba and JAX.
 
 The programs come from a checkout of spcl/npbench, which is not part of this project. Weft runs the files written for
 NumPy, unmodified. Each program runs on each side in a separate process (`benchmarks.processes`).
@@ -34,7 +34,7 @@ SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def names(folder: str | Path) -> list[str]:
-    """Return the names of the programs in a checkout."""
+    """Return the names of the programs in a checkout of NPBench."""
     return sorted(path.stem for path in Path(folder, "bench_info").glob("*.json"))
 
 
@@ -45,14 +45,16 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def program_path(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of a program's version with this file name ending. Without an ending, return the file that
-    creates its inputs."""
+    """Return the path of a version of a program, given the ending of the file's name.
+
+    Without an ending, return the path of the file that creates the inputs.
+    """
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
     return folder / "npbench" / "benchmarks" / info["relative_path"] / name
 
 
 def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
-    """Return the inputs of a program by name."""
+    """Return the inputs of a program as a dict by name."""
     values: dict[str, Any] = dict(info["parameters"][preset])
     if info.get("init"):
         np.random.seed(0)
@@ -67,7 +69,7 @@ def data(folder: Path, info: Mapping[str, Any], preset: str) -> dict[str, Any]:
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program for NumPy or for weft, or one of its ports."""
+    """Load a program, or one of its ports, as a `Subject` that runs it."""
     folder, side = Path(spec["folder"]), spec["side"]
     info = description(folder, spec["name"])
     inputs = data(folder, info, spec["preset"])
@@ -100,7 +102,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether NPBench states tolerances for a program whose rounding errors grow."""
+    """Return whether NPBench states tolerances for a program, because its rounding errors grow."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -108,8 +110,7 @@ def growing(info: Mapping[str, Any]) -> bool:
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Compare results with NumPy's by the rules of NPBench. Return a description of the difference, or "" if there is
-    none.
+    """Return a description of how results differ from NumPy's by NPBench's rules, or "" if they agree.
 
     The values that a port returns are compared first with those that NumPy's version returns, and then with the arrays
     that it overwrites.
@@ -132,7 +133,7 @@ def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs
 
 
 def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | None) -> list[str]:
-    """Return the names of the wanted ports of a program that exist and whose libraries are installed."""
+    """Return the names of a program's ports that are wanted, exist and can be run."""
     return [
         name
         for name, (ending, module) in PORTS.items()
@@ -143,7 +144,7 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number and the names of the programs that are slower than they should be."""
+    """Return the number and names of the programs that are slower than this suite's limit."""
     slow = {o.program: ratio for o in outcomes if (ratio := o.ratio()) is not None and ratio < SLOWEST}
     named = ", ".join(f"{name} {slow[name]:.2f}" for name in sorted(slow, key=slow.__getitem__))
     return {f"warm, below {SLOWEST} of NumPy's speed": f"{len(slow)}{': ' if slow else ''}{named}"}

@@ -1,4 +1,4 @@
-"""The single operations of the sweep: their names, their computations, and their operands.
+"""The single operations of the sweep, with their names, computations and operands.
 
 An operation takes the namespace (NumPy or weft), two arrays of the same shape, layout and dtype, and `Extra`: indices,
 masks and a threshold in the range of the values.
@@ -22,7 +22,7 @@ MIXED = 6  # number of cases of each operation with a random combination of shap
 
 @dataclass(frozen=True)
 class Extra:
-    """Further arguments of an operation, in addition to its operands."""
+    """Arguments of an operation other than its operands."""
 
     limit: Any  # a number within the range of the values
     rows: Any  # indices along the first axis
@@ -131,7 +131,7 @@ OPERATIONS = {**ELEMENTWISE, **REDUCTIONS, **OTHERS}
 
 
 def shapes(elements: int) -> dict[str, tuple[int, ...]]:
-    """Return seven shapes, each with about the given number of elements."""
+    """Return seven shapes with about the given number of elements each, by name."""
     side, edge, few = math.isqrt(elements), round(elements ** (1 / 3)), min(100, math.isqrt(elements) // 3)
     return {
         "1-D": (elements,),
@@ -146,7 +146,7 @@ def shapes(elements: int) -> dict[str, tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Case:
-    """An operation on arrays with one shape, layout and dtype."""
+    """A measured case: an operation on arrays of one shape, layout and dtype."""
 
     operation: str
     shape: str
@@ -158,7 +158,7 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
-    """Yield each operation with all shapes, all layouts and all dtypes, varied one at a time.
+    """Yield all cases: each operation with every shape, every layout and every dtype, varied one at a time.
 
     Then yield the operation with some random combinations of shape, layout and dtype.
     """
@@ -174,7 +174,7 @@ def cases(elements: int = ELEMENTS) -> Iterator[Case]:
 
 
 def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the base array from which `lay_out` makes a view with the given layout and shape."""
+    """Return the shape of the base array for a view from `lay_out` with the given layout and shape."""
     match layout:
         case "transposed":
             return shape[::-1]
@@ -202,7 +202,7 @@ def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
 
 
 def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, mostly: bool) -> np.ndarray:
-    """Return random values.
+    """Return random values for an operand.
 
     Integers are from 1 to 99, floats from 0.5 to 50, and most booleans are equal to `mostly`.
 
@@ -221,7 +221,7 @@ def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, most
 
 
 def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
-    """Return the operands and further arguments of a case, as NumPy arrays or weft arrays."""
+    """Return a case's operands and further arguments, as NumPy or weft arrays."""
     source = np.random.default_rng(7)
     shape = shapes(elements)[case.shape]
     below = base_shape(case.layout, shape)

@@ -1,4 +1,4 @@
-"""The overhead of lazy evaluation: recording, cached plans, long chains, and loops that evaluate nothing.
+"""Overhead of lazy evaluation: recording, cached plans, long chains, and loops without evaluation.
 
 Weft and NumPy are timed alternately in the same run. Figures are medians over the turns.
 """
@@ -19,7 +19,7 @@ TURNS = 15
 
 
 def per_call(function: Callable[[], Any], calls: int) -> float:
-    """Return the mean microseconds of a call."""
+    """Return the mean time of a call in microseconds."""
     begin = time.perf_counter()
     for _ in range(calls):
         function()
@@ -27,7 +27,7 @@ def per_call(function: Callable[[], Any], calls: int) -> float:
 
 
 def in_turns(first: Callable[[], Any], second: Callable[[], Any], calls: int) -> tuple[float, float]:
-    """Return the median microseconds per call to each of two functions, measured alternately."""
+    """Time two functions alternately, and return the median microseconds per call of each."""
     first()
     second()
     pairs = [(per_call(first, calls), per_call(second, calls)) for _ in range(TURNS)]
@@ -44,7 +44,7 @@ def _chain(x: Any, y: Any) -> Any:
 
 
 def _record(x: Any, y: Any) -> None:
-    """Record a hundred operations whose results are not needed."""
+    """Record a hundred operations with results that are never needed."""
     for _ in range(100):
         x + y
 
@@ -56,7 +56,7 @@ def _heat(u: Any) -> None:
 
 
 class _Steps:
-    """Small units of work that occur in loops, on NumPy arrays or weft arrays.
+    """Small steps of work as they occur in loops, on NumPy arrays or weft arrays.
 
     Each call evaluates its results.
     """
@@ -84,12 +84,12 @@ class _Steps:
         self.done(*[self.x * k for k in range(1, 65)])
 
     def changing(self) -> None:
-        """Multiply by a scalar that differs in each call."""
+        """Multiply by a scalar that changes with each call."""
         self.count += 1
         self.done(self.x * (1e-3 * self.count))
 
     def total(self) -> None:
-        """Compute a sum as a Python scalar."""
+        """Compute a sum and convert it to a Python scalar."""
         float(self.x.sum())
 
     def read(self) -> None:
@@ -110,7 +110,7 @@ class _Steps:
     # Loops that read a value in each iteration.
 
     def until(self) -> None:
-        """Compute a time step, and test whether values grow too large."""
+        """Compute a time step, and test for values that are too large."""
         _heat(self.y)
         if self.y.max() > 1e6:
             raise ArithmeticError
@@ -136,7 +136,7 @@ class _Steps:
             raise ArithmeticError
 
     def nearest(self) -> None:
-        """Compute the index of the point that is nearest to one of twelve points."""
+        """Compute the index of the point nearest to one of twelve points."""
         self.count += 1
         distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
         int(distances.argmin())

@@ -1,4 +1,4 @@
-"""Programs from the tutorials of packages that use NumPy arrays, on weft and on NumPy.
+"""Tutorial programs of packages that use NumPy arrays, on weft and on NumPy.
 
 The programs are in `tests.clients.packages`, one per file, with a function ``main()`` that prints its results. The
 printed texts are compared. Each program runs on each side in a separate process (`benchmarks.processes`).
@@ -29,7 +29,10 @@ SLOWEST = 0.6  # minimum ratio of NumPy's time to weft's
 
 
 def load(spec: Mapping[str, Any]) -> Subject:
-    """Load a program for NumPy or for weft. Weft's redirection of imports lasts until the process ends."""
+    """Load a program as a `Subject` that runs it with NumPy or with weft.
+
+    Weft's redirection of imports lasts until the process ends.
+    """
     path, printed = FOLDER / f"{spec['name']}.py", io.StringIO()
     folder = tempfile.TemporaryDirectory()  # (for the files that packages write to the current folder)
     os.chdir(folder.name)
@@ -55,14 +58,14 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Return the first line in which the output of a side differs from NumPy's, or "" if the outputs are equal."""
+    """Return the first line of output that differs from NumPy's, or "" if the outputs are equal."""
     expected, found = (str(results["printed"]).splitlines() for results in (theirs, ours))
     pairs = zip(found + [""] * len(expected), expected, strict=False)
     return next((f"{x!r} instead of {y!r}" for x, y in pairs if x != y), "")
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number of programs that are slower than they should be."""
+    """Return the number of programs that are slower than this suite's limit."""
     ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
     return {f"below {SLOWEST} of NumPy's speed": sum(ratio < SLOWEST for ratio in ratios)}
 

@@ -1,4 +1,4 @@
-"""weft and its peers on the CPU. Each has its own arrays, and its own way to wait for a result.
+"""weft and its peers on the CPU, each with its own arrays and its own way to wait for a result.
 
 In: a program and NumPy inputs. Out: a function without arguments that runs the program and waits for the results. A
 peer is imported only when it is used, after `limit_threads`, since most libraries read the number of threads only once.
@@ -24,7 +24,7 @@ COPIED_ON_DEVICE = 1 << 29  # bytes: more than a GPU's caches hold
 
 @dataclass(frozen=True)
 class Peer:
-    """A library to compare with.
+    """A library to compare with weft, or weft itself.
 
     It has a name, a module that must be installed, and a function that prepares a program. The prepared program is a
     function without arguments, of type `Call`.
@@ -37,19 +37,19 @@ class Peer:
 
 
 class Timer(Protocol):
-    """A timer of the work in a GPU's stream."""
+    """A timer of work in a GPU stream."""
 
     def start(self) -> None:
         """Record the start of the work."""
         ...
 
     def stop(self) -> float:
-        """Record the end of the work, wait for it, and return the milliseconds since the start."""
+        """Record the end of the work, wait for it, and return its time in milliseconds."""
         ...
 
 
 def limit_threads(count: int) -> None:
-    """Limit this process and all libraries to `count` threads.
+    """Limit this process and its libraries to `count` threads.
 
     Call this function before a peer is imported.
     """
@@ -62,7 +62,7 @@ def limit_threads(count: int) -> None:
 
 
 def with_weft(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program on weft. Each call records and evaluates the program anew."""
+    """Return a function that runs the program on weft, recording and evaluating it in each call."""
     arrays = [wf.asarray(x) for x in inputs]
     home = wf.default_device()
     run = program.forms.get("weft", program.run)
@@ -83,7 +83,7 @@ def with_numpy(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numexpr(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program with numexpr, as one or several expressions."""
+    """Return a function that runs the program with numexpr, in one or more expressions."""
     import numexpr
 
     form = getattr(numexpr_forms(numexpr.evaluate), program.run.__name__)
@@ -91,7 +91,7 @@ def with_numexpr(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numba(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program with Numba, as loops over `prange`."""
+    """Return a function that runs the program with Numba, in `prange` loops."""
     from benchmarks import loops
 
     written = program.forms.get("numba")
@@ -137,7 +137,7 @@ PEERS = (
 
 
 class WeftTimer:
-    """A timer that uses the events of weft's default device."""
+    """A timer of GPU work that uses the events of weft's default device."""
 
     def __init__(self) -> None:
         device = wf.default_device()
@@ -148,7 +148,7 @@ class WeftTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, and return the milliseconds since the start."""
+        """Record the end of the work, and return its time in milliseconds."""
         self._after.record()
         self._after.synchronize()
         return self._after.elapsed(self._before)
@@ -158,7 +158,7 @@ WEFT = Peer("weft", "weft", with_weft, WeftTimer)
 
 
 def installed(device: str = "cpu") -> tuple[Peer, ...]:
-    """Return the installed peers for a device."""
+    """Return the peers for a device that are installed."""
     known = PEERS
     if device.startswith("cuda"):
         from benchmarks import gpu_peers

@@ -1,4 +1,4 @@
-"""Pictures of results in SVG, drawn without a plotting library: bars for programs, and curves over sizes."""
+"""Pictures of results in SVG, drawn without a plotting library: bars and curves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _text(x: float, y: float, text: str, anchor: str = "start", fill: str = "#22
 
 
 def draw_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str) -> str:
-    """Draw a group of horizontal bars for each program, with a bar for each peer.
+    """Draw a group of horizontal bars for each program, one bar per peer.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def draw_bars(groups: Mapping[str, Mapping[str, float]], title: str, unit: str) 
 
 
 def draw_ratios(groups: Mapping[str, Mapping[str, float]], title: str) -> str:
-    """Draw horizontal bars from 1 to each ratio on a logarithmic axis.
+    """Draw horizontal bars from 1 to each ratio, on a logarithmic axis.
 
     Bars of ratios above 1 extend to the right.
 
@@ -89,7 +89,7 @@ def draw_ratios(groups: Mapping[str, Mapping[str, float]], title: str) -> str:
 
 
 def draw_curves(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], x_title: str, y_title: str) -> str:
-    """Draw a panel with logarithmic axes for each program, with a curve for each peer."""
+    """Draw a panel for each program, with a curve for each peer on logarithmic axes."""
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     colours = _colours(names)
     points = [p for curves in panels.values() for curve in curves.values() for p in curve if min(p) > 0]

@@ -1,4 +1,6 @@
-"""Measurement of programs in separate processes: first and repeated calls with weft, NumPy and ports.
+"""Measurement of programs in separate processes: first and repeated calls with NumPy, weft and ports.
+
+A *side* is one of these implementations. In a *turn*, every side is called.
 
 First calls are measured with NumPy, with weft and an empty cache folder, with weft and the cache that this call has
 filled, and with each port. Each of them runs in a new process. Repeated calls in these processes are then timed
@@ -39,7 +41,7 @@ Difference = Callable[[str, Results, Results], str]
 
 @dataclass(frozen=True)
 class Effort:
-    """Time limits of the measurements.
+    """Limits on the time and the number of measurements.
 
     Attributes
     ----------
@@ -61,7 +63,7 @@ class Effort:
 
 @dataclass
 class Outcome:
-    """The measurements of a program.
+    """The measurements of a program with all implementations: NumPy, weft and ports.
 
     Attributes
     ----------
@@ -86,15 +88,15 @@ class Outcome:
     problems: dict[str, str] = field(default_factory=dict)
 
     def first_seconds(self, side: str) -> float | None:
-        """Return the median time of the first calls of a side."""
+        """Return the median time of an implementation's first calls, or None if there are none."""
         return statistics.median(self.first[side]) if side in self.first else None
 
     def seconds(self, side: str) -> float | None:
-        """Return the median time per call of a side."""
+        """Return the median time of an implementation's repeated calls, or None if there are none."""
         return statistics.median(self.turns[side]) if side in self.turns else None
 
     def ratio(self, side: str = WEFT) -> float | None:
-        """Return NumPy's time divided by the time of a side, as the median over the turns."""
+        """Return NumPy's time divided by an implementation's time, as the median over all turns."""
         if NUMPY not in self.turns or side not in self.turns:
             return None
         pairs = zip(self.turns[NUMPY], self.turns[side], strict=True)
@@ -102,7 +104,7 @@ class Outcome:
 
 
 class Sides:
-    """The processes that run a program, one for each side: NumPy, weft and ports."""
+    """The processes that run a program: one for NumPy, one for weft and one for each port."""
 
     def __init__(self, spec: Mapping[str, Any], differs: Difference, effort: Effort, folder: Path) -> None:
         self.spec, self.differs, self.effort, self.folder = spec, differs, effort, folder
@@ -111,7 +113,7 @@ class Sides:
         self.expected: Results = {}
 
     def enter(self, side: str, cache: Path | None = None, name: str = "") -> None:
-        """Start a side in a new process, time its first call, and check the results."""
+        """Start a process for an implementation, time its first call, and check the results."""
         name = name or side
         if name in self.outcome.problems:
             return
@@ -133,7 +135,7 @@ class Sides:
         self.check(name, "first.npz")
 
     def check(self, name: str, file: str) -> None:
-        """Compare the saved results of a side with NumPy's. If they differ, stop measuring the side."""
+        """Compare an implementation's saved results with NumPy's, and stop measuring it if they differ."""
         with np.load(self.folder / file) as saved:
             found = dict(saved)
         if name == NUMPY:
@@ -142,7 +144,7 @@ class Sides:
             self.leave(name, f"wrong: {text}")
 
     def leave(self, name: str, problem: str) -> None:
-        """Record a problem of a side, discard its times, and end its process."""
+        """Record an implementation's problem, discard its times, and end its process."""
         self.outcome.problems[name] = problem
         self.outcome.turns.pop(name, None)
         if name in self.workers:
@@ -154,7 +156,7 @@ class Sides:
             worker.close()
 
     def enter_weft(self, cache: Path) -> None:
-        """Measure first calls of weft: with an empty cache, then in a new process with the filled cache."""
+        """Measure weft's first calls, with an empty cache and in a new process with the filled cache."""
         self.enter(WEFT, cache, EMPTY_CACHE)
         if EMPTY_CACHE not in self.workers:
             return
@@ -167,7 +169,7 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call weft until two successive calls have made and read no plans and compiled nothing, or until a time limit.
+        """Call weft until two successive calls make no plans and compile nothing, or until a time limit.
 
         Calls are repeated for a minimum time, and while another process compiles.
         """
@@ -183,7 +185,7 @@ class Sides:
                 quiet = 0 if busy else quiet + 1
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Call a side and return its answer. If it fails, end its process and return None."""
+        """Call an implementation and return its answer, or end its process and return None if it fails."""
         try:
             return self.workers[name].call(times, save)
         except WorkerError as error:
@@ -191,7 +193,7 @@ class Sides:
             return None
 
     def take_turns(self) -> None:
-        """Time all sides alternately. A fast side is called several times in each turn."""
+        """Time all implementations alternately, with several calls per turn for fast ones."""
         spent, times, turns = 0.0, {}, self.outcome.turns
         for name in list(self.workers):
             answer = self.attempt(name, 1)
@@ -208,7 +210,7 @@ class Sides:
                     turns.setdefault(name, []).append(statistics.fmean(answer["seconds"]))
 
     def finish(self) -> None:
-        """Check the last results of weft, and measure the fraction of a call that is spent in kernels."""
+        """Check weft's last results, and measure the fraction of a call that weft spends in kernels."""
         path = str(self.folder / "last.npz")
         if WEFT in self.workers and self.attempt(WEFT, 1, path) is not None:
             self.check(WEFT, "last.npz")
@@ -220,7 +222,7 @@ class Sides:
 
 
 def measure(spec: Mapping[str, Any], ports: Sequence[str], differs: Difference, effort: Effort) -> Outcome:
-    """Measure a program on all sides.
+    """Measure a program with NumPy, weft and its ports.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The ten programs of the fused suite. Each is written once for all libraries that have NumPy's names.
+"""The ten programs of the fused suite, each written once for all libraries that have NumPy's names.
 
 In: a namespace (`numpy`, `weft`, `jax.numpy`, `torch`) and its arrays. Out: arrays of the namespace. Each program also
 defines the size of its inputs, how far results may differ from float64, and versions for peers that need their own.
@@ -50,17 +50,20 @@ class Program:
     forms: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def expected(self, inputs: Arrays) -> list[np.ndarray]:
-        """Return the results that NumPy computes in float64."""
+        """Return the expected results, computed by NumPy in float64."""
         return listed(self.run(np, *(x.astype(np.float64) for x in inputs)))
 
 
 def listed(result: Any) -> list[Any]:
-    """Return the results of a program as a list. A single array becomes a list with one element."""
+    """Return the results of a program as a list, with one element for a single array."""
     return list(result) if isinstance(result, tuple | list) else [result]
 
 
 def _normal(*shapes: Callable[[int], tuple[int, ...]]) -> Callable[[np.random.Generator, int], Arrays]:
-    """Return a function that makes normally distributed float32 inputs. `shapes` map the size to a shape."""
+    """Return a function that creates normally distributed float32 inputs for a size.
+
+    `shapes` are functions from the size to the shape of an input.
+    """
 
     def make(source: np.random.Generator, n: int) -> Arrays:
         return tuple(source.standard_normal(shape(n), dtype=np.float32) for shape in shapes)
@@ -80,7 +83,7 @@ def _square(n: int) -> tuple[int, ...]:
 
 
 def axpy_chain(xp: Any, a: Any, b: Any, c: Any, x: Any) -> Any:
-    """Return the result of five operations on four arrays."""
+    """Return the result of a chain of five operations on four arrays."""
     return a * x + b * x * x - c
 
 
@@ -88,7 +91,7 @@ RATE, VOLATILITY = 0.02, 0.3
 
 
 def _cumulative(xp: Any, d: Any) -> Any:
-    """Return the standard normal distribution function, by Abramowitz and Stegun's formula 26.2.17."""
+    """Return the standard normal cumulative distribution function, by Abramowitz and Stegun's formula 26.2.17."""
     k = 1.0 / (1.0 + 0.2316419 * xp.abs(d))
     series = k * (0.319381530 + k * (-0.356563782 + k * (1.781477937 + k * (-1.821255978 + k * 1.330274429))))
     tail = 0.3989422804014327 * xp.exp(-0.5 * d * d) * series
@@ -116,13 +119,13 @@ def squared_differences(xp: Any, x: Any, y: Any) -> Any:
 
 
 def softmax(xp: Any, x: Any) -> Any:
-    """Return the softmax of rows."""
+    """Return the softmax of each row."""
     e = xp.exp(x - xp.amax(x, axis=1, keepdims=True))
     return e / e.sum(axis=1, keepdims=True)
 
 
 def layer_norm(xp: Any, x: Any) -> Any:
-    """Return rows scaled to mean 0 and variance 1."""
+    """Return each row scaled to mean 0 and variance 1."""
     centred = x - x.mean(axis=1, keepdims=True)
     variance = (centred * centred).mean(axis=1, keepdims=True)
     return centred / xp.sqrt(variance + 1e-5)
@@ -136,7 +139,7 @@ def _five_points(u: Any) -> Any:
 
 
 def jacobi(xp: Any, u: Any) -> Any:
-    """Return the result of ten Jacobi iterations with a five-point stencil and fixed borders."""
+    """Return a grid after ten Jacobi iterations with a five-point stencil and fixed borders."""
     u = u.copy()
     for _ in range(STEPS):
         u[1:-1, 1:-1] = _five_points(u)
@@ -216,7 +219,7 @@ def _ocean(source: np.random.Generator, n: int) -> Arrays:
 
 
 def mandelbrot(xp: Any, re: Any, im: Any) -> Any:
-    """Return the number of iterations before each point escapes, at most 20, as float32."""
+    """Return the number of iterations until each point escapes, at most 20, as float32."""
     x, y = re + 0.0 * im, im + 0.0 * re
     steps = 0.0 * x
     for _ in range(20):
@@ -241,7 +244,7 @@ def add_transposed(xp: Any, a: Any, b: Any) -> Any:
 
 
 def distances(xp: Any, x: Any, y: Any) -> Any:
-    """Return the distance between each point of `x` and each point of `y` in space."""
+    """Return the distance in space between each point of `x` and each point of `y`."""
     d = x[:, None, :] - y[None, :, :]
     return xp.sqrt((d * d).sum(axis=2))
 
@@ -266,7 +269,7 @@ PROGRAMS = (
 
 
 def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
-    """Return the versions of the programs for numexpr, which evaluates strings."""
+    """Return versions of the programs for numexpr, which evaluates expressions given as strings."""
 
     def numexpr_axpy_chain(a: Any, b: Any, c: Any, x: Any) -> Any:
         return evaluate("a * x + b * x * x - c")
@@ -339,7 +342,7 @@ def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
 
 
 class _Text:
-    """An operand that records, as text, the operations in which it takes part."""
+    """An operand that builds the text of a numexpr expression from the operations on it."""
 
     def __init__(self, text: str) -> None:
         self.text = text

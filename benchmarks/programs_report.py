@@ -1,4 +1,4 @@
-"""Reports of suites that measure programs in separate processes: tables, totals, JSON and pictures."""
+"""Reports of suites that measure programs in separate processes, as tables, totals, JSON and pictures."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ MOST_CALLS = 8  # maximum number of calls before the turns that are written to t
 
 
 def bound(outcome: Outcome) -> float:
-    """Return the seconds that a first call of weft should take at most."""
+    """Return the time limit, in seconds, that a first call of weft should meet."""
     return COLD_FACTOR * (outcome.first_seconds(NUMPY) or 0.0) + COLD_SECONDS
 
 
 def within(outcome: Outcome, side: str) -> bool:
-    """Return whether the first call of a side takes at most `bound(outcome)` seconds."""
+    """Return whether an implementation's first call takes at most `bound(outcome)` seconds."""
     seconds = outcome.first_seconds(side)
     return seconds is not None and seconds <= bound(outcome)
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return the number of plans that weft makes with a filled cache, from the third call until the timed turns."""
+    """Return how many plans weft makes from the third call on, before the timed calls."""
     return sum(call["plans"] for call in outcome.calls[2:]) if len(outcome.calls) > 2 else None
 
 
 def best_port(outcome: Outcome, ports: Collection[str]) -> tuple[str, float] | None:
-    """Return the fastest port and its ratio of times, NumPy / port. Return None if there is no port."""
+    """Return the fastest port and NumPy's time divided by its time, or None if there is no port."""
     found = [(name, ratio) for name in ports if (ratio := outcome.ratio(name)) is not None]
     return max(found, key=lambda pair: pair[1], default=None)
 
@@ -82,7 +82,7 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def cells(outcome: Outcome, ports: Collection[str]) -> list[str]:
-    """Return the cells of a program's row in the table."""
+    """Return the table cells of a program's row."""
     ratio, share, plans = outcome.ratio(), outcome.kernel_share, steady_plans(outcome)
     best = best_port(outcome, ports)
     line = [
@@ -101,7 +101,7 @@ def cells(outcome: Outcome, ports: Collection[str]) -> list[str]:
 
 
 class Report:
-    """The files with results that are written while a suite runs.
+    """The result files of a suite, which are rewritten while the suite runs.
 
     Parameters
     ----------
@@ -141,11 +141,11 @@ class Report:
         self.head += ["best port, NumPy / port"] if ports else []
 
     def summary(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-        """Return the totals over all programs, including those that only this suite reports."""
+        """Return the totals over all programs, including those specific to this suite."""
         return summary(outcomes, self.ports) | self.totals(outcomes)
 
     def text(self, outcomes: Sequence[Outcome]) -> str:
-        """Return the table, the totals, and the sides that were left out, as text."""
+        """Return the table, the totals, and the list of omitted measurements as text."""
         problems = {f"{o.program}, {name}": text for o in outcomes for name, text in o.problems.items()}
         return "\n".join(
             [
@@ -158,7 +158,7 @@ class Report:
         )
 
     def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Print the results of the last program, and write all results so far."""
+        """Print the last program's results and write all results so far."""
         print(" | ".join(cells(outcomes[-1], self.ports)), flush=True)
         for side, text in outcomes[-1].problems.items():
             print(f"    {side}: {text}", flush=True)
@@ -168,7 +168,7 @@ class Report:
         write(self.folder, f"{self.name}.svg", self.picture(outcomes))
 
     def picture(self, outcomes: Sequence[Outcome]) -> str:
-        """Draw the ratios of weft and of the best port for each program, as SVG."""
+        """Draw the ratios of weft and of the best port, for each program, as SVG."""
         groups: dict[str, dict[str, float]] = {}
         for o in outcomes:
             best, ratio = best_port(o, self.ports), o.ratio()
@@ -178,7 +178,7 @@ class Report:
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """Return the measurements of a program."""
+    """Return the measurements of a program for a JSON file."""
     rounded = {name: [round(v, 7) for v in values] for name, values in outcome.turns.items()}
     first = {name: [round(v, 7) for v in values] for name, values in outcome.first.items()}
     calls = outcome.calls[:MOST_CALLS]

@@ -30,12 +30,12 @@ SIZE, QUICK = 1 << 22, 1 << 12
 
 
 def programs(folder: Path) -> tuple[Program, ...]:
-    """Return the programs of a checkout. The version for a peer is loaded when the peer needs it."""
+    """Return the programs in a checkout, with versions for peers that are loaded on first use."""
     return tuple(_program(folder / "benchmarks" / name, *rest) for name, *rest in PROGRAMS)
 
 
 class _Forms(Mapping[str, Callable[..., Any]]):
-    """The versions of a program, by peer. Each is loaded when it is looked up."""
+    """The versions of a program by peer, loaded on first use."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], Callable[..., Any]]]) -> None:
         self._loaders = loaders
@@ -81,6 +81,6 @@ def _load(path: Path) -> ModuleType:
 
 
 def _without_script(path: Path) -> ModuleType:
-    """Load a module without `torch.jit.script`, so that torch.compile gets plain functions."""
+    """Load a module with `torch.jit.script` disabled, so that torch.compile gets plain functions."""
     with patch("torch.jit.script", lambda function: function):
         return _load(path)

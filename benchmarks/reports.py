@@ -1,4 +1,4 @@
-"""Reports of suites: files, Markdown tables, geometric means."""
+"""Helpers for the reports of suites: files, Markdown tables and geometric means."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 
 def write(folder: Path | None, name: str, text: str) -> None:
-    """Write a file into the folder for results. Do nothing if `folder` is None."""
+    """Write a file to the results folder, or do nothing if `folder` is None."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def write_json(folder: Path | None, name: str, found: Mapping[str, Any]) -> None:
-    """Write a JSON file into the folder for results. Do nothing if `folder` is None."""
+    """Write a JSON file to the results folder, or do nothing if `folder` is None."""
     write(folder, name, json.dumps(found, indent=1) + "\n")
 
 
@@ -33,7 +33,7 @@ def bullets(items: Mapping[str, Any]) -> str:
 
 
 def one_line(facts: Mapping[str, Any]) -> str:
-    """Return the facts about the machine in one line."""
+    """Return the facts about the machine as one line of text."""
     return ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Some of the fused programs at sizes from a thousand to a billion bytes.
+"""Some of the fused programs at sizes from a thousand bytes to a billion bytes.
 
 The sizes show the effects of launches, caches and memory.
 
@@ -36,12 +36,12 @@ class Point:
     result: Result
 
     def rate(self, name: str) -> float:
-        """Return the bandwidth of a peer in GB/s."""
+        """Return the memory bandwidth of a peer in GB/s."""
         return self.result.moved / self.result.median(name) / 1e6
 
 
 def size_for(program: Program, nbytes: int) -> int:
-    """Return the size of a program at which its inputs and results have a given number of bytes."""
+    """Return the program size at which inputs and results together have a given number of bytes."""
 
     def moved(n: int) -> int:
         inputs = program.inputs(np.random.default_rng(0), n)
@@ -65,7 +65,7 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Point]], None] = lambda points: None,
 ) -> list[Point]:
-    """Measure programs at all sizes. After each measurement, `tell` is called with all measurements so far.
+    """Measure programs at all sizes, passing all results so far to `tell` after each measurement.
 
     `peers` are names of peers, or None for all installed peers except slow ones.
     """
@@ -92,7 +92,7 @@ def measure(
 
 
 def series(points: Sequence[Point]) -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """Return for each program and peer a list of pairs (bytes, GB/s)."""
+    """Return a list of pairs (bytes, GB/s) for each program and peer."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for point in points:
         for name in point.result.turns_ms:
@@ -103,7 +103,7 @@ def series(points: Sequence[Point]) -> dict[str, dict[str, list[tuple[float, flo
 
 
 def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
-    """Return a Markdown table for each program, with GB/s by size."""
+    """Return a Markdown table of GB/s by size for each program."""
     lines = [", ".join(f"{key} {value}" for key, value in facts.items())]
     for program in dict.fromkeys(p.program for p in points):
         own = [p for p in points if p.program == program]
@@ -117,7 +117,7 @@ def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
 
 
 def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return all measurements, including every turn."""
+    """Return all measurements of all turns for a JSON file."""
     return [
         {
             "program": p.program,

@@ -1,4 +1,4 @@
-"""Small operations: single statements on 4 to 10,000 elements, on weft and on NumPy.
+"""Small operations: single statements on arrays of 4 to 10,000 elements, on weft and on NumPy.
 
 Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
 turns.
@@ -37,7 +37,7 @@ WARM = 0.2  # seconds of calls before the first turn
 
 @dataclass
 class Line:
-    """The times of a statement for one number of elements."""
+    """The times of a statement for one number of elements, with NumPy and with weft."""
 
     statement: str
     elements: int
@@ -49,7 +49,10 @@ class Line:
 
 
 def names(xp: Any, elements: int) -> dict[str, Any]:
-    """Return the variables that the statements use. `order` contains the successive values of the index `i`."""
+    """Return the variables that the statements use, by name.
+
+    `order` contains the successive values of the index `i`.
+    """
     source = np.random.default_rng(3)
     arrays = {name: xp.asarray(source.random(elements)) for name in "xya"}
     order = [1 + k * 7919 % (elements - 1) for k in range(INDICES)]
@@ -57,7 +60,7 @@ def names(xp: Any, elements: int) -> dict[str, Any]:
 
 
 def value(statement: str, elements: int, xp: Any) -> np.ndarray:
-    """Return the value of a statement. For an assignment, return the array after assignments at all indices."""
+    """Return the value of an expression, or the array after an assignment at all indices."""
     scope = names(xp, elements)
     if " = " in statement:
         exec(f"for i in order: {statement}", scope)
@@ -66,12 +69,12 @@ def value(statement: str, elements: int, xp: Any) -> np.ndarray:
 
 
 def seconds_per_call(run: Callable[[int], float], repeats: int) -> float:
-    """Return the mean seconds of one execution of a statement."""
+    """Return the mean time of a statement in seconds."""
     return run(repeats) / repeats / INDICES
 
 
 def measure_line(statement: str, elements: int, turns: int) -> Line:
-    """Time a statement with NumPy and with weft, alternately."""
+    """Time a statement alternately with NumPy and with weft."""
     calls, repeats = [], []
     for xp, text in ((np, statement), (wf, EXPRESSIONS[statement])):
         run = timeit.Timer(f"for i in order: {text}", globals=names(xp, elements)).timeit
@@ -108,7 +111,7 @@ def summary(lines: list[Line]) -> dict[str, Any]:
 
 
 def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
-    """Return a table of the microseconds with NumPy and with weft, and their ratio."""
+    """Return a Markdown table of the microseconds with NumPy and with weft, and their ratio."""
     rows = []
     for statement, text in EXPRESSIONS.items():
         cells = [f"`{text}`"]

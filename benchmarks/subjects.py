@@ -1,4 +1,6 @@
-"""The NumPy side and the weft side of comparisons, for several suites. Both run in worker processes.
+"""Subjects for worker processes that run a program with NumPy or with weft, for several suites.
+
+A subject is a program on one side of a comparison.
 
 The NumPy side loads a program as Python does. The weft side runs the same file as ``weft run`` does: with weft in place
 of NumPy.
@@ -36,13 +38,13 @@ def load_module(path: Path, name: str = "") -> ModuleType:
 
 
 def returned_values(returned: Any) -> dict[str, Any]:
-    """Return the values that a program has returned, by name, without values that are None."""
+    """Return a program's results as a dict by name, without results that are None."""
     values = returned if isinstance(returned, (tuple, list)) else [returned]
     return {f"result {k}": value for k, value in enumerate(v for v in values if v is not None)}
 
 
 def numpy_results(arguments: list[Any], returned: Any) -> dict[str, np.ndarray]:
-    """Convert the values that a program has returned to NumPy arrays. Return them by name."""
+    """Return a program's results as a dict of NumPy arrays by name."""
     return {name: np.asarray(value) for name, value in returned_values(returned).items()}
 
 
@@ -69,7 +71,7 @@ def compare(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray], gr
 
 
 def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> Subject:
-    """Return a subject that runs the program with NumPy, on copies of the arrays."""
+    """Return a `Subject` that runs a program with NumPy on copies of the arrays."""
 
     def arguments() -> list[Any]:
         return [value.copy() if isinstance(value, np.ndarray) else value for value in values]
@@ -78,7 +80,7 @@ def numpy_subject(program: Program, values: Sequence[Any], results: Results) -> 
 
 
 def weft_subject(path: Path, function: str, values: Sequence[Any], results: Results) -> Subject:
-    """Return a subject that runs the function `function` of a file as ``weft run`` does.
+    """Return a `Subject` that runs a function from a file as ``weft run`` does.
 
     The arrays are created as the program would create them.
     """
@@ -90,7 +92,7 @@ def weft_subject(path: Path, function: str, values: Sequence[Any], results: Resu
 
 
 def weft_call(program: Program, array: Callable[[Any], Any], values: Sequence[Any], results: Results) -> Subject:
-    """Return a subject that runs the program on weft.
+    """Return a `Subject` that calls a program with weft arrays.
 
     A call includes the evaluation of all results and arguments.
     """

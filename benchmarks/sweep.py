@@ -1,4 +1,4 @@
-"""A sweep over single operations on about a million elements, on weft and on NumPy, with warm caches.
+"""A sweep over single operations on a million elements, on weft and on NumPy, with warm caches.
 
 Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
 turns.
@@ -32,7 +32,7 @@ QUICK_ELEMENTS, QUICK_EVERY = 10_000, 40
 
 @dataclass
 class Found:
-    """The times of a case, or its problem."""
+    """The measured times of a case, or the problem with it."""
 
     case: Case
     numpy_ms: float = 0.0
@@ -42,7 +42,7 @@ class Found:
 
 
 def as_numpy(result: Any) -> list[np.ndarray]:
-    """Return results as NumPy arrays."""
+    """Convert the results of an operation to NumPy arrays."""
     return [np.asarray(part) for part in (result if isinstance(result, (tuple, list)) else [result])]
 
 
@@ -66,7 +66,7 @@ def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], largest
 
 
 def seconds_per_call(call: Callable[[], Any], times: int) -> float:
-    """Return the mean time of several calls."""
+    """Return the mean time of a call in seconds, from several calls."""
     begin = time.perf_counter()
     for _ in range(times):
         call()
@@ -74,7 +74,7 @@ def seconds_per_call(call: Callable[[], Any], times: int) -> float:
 
 
 def measure_case(case: Case, elements: int, turns: int) -> Found | None:
-    """Check and time a case. Return None if NumPy does not support the case."""
+    """Check and time a case, or return None if NumPy does not support it."""
     operation = OPERATIONS[case.operation]
     x, y, extra = operands(np, case, elements)
 
@@ -144,7 +144,7 @@ def totals(found: Iterable[Found]) -> dict[str, Any]:
 
 
 def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
-    """Return a table row of totals for each value of a field, the slowest on weft first.
+    """Return a table row of totals for each value of a field, starting with the slowest on weft.
 
     Each row names the slowest case with that value.
     """
@@ -162,7 +162,7 @@ def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
 
 
 def as_markdown(found: Sequence[Found], facts: dict[str, Any]) -> str:
-    """Return the totals, the worst cases, and the totals by operation, dtype, layout and shape."""
+    """Return Markdown with the totals, the worst cases, and totals by operation, dtype, layout and shape."""
     worst = sorted((f for f in found if f.ratio), key=lambda f: f.ratio)[:SHOWN]
     problems = {str(f.case): f.problem for f in found if f.problem}
     parts = [

@@ -1,4 +1,4 @@
-"""Worker processes. Each loads a program, and calls it on request.
+"""Worker processes that load a program and call it on request.
 
 A benchmark has a `Worker` for each side of a comparison and sends requests to them in turn. A process that hangs,
 crashes or runs out of memory affects no other process. The first call to the program is a first call in a new process.
@@ -37,7 +37,7 @@ EXIT_SECONDS = 3.0  # limit for a process to end
 
 @dataclass
 class Subject:
-    """A program on one side of a comparison.
+    """A program in one of the implementations that are compared, with its inputs and results.
 
     Attributes
     ----------
@@ -65,14 +65,14 @@ class Subject:
 
 @cache
 def write_byte_code() -> None:
-    """Compile the sources to byte code, as an installer does, so that first calls do not include this time."""
+    """Compile the sources to byte code, as an installer does, so that first calls exclude this time."""
     face = ROOT / "src" / "weft"
     for folder in (face, ROOT / "benchmarks", *(link.resolve() for link in face.iterdir() if link.is_dir())):
         compileall.compile_dir(folder, quiet=2)
 
 
 class WorkerError(Exception):
-    """Raised if a worker fails, dies, or does not answer in time."""
+    """Raised if a worker process fails, dies, or does not answer in time."""
 
 
 class Worker:
@@ -118,7 +118,7 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """End the process. If it does not end in time, kill it and its children."""
+        """End the process, and kill it and its children if it does not end in time."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -133,18 +133,18 @@ class Worker:
         self.errors.close()
 
     def call(self, times: int = 1, save: str = "") -> dict[str, Any]:
-        """Call the program `times` times. Return the seconds of each call, and the increase of the counters.
+        """Call the program `times` times, and return the seconds of each call and the increases of counters.
 
         If `save` is given, the results of the last call are saved in that file.
         """
         return self.ask({"times": times, "save": save}, self.limit)
 
     def kernel_share(self) -> float:
-        """Call the program, and return the fraction of the time that is spent in kernels."""
+        """Call the program, and return the fraction of the time spent in kernels."""
         return float(self.ask({"profile": True}, self.limit)["share"])
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        """Send a request and return the answer. Raises WorkerError for an error or if no answer arrives in time."""
+        """Send a request and return the answer, or raise WorkerError for an error or a missing answer."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -195,14 +195,14 @@ def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error as one line, with the source line that raised it."""
+    """Return an error as one line of text, with the source line that raised it."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:160]
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def main() -> None:
-    """Load the program that the first line of the input names. Answer the requests of the following lines."""
+    """Load the program that the first input line names, and answer the requests on the following lines."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the program's output must not mix with the answers
     subject: Subject | None = None

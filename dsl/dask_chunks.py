@@ -43,7 +43,7 @@ def _percentile(a: Array, *arguments: Any, **options: Any) -> Any:
 
 
 def register_chunks(module: ModuleType) -> None:
-    """Register weft arrays as a chunk type of dask arrays."""
+    """Make dask accept weft arrays as chunks of its arrays."""
     register_chunk_type(Array)
     percentile_lookup.register(Array, _percentile)
     # without these, workers know neither the sizes of chunks nor when to spill them, and equal arrays get different names

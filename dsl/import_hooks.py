@@ -50,7 +50,7 @@ _WAITING: dict[str, str | Callable[[ModuleType], None]] = {
 
 
 def when_imported(name: str, function: Callable[[ModuleType], None]) -> None:
-    """Call `function` with the module `name` when the module is imported, or now if the module is already loaded."""
+    """Call `function` with a module when the module has been loaded, or at once if it is already loaded."""
     if name in sys.modules:
         function(sys.modules[name])
     else:
@@ -62,7 +62,7 @@ def _register(function: str | Callable[[ModuleType], None], module: ModuleType) 
 
 
 class _RegisteringLoader:
-    """Module loader that loads a module of a package, and then registers weft arrays with the package."""
+    """Module loader that, after loading a module, registers weft arrays with the module's package."""
 
     def __init__(self, loader: Any, function: str | Callable[[ModuleType], None]) -> None:
         self._loader = loader
@@ -84,7 +84,7 @@ class _RegisteringLoader:
 
 
 class _Finder:
-    """Import finder for the modules in `_WAITING` and, under pytest, for the modules of weft.
+    """Import finder for modules that need a registration with weft and, under pytest, for weft's own modules.
 
     It ignores all other modules.
     """
@@ -99,12 +99,12 @@ class _Finder:
 
 
 def _hide_frames(module: ModuleType) -> None:
-    """Hide a module's frames in the tracebacks of pytest, unless the `strict` setting (``WEFT_STRICT=1``) is on."""
+    """Hide a module's frames in pytest's tracebacks, unless the `strict` setting (``WEFT_STRICT=1``) is on."""
     module.__dict__["__tracebackhide__"] = lambda error: not setting("strict")
 
 
 def install() -> None:
-    """Register weft arrays with packages, now or when they are loaded. Hide weft's frames in pytest's tracebacks."""
+    """Register weft arrays with packages as they are loaded, and hide weft's frames in pytest's tracebacks."""
     if "_pytest" in sys.modules:
         for name in [name for name in sys.modules if name.startswith("weft.")]:
             _hide_frames(sys.modules[name])

@@ -1,4 +1,4 @@
-"""The notebook extension: ``%load_ext weft`` defines ``%%weft``, which runs a cell on weft.
+"""The notebook extension: after ``%load_ext weft``, a cell that begins with ``%%weft`` runs on weft.
 
 In: a cell and the notebook's namespace. Out: the cell's results in the namespace. Invariant: after the cell, names of
 NumPy's modules and functions refer to NumPy again, and arrays of earlier cells are the same objects with new elements.
@@ -40,11 +40,11 @@ _WITH_STATE = (np.ndarray, list, dict, set, bytearray, np.random.Generator, np.r
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Define ``%%weft``, and hide weft's frames in tracebacks. IPython calls this function on ``%load_ext weft``."""
+    """Define ``%%weft`` and hide weft's frames in tracebacks, when IPython executes ``%load_ext weft``."""
     hide_in_ipython()
 
     def weft(line: str, cell: str | None = None) -> None:
-        """Run a cell on weft: within the cell, ``numpy`` refers to weft.
+        """Run a cell on weft: in the cell, the name ``numpy`` refers to weft.
 
         Usage, in the first line of a cell::
 
@@ -90,7 +90,7 @@ def _usage_error(text: str) -> Exception:
 
 
 def _run_on_weft(shell: Any, cell: str) -> None:
-    """Run the text below a cell's ``%%weft`` line, with the number and the line numbers of this cell.
+    """Run the text of a ``%%weft`` cell in IPython, under the cell's own number and line numbers.
 
     An error is shown, and then raised again so that the notebook stops at this cell.
     """
@@ -139,7 +139,7 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
 
 
 def _to_weft(value: object) -> Any:
-    """Return weft's counterpart of a NumPy module or function. Return other values unchanged."""
+    """Return weft's counterpart of a NumPy module or function, and other values unchanged."""
     if isinstance(value, types.ModuleType):
         return script_module(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
     module = getattr(value, "__module__", "") if callable(value) and not isinstance(value, type) else ""
@@ -150,7 +150,7 @@ def _to_weft(value: object) -> Any:
 
 
 def _to_numpy(value: object) -> Any:
-    """Return the NumPy counterpart of a weft module or function. Return other values unchanged."""
+    """Return NumPy's counterpart of a weft module or function, and other values unchanged."""
     if isinstance(value, ScriptFunction):
         return value.wrapped
     if isinstance(value, types.ModuleType) and value is not np and value.__name__.partition(".")[0] == "numpy":
@@ -171,13 +171,15 @@ class CellRun:
 
 
 def _compare(shell: Any, cell: str) -> None:
-    """Run a cell on copies of its variables: once under NumPy, and several times on weft.
+    """Run a cell once under NumPy and several times on weft, and print times and differences.
+
+    The runs use copies of the cell's variables.
 
     The last of these runs is timed as a later run. Then run the cell normally, and print times and differences.
     """
     runs = [_run_hidden(shell, cell, on_weft) for on_weft in (False, True)]
     with compiled_first():
-        runs.append(_run_settled(shell, cell))
+        runs.append(_run_until_warm(shell, cell))
     _run_on_weft(shell, cell)
     failures = [run for run in runs if isinstance(run, str)]
     if failures:
@@ -186,8 +188,8 @@ def _compare(shell: Any, cell: str) -> None:
     print("\n".join(_report(*[run for run in runs if isinstance(run, CellRun)])))
 
 
-def _run_settled(shell: Any, cell: str) -> CellRun | str:
-    """Run a cell on weft until a run makes no plan, and return the last run."""
+def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
+    """Run a cell on weft repeatedly until a run makes no new plan, and return the last run."""
     for _ in range(WARM_RUNS):
         before = statistics()
         run = _run_hidden(shell, cell, True)
@@ -198,7 +200,7 @@ def _run_settled(shell: Any, cell: str) -> CellRun | str:
 
 
 def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
-    """Return lines that tell whether the results of a NumPy run and a weft run agree, and the times of both runs."""
+    """Return lines that compare the results and the times of a NumPy run and a weft run."""
     comparison = ResultComparison({}, reference.printed, scales_of(reference.arrays, reference.printed))
     rows = [
         *comparison.printed(reference.printed, ours.printed, False),
@@ -216,7 +218,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
 
 
 def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
-    """Run a cell without displaying output, on copies of the variables that the cell may change.
+    """Run a cell without output, on copies of the variables that it may change.
 
     Return the results, or the text of the error if the cell fails.
 
@@ -245,12 +247,12 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _has_state(value: object) -> bool:
-    """Return whether a cell may change an object, so that each run of a comparison needs a copy of the object."""
+    """Return whether a cell may change an object, so that a comparison must copy the object for each run."""
     return isinstance(value, _WITH_STATE) or type(value).__module__ == "__main__"
 
 
 def _names_used(code: types.CodeType, names: dict[str, Any]) -> set[str]:
-    """Return the names that a code object uses, including the notebook's functions and classes that it may call."""
+    """Return the names in a code object and in the notebook's functions and classes that it may call."""
     used, pending = set[str](), [code]
     while pending:
         new = {*_names_in(pending.pop())} - used
@@ -265,7 +267,7 @@ def _names_used(code: types.CodeType, names: dict[str, Any]) -> set[str]:
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:
-    """Iterate over the names of globals and attributes used by a code object and its nested functions."""
+    """Yield the names of globals and attributes in a code object and its nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

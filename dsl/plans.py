@@ -1,4 +1,4 @@
-"""Explanation and compilation of recorded work."""
+"""Functions that explain and compile recorded operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
-    """Show the kernels that would evaluate the given arrays, and the number of bytes that these kernels would move.
+    """Show the kernels that would evaluate the given arrays, and the number of bytes that they would move.
 
     The arrays remain pending.
 
@@ -60,7 +60,9 @@ def explain(*arrays: Any, stage: str = "", target: str = "") -> Explanation:
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """A kernel that is compiled for one target. The code of each stage is computed on demand.
+    """A kernel for one target, with its code at each stage of compilation.
+
+    The code of a stage is computed on first use.
 
     Attributes
     ----------
@@ -105,7 +107,7 @@ class CompiledKernel:
 
     @property
     def cubin(self) -> bytes:
-        """Machine code of the assembled kernel (cubin). This property requires nvJitLink, but no GPU."""
+        """Machine code of the assembled kernel (cubin), which needs nvJitLink but no GPU."""
         return runtime.assemble(self.ptx.encode(), self.target.name).code
 
     @property
@@ -116,12 +118,12 @@ class CompiledKernel:
 
     @property
     def sass(self) -> str:
-        """Disassembled machine instructions (SASS). This property requires nvdisasm or cuobjdump."""
+        """Disassembled machine instructions (SASS), which need nvdisasm or cuobjdump."""
         return self.stage("sass")
 
 
 def compile(what: object, *arguments: Any, target: str = "host") -> tuple[CompiledKernel, ...]:
-    """Compile a pending array, or the results of a function, to kernels for any target. No GPU is needed.
+    """Compile a pending array or a function's results to kernels for any target, without a GPU.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Profiles: time, bytes moved and source location of each kernel.
+"""Profiles of kernels: their times, bytes moved and source locations.
 
 In: launches and compilations, as `weft.runtime` reports them to listeners. Out: a `Profile`: a table, a notebook's
 table, a trace for Perfetto or Chrome, and a roofline plot. Invariant: the time of a kernel is measured by the
@@ -54,7 +54,7 @@ class LaunchTime:
 
 @dataclass(slots=True)
 class CompileTime:
-    """The time spent compiling one kernel, or loading its compiled code."""
+    """The time of compiling one kernel, or of loading its compiled code."""
 
     note: BuildNote
     thread: str
@@ -64,7 +64,7 @@ class CompileTime:
 
 @dataclass(slots=True)
 class KernelTime:
-    """The total time of all launches of one kernel.
+    """The times of all launches of one kernel.
 
     Attributes
     ----------
@@ -94,12 +94,12 @@ class KernelTime:
 
     @property
     def rate(self) -> float:
-        """Bytes moved per second, over all launches."""
+        """Bytes moved per second in all launches."""
         return self.note.nbytes * len(self.times) / self.seconds if self.seconds else 0.0
 
     @property
     def share(self) -> float | None:
-        """The rate as a fraction of the measured bandwidth of the device."""
+        """Fraction of the device's measured bandwidth that the kernel reaches."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 
@@ -125,7 +125,7 @@ class LineTime:
 
 @dataclass(slots=True)
 class _Open:
-    """A recorded launch whose device events may still be pending."""
+    """A recorded launch that may have pending device events."""
 
     note: LaunchNote
     device: Any
@@ -138,7 +138,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Clock:
-    """A device event paired with the host time at which it occurred."""
+    """A device event and the host time at which it occurred."""
 
     device: runtime.Device
     event: Any
@@ -146,7 +146,7 @@ class _Clock:
 
 
 class Profile:
-    """A record of the launches in a ``with weft.profile() as p:`` block. ``print(p)`` shows the record as a table.
+    """A record of the launches in a ``with weft.profile() as p:`` block, which ``print(p)`` shows as a table.
 
     Operations that are pending before the block run first, and are not counted. Operations that are recorded in the
     block run before the profile ends. Profiles can be nested.
@@ -194,7 +194,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel between two device events that measure the time of the launch, and record the launch."""
+        """Launch a kernel between two device events that measure its time, and record the launch."""
         with self._lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _set_clock(device)
@@ -216,7 +216,7 @@ class Profile:
         return (at - self._begin) * 1e-9
 
     def _resolve(self) -> None:
-        """Wait for the events of all open launches, and record the measured times."""
+        """Wait for the device events of recorded launches, and store the measured times."""
         for one in self._open:
             one.after.synchronize()
             clock = self._clocks[one.device.name]
@@ -257,7 +257,7 @@ class Profile:
 
     @property
     def lines(self) -> dict[tuple[str, int], LineTime]:
-        """The kernel time of each line of the user's program, by file and line."""
+        """The kernel time of each line of the user's program, keyed by file and line."""
         found: dict[tuple[str, int], LineTime] = {}
         for kernel in self.kernels:
             for line, share in user_lines(kernel.note).items():
@@ -268,7 +268,7 @@ class Profile:
         return found
 
     def _compiling(self, note: LaunchNote) -> float:
-        """Return the seconds spent compiling a kernel and loading its code."""
+        """Return the seconds that were spent on compiling a kernel and loading its code."""
         return sum(
             one.seconds
             for one in self.compilations
@@ -287,7 +287,7 @@ class Profile:
         return f"{text}; {show_host_work(self.counts)}" if self.counts else text
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the table of `groups` as rows of strings. The first row contains the column headings."""
+        """Return the table of `groups` as rows of strings, with the column headings in the first row."""
         whole = sum(one.seconds for one in self.launches) or 1.0
         rows: list[tuple[str, ...]] = [
             ("time", "part", "calls", "mean", "bytes", "GB/s", "of copy", "launch", "compile", "device", "kernel")
@@ -374,7 +374,7 @@ class Profile:
         Path(path).write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}))
 
     def roofline(self, path: str | Path) -> None:
-        """Write a roofline plot of the kernels to a file. This method requires matplotlib.
+        """Write a roofline plot of the kernels to a file, using matplotlib.
 
         The extension of the file name determines the format: ``.svg``, ``.png`` or ``.pdf``. If matplotlib is not
         installed, the method raises ImportError.
@@ -406,7 +406,7 @@ class Profile:
 
 
 def _set_clock(device: Any) -> _Clock:
-    """Record a device event and wait for the event. Return the event paired with the host time."""
+    """Record a device event, wait for it, and return it with the host time."""
     event = device.create_event()
     event.record()
     event.synchronize()
@@ -414,7 +414,7 @@ def _set_clock(device: Any) -> _Clock:
 
 
 def _merge(group: list[KernelTime]) -> KernelTime:
-    """Return the total of a group of kernels. The bytes and instructions of its note are means over the launches."""
+    """Return the total of a group of kernels, with mean bytes and instructions per launch."""
     count = sum(len(kernel.times) for kernel in group)
 
     def mean(name: str) -> int:
@@ -435,20 +435,20 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def user_lines(note: LaunchNote) -> dict[tuple[str, int], float]:
-    """Return the lines of user code that caused a launch, and the share of each line in the launch's work."""
+    """Return the lines of user code that caused a launch, with each line's share of the work."""
     found = {(file, line): share for file, line, share in note.sources if not is_hidden(file)}
     whole = sum(found.values())
     return {line: share / whole for line, share in found.items()}
 
 
 def describe(note: LaunchNote) -> str:
-    """Return a one-line description of a kernel: the name, and the fused operations or the source location."""
+    """Return a kernel's name and its fused operations or source location in one line."""
     inside = ", ".join(note.members[:6]) + (f" and {len(note.members) - 6} more" if len(note.members) > 6 else "")
     return f"{note.name}: {inside}" if inside else f"{note.name} ({note.location})" if note.location else note.name
 
 
 def profile() -> Profile:
-    """Measure the launches in a block ``with weft.profile() as p:``. ``print(p)`` shows the measurements.
+    """Measure the launches in a block ``with weft.profile() as p:``, to be shown by ``print(p)``.
 
     Returns
     -------

@@ -24,7 +24,7 @@ _ALL = frozenset(_TYPES)
 
 
 def register_backend(module: ModuleType) -> None:
-    """Register an einops backend for weft arrays, which uses the operations of einops's NumPy backend."""
+    """Register an einops backend for weft arrays, based on einops's NumPy backend."""
     base = getattr(module, "NumpyBackend", None)
     if base is None:
         return
@@ -73,7 +73,7 @@ def register_box(module: ModuleType) -> None:
 
 
 def register_vector_space(module: ModuleType) -> None:
-    """Let autograd accumulate gradients of weft arrays."""
+    """Let autograd add up gradients that are weft arrays."""
     for kind in _TYPES:
         module.VSpace.register(kind, lambda x: module.VSpace.mappings[np.ndarray](np.asarray(x)))
 
@@ -106,7 +106,7 @@ def register_shards(module: ModuleType) -> None:
 
 
 def register_replace(module: ModuleType) -> None:
-    """Let bottleneck replace values in weft arrays in place. Bottleneck's C code accepts only NumPy arrays."""
+    """Let bottleneck's C code, which accepts only NumPy arrays, replace values in weft arrays in place."""
     replace = getattr(module, "replace", None)
     if replace is None:
         return
@@ -128,7 +128,7 @@ def register_replace(module: ModuleType) -> None:
 
 
 def register_from_numpy(module: ModuleType) -> None:
-    """Let `torch.from_numpy` share the memory of weft arrays. PyTorch's C code accepts only NumPy arrays."""
+    """Let `torch.from_numpy`, whose C code accepts only NumPy arrays, share the memory of weft arrays."""
     from_numpy = getattr(module, "from_numpy", None)
     if from_numpy is None:
         return
@@ -155,7 +155,7 @@ def register_functions(module: ModuleType) -> None:
 
 
 def register_constants(module: ModuleType) -> None:
-    """Let Numba compile functions that use weft's `numpy` namespace, by compiling NumPy's functions instead."""
+    """Let Numba compile functions that use weft's `numpy` namespace, with NumPy's functions instead."""
     kind = getattr(module, "Interpreter", None)
     for name in ("get_global_value", "get_closure_value"):
         if (read := getattr(kind, name, None)) is not None:
@@ -163,7 +163,7 @@ def register_constants(module: ModuleType) -> None:
 
 
 def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a Numba function that returns the value of a name, so that weft's objects are replaced by NumPy's."""
+    """Wrap a Numba function that looks up a name, so that it returns NumPy's object instead of weft's."""
 
     @wraps(read)
     def read_numpy(self: Any, key: Any) -> Any:
@@ -178,7 +178,7 @@ def _reading_numpy(read: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_dispatcher(module: ModuleType) -> None:
-    """Let functions that Numba has compiled accept weft arrays.
+    """Let functions compiled by Numba accept weft arrays.
 
     Calls without weft arrays take no longer. If an argument is a weft array, Numba's C code finds no compiled function,
     asks for its compilation, and calls the result. Only functions that compile no further signatures need a wrapper.
@@ -218,7 +218,7 @@ def register_dispatcher(module: ModuleType) -> None:
 
 @cache
 def _calling_class(kind: type) -> type:
-    """Return a subclass of `kind` whose calls accept weft arrays. Pickling treats the subclass as `kind`."""
+    """Return a subclass of `kind` that accepts weft arrays in calls, and is pickled as `kind`."""
     names = {"__call__": _calling_with_numpy(kind.__call__), "__module__": kind.__module__}  # type: ignore[operator]
     return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
 
@@ -240,14 +240,14 @@ def _calling_with_numpy(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register_factors(module: ModuleType) -> None:
-    """Let SciPy's sparse factorizations solve equations with weft arrays. The C code accepts only NumPy arrays."""
+    """Let SciPy's sparse factorizations, whose C code accepts only NumPy arrays, solve with weft arrays."""
     factorize = getattr(module, "gstrf", None)
     if factorize is not None:
         module.gstrf = lambda *rest, **options: _Factors(factorize(*rest, **options))  # type: ignore[attr-defined]
 
 
 class _Wrapped:
-    """A wrapper of an object of another package. The wrapper has the attributes of this object."""
+    """A wrapper with the attributes of an object of another package."""
 
     def __init__(self, wrapped: Any) -> None:
         module = getattr(wrapped, "__module__", None)
@@ -269,7 +269,7 @@ class _Wrapped:
 
 
 class _WithNumpy(_Wrapped):
-    """A wrapper of a function that receives weft arrays as NumPy arrays over the same memory."""
+    """A wrapper that passes weft arrays to a function as NumPy arrays over the same memory."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         if _ALL.isdisjoint(map(type, (*arguments, *options.values()))):
@@ -278,7 +278,7 @@ class _WithNumpy(_Wrapped):
 
 
 def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Call a function with NumPy arrays over the memory of the arguments that are weft arrays."""
+    """Call a function with NumPy arrays over the memory of the weft arrays among its arguments."""
     taken: list[tuple[np.ndarray, Array]] = []
     result = function(
         *[_take(value, taken) for value in arguments], **{name: _take(value, taken) for name, value in options.items()}
@@ -287,7 +287,7 @@ def _call_with_numpy(function: Callable[..., Any], arguments: Sequence[Any], opt
 
 
 def _has_own(value: Any) -> bool:
-    """Return whether a value, or an item of nested tuples, is a weft array."""
+    """Return whether a value is a weft array, or a nested tuple that contains one."""
     return type(value) in _ALL or (isinstance(value, tuple) and any(map(_has_own, value)))
 
 
@@ -302,7 +302,7 @@ def _take(value: Any, taken: list[tuple[np.ndarray, Array]]) -> Any:
 
 
 class _Factors(_Wrapped):
-    """A factorization of a sparse matrix."""
+    """A wrapper of a sparse matrix factorization that solves equations with weft arrays."""
 
     @property
     def solve(self) -> Any:
@@ -310,7 +310,7 @@ class _Factors(_Wrapped):
 
 
 def register_namespace(module: ModuleType) -> None:
-    """Let array-api-compat, and the copies in SciPy and scikit-learn, find weft's namespace for weft and NumPy arrays.
+    """Make array-api-compat return weft's namespace for weft arrays and for mixtures with NumPy arrays.
 
     The package and its copies raise an error for arrays of different libraries. Weft's functions also accept NumPy arrays.
     """

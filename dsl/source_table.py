@@ -1,4 +1,4 @@
-"""HTML tables of a program's lines with the time of each line, for notebooks and ``weft explain``.
+"""HTML tables of a program's source lines with their times, for notebooks and ``weft explain``.
 
 In: times by file and line. Out: HTML without scripts. Invariant: text from the user's program is escaped.
 """
@@ -51,7 +51,7 @@ NOTHING = SourceLine()
 def source_tables(
     lines: Mapping[tuple[str, int], SourceLine], main: str = "", texts: Mapping[str, Sequence[str]] | None = None
 ) -> str:
-    """Return HTML tables of the lines that took time, one table for each source file.
+    """Return HTML tables of the lines that took time, one for each source file.
 
     All lines of the `main` file are shown. `texts` contains the lines of files that are not on disk.
     """
@@ -97,7 +97,7 @@ def line_id(file: str, number: int) -> str:
 
 
 def _bar(one: SourceLine, longest: float) -> str:
-    """Return an HTML bar that shows the time of a line: first the time in kernels, then the time on the host."""
+    """Return an HTML bar for the time of a line, with kernel time first and host time second."""
     first, second = (BAR * seconds / longest for seconds in (one.kernels, one.host))
     if first + second < 0.5:
         return ""
@@ -110,7 +110,7 @@ def _bar(one: SourceLine, longest: float) -> str:
 
 
 def show_table(rows: Sequence[Sequence[str]], anchors: Sequence[str] = ()) -> str:
-    """Return an HTML table of texts. The first row is the header. `anchors` are HTML ids of the other rows."""
+    """Return an HTML table of texts, with a header row and with an HTML id for each other row."""
 
     def row(cells: Sequence[str], tag: str, own: str = "") -> str:
         return f"<tr{own}>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in cells) + "</tr>"

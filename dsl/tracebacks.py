@@ -47,7 +47,7 @@ def hide_frames(error: BaseException) -> None:
 
 
 def show_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that ends a program. Weft's frames are omitted unless WEFT_STRICT is set."""
+    """Print an error that ends a program, without weft's frames unless WEFT_STRICT is set."""
     if not setting("strict"):
         hide_frames(error)
         trace = error.__traceback__
@@ -55,14 +55,14 @@ def show_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
 
 
 def hide_in_ipython() -> None:
-    """Hide weft's frames in errors that IPython shows, unless IPython has a custom error handler."""
+    """Hide weft's frames in the errors that IPython shows, unless IPython has its own error handler."""
     shell = sys.modules["IPython"].get_ipython()
     if shell is not None and not shell.custom_exceptions:
         shell.set_custom_exc(HANDLED, _show)
 
 
 def mark_shown(error: BaseException) -> BaseException:
-    """Mark an error that IPython has shown. If the error is raised again, IPython does not show it a second time."""
+    """Mark an error as shown by IPython, so that IPython does not show it a second time."""
     error.__dict__[_SHOWN] = True
     return error
 
@@ -78,7 +78,7 @@ def _show(
 
 
 def _add_suggestion(error: BaseException) -> None:
-    """Add the most similar name to the message of an error about an unknown name of weft, as Python does in a script."""
+    """Add the most similar name to the message of an AttributeError of weft, as Python does in scripts."""
     if not isinstance(error, AttributeError) or len(error.args) != 1:
         return
     owner = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)
@@ -89,7 +89,7 @@ def _add_suggestion(error: BaseException) -> None:
 
 
 def show_warning(message: warnings.WarningMessage, show: Callable[[warnings.WarningMessage], None]) -> None:
-    """Show a warning. A warning from a frame of weft is issued again at the line that called weft.
+    """Show a warning at the line that called weft, if it was issued in weft's own code.
 
     Python shows a warning once for each location. The repeated warning is therefore subject to the filters of the calling
     module, and to its registry of warnings that were shown.

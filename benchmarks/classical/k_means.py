@@ -1,4 +1,4 @@
-"""k-means clustering with Lloyd's algorithm. The initial centers are chosen by k-means++."""
+"""k-means clustering by Lloyd's algorithm, with initial centers from k-means++."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A Kalman filter and smoother, for a point that moves in the plane and whose position is measured with noise."""
+"""A Kalman filter and smoother for a point in the plane with noisy position measurements."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Dynamic programming: the knapsack problem with the chosen items, and the edit distance of two sequences."""
+"""Dynamic programming: the knapsack problem, and the edit distance of two sequences."""
 
 import numpy as np
 

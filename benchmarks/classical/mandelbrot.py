@@ -1,4 +1,4 @@
-"""The Mandelbrot set with smooth colors. Points that have escaped are no longer computed."""
+"""The Mandelbrot set with smooth colors, computed only for the points that have not escaped."""
 
 import numpy as np
 

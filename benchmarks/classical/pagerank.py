@@ -1,4 +1,4 @@
-"""PageRank of a random web, computed by power iteration over the list of links. Some pages have no links."""
+"""PageRank of a random web by power iteration, with pages that have no links."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Poisson's equation on a square, solved with Jacobi iterations and with successive over-relaxation in checkerboard order."""
+"""Poisson's equation on a square, by Jacobi iterations and by red-black successive over-relaxation."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Principal components by power iteration with deflation, and the projection of the data onto them."""
+"""Principal components by power iteration with deflation, and the data projected onto them."""
 
 import numpy as np
 

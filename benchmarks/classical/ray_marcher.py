@@ -1,4 +1,4 @@
-"""A picture that is computed by ray marching.
+"""A picture of a scene, rendered by ray marching.
 
 Signed distance functions describe spheres, a torus and a floor. The picture has shadows and shading.
 """

@@ -1,4 +1,4 @@
-"""Smith-Waterman local alignment of two sequences along antidiagonals, with a traceback from the best score."""
+"""Smith-Waterman local alignment of two sequences, computed by antidiagonals and traced back."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A spectrogram without a fast Fourier transform.
+"""A spectrogram by matrix products instead of a fast Fourier transform.
 
 Windowed frames are multiplied by a matrix of cosines and sines. The program then finds peaks and sums frequency bands.
 """

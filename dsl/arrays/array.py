@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class that ``isinstance`` sees for `value` in the frame `depth` levels up the stack."""
+    """Return the class of `value` that ``isinstance`` reports to the code `depth` frames up the stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -211,7 +211,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> np.ndarray:
-        """Evaluate the array and return its elements, for conversion to Python scalars."""
+        """Evaluate the array and return its elements as a NumPy array, for conversion to a Python scalar."""
         VALUE_READS[0] += 1
         values = values_of(self)
         if values is None:
@@ -282,7 +282,10 @@ class Array(ArrayMembers):
     __deepcopy__ = __copy__
 
     def _after_write(self) -> None:
-        """Hook that runs after a write to this array. `Part` overrides the hook to update the complex array."""
+        """Do nothing after a write to this array.
+
+        `Part` overrides this hook to write its elements back to the complex array.
+        """
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -294,7 +297,10 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return a NumPy scalar, for functions such as `statistics.mean` that call the type of their data."""
+        """Return the NumPy float64 of `value`.
+
+        Functions such as `statistics.mean` call the type of their data.
+        """
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
@@ -307,7 +313,7 @@ class Scalar(Array):
         return repr(self.numpy()[()])
 
     def _count(self) -> int:
-        """Return this scalar as an int that repeats a sequence, as in ``[0] * scalar``.
+        """Return this scalar as an int, for the repetition of a sequence as in ``[0] * scalar``.
 
         Raises TypeError if the scalar is not an integer.
         """
@@ -328,7 +334,10 @@ class Scalar(Array):
 
 
 class ReadOnly(Array):
-    """A read-only array, whose views are also read-only. Other arrays over the same storage may be writable."""
+    """A read-only array, whose views are also read-only.
+
+    Other arrays over the same storage may be writable.
+    """
 
     __slots__ = ()
 
@@ -344,7 +353,7 @@ _new = object.__new__
 
 
 def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array) -> Array:
-    """Return an array over the whole of `storage`, or over the view `window` of this storage."""
+    """Return an array that shows all of `storage`, or only the view `window` of the storage."""
     array = _new(kind)
     array._device = array._values = None
     array._storage = storage
@@ -353,7 +362,10 @@ def wrap(storage: Storage, window: View | None = None, kind: type[Array] = Array
 
 
 def adopt_new(values: np.ndarray, device: Device) -> Array:
-    """Return a weft array that owns the memory of a C-contiguous NumPy array. The caller must drop the NumPy array."""
+    """Return a weft array that owns the memory of a C-contiguous NumPy array.
+
+    The caller must drop its reference to the NumPy array.
+    """
     array = _new(Array)
     array._values = values
     array._device = device
@@ -362,7 +374,7 @@ def adopt_new(values: np.ndarray, device: Device) -> Array:
 
 
 def record(expr: Expr) -> Array:
-    """Return a new pending array with the value of `expr`, an expression of the current epoch."""
+    """Return a new pending array whose value is `expr`, an expression of the current recording."""
     epoch = recording.epoch or current_epoch()
     taken, operands = epoch.taken, expr.operands
     if expr not in taken:
@@ -388,7 +400,10 @@ def record(expr: Expr) -> Array:
 
 
 def record_array(expr: Expr) -> Array:
-    """Return a new pending array, as `record` does. A 0-d result is a mutable `Array`, not a `Scalar`."""
+    """Return a new pending array, like `record`, but never a `Scalar`.
+
+    A 0-d result is a mutable `Array`.
+    """
     made = record(expr)
     return made if expr.shape else wrap(made._storage)
 
@@ -447,7 +462,7 @@ def evaluate(*arrays: Any) -> Any:
 
 
 def expr_of(array: Array) -> Expr:
-    """Return the elements of an array, or a Python scalar, as an expression of the current epoch."""
+    """Return the expression for an array or Python scalar in the current recording."""
     if not isinstance(array, Array):
         return as_operand(array)[0]
     if type(array) is Scalar and SEVERAL_DEVICES[0] and array.device is not current_epoch().device:
@@ -457,7 +472,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand as an expression, with its Python type if it is a weak scalar, otherwise with None.
+    """Return an operand as an expression, and the Python type of a weak scalar, otherwise None.
 
     Raises TypeError for a value that is neither an array nor a number.
     """
@@ -478,7 +493,10 @@ def as_operand(value: Any) -> tuple[Expr, type | None]:
 
 
 def _python_int(value: int) -> Expr:
-    """Return a Python int as an int64 or uint64 constant, which `map_` later casts to the dtype of the loop."""
+    """Return an int64 or uint64 constant for a Python int.
+
+    Later, `map_` casts the constant to the dtype of the operation's loop.
+    """
     if -(2**63) <= value < 2**63:
         return constant(value, np.int64)
     if 0 <= value < 2**64:
@@ -511,7 +529,10 @@ def convert(value: Any, device: Device | None = None) -> Array:
 
 
 def _without_sharing(value: object) -> np.ndarray:
-    """Convert a value to a NumPy array. Copy weft arrays, because operations on shared memory are not recorded."""
+    """Convert a value to a NumPy array, with a copy of the memory of weft arrays.
+
+    If the memory were shared, later operations on these arrays could not be recorded.
+    """
     before, recording.held = recording.held, True
     try:
         return np.asarray(value)
@@ -568,7 +589,7 @@ def whole(storage: Storage) -> View:
 
 
 def start() -> Location:
-    """Return the user's call site for a new operation. If the current epoch is full, first end the epoch."""
+    """Return the user's call site for a new operation, after ending the recording if it is full."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where
@@ -583,7 +604,10 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator. If this call site is in weft's code, append the user's call site."""
+    """Return the call site of an operator.
+
+    If this call site is in weft's own code, the user's call site is appended.
+    """
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

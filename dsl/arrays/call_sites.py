@@ -67,14 +67,17 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Register the function that installs the native recorders. Its argument is the number of memo hits in Python."""
+    """Set the function that installs the native recorders.
+
+    Its argument is the number of memo hits in Python so far.
+    """
     _native_installer[:] = [installer]
 
 
 def look_up(
     op: str, way: int, first: Array, second: Any, code: CodeType, at: int, *caller: Any
 ) -> tuple[Any, Expr | None]:
-    """Return the memo key of an operation, and the expression that the memo contains for this key.
+    """Return an operation's memo key, and the memoized expression for this key.
 
     The key is None if the operation cannot be memoized, and the expression is None on a miss. This function is the hot
     path of recording. One lookup suffices if the arrays belong to the current epoch or are in memory. `second` is an
@@ -119,7 +122,7 @@ def look_up(
 
 
 def zero_key(zero: float) -> float | str:
-    """Return the memo-key item for `zero`. The items for 0.0 and -0.0 differ, although the numbers compare equal."""
+    """Return a memo-key item that differs for 0.0 and -0.0, which compare equal."""
     return zero if str(zero)[0] != "-" else "-0.0"
 
 
@@ -132,13 +135,13 @@ def _look_up(key: object, epoch: Epoch) -> Expr | None:
 
 
 def count_hit() -> None:
-    """Count a memo hit in Python. After every `BETWEEN` hits, call the function that installs the native recorders."""
+    """Count a memo hit in Python, and call the installer of the native recorders after every `BETWEEN` hits."""
     if not (number := next(_hits)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch) -> None:
-    """Store an expression of `epoch`, which was recorded at the location `where`, in the memo under `key`."""
+    """Store the expression `node`, recorded at the call site `where`, in the memo under `key`."""
     code = where[0]
     if key is None or recording.epoch is not epoch:
         return
@@ -170,12 +173,15 @@ _KEPT_LIMIT = 20_000
 
 
 def _is_kept(code: Any, first: Any) -> bool:
-    """Return whether a code object is kept alive. Only then can its id be part of a memo key."""
+    """Return whether a code object is kept alive, so that its id can be part of a memo key."""
     return code is first or id(code) in _kept or (code == first and keep_code(code))
 
 
 def keep_code(code: CodeType) -> bool:
-    """Keep a code object alive so that its id is not reused. Return False if the limit is reached."""
+    """Keep a code object alive so that its id is not reused.
+
+    Return False if the limit is reached.
+    """
     if id(code) not in _kept and len(_kept) >= _KEPT_LIMIT:
         return False
     _kept[id(code)] = code
@@ -183,7 +189,9 @@ def keep_code(code: CodeType) -> bool:
 
 
 def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np.ndarray:
-    """Copy a NumPy operand to a new weft array. Later writes to the operand do not change the copy.
+    """Copy a NumPy operand to a new weft array.
+
+    Later writes to the operand do not change the copy.
 
     The new array is on the device `device`, by default the device of the current epoch. Operations on the new array are
     memoized by call site, like all operations. An array of a dtype that weft does not support is returned unchanged.
@@ -202,7 +210,7 @@ def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np
 
 
 def on_operands_device(operation: Operation, name: str = "") -> Operation:
-    """Decorate an operation so that it runs on the device of its array operands, even if another device is the default.
+    """Decorate an operation so that it runs on the device of its arrays, not on the default device.
 
     NumPy arrays and numbers among the operands are copied to that device, and new arrays are created there. If a `name`
     is given, the operation raises DeviceMismatchError for arrays on different devices. Other operations check their
@@ -224,7 +232,9 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, Scalar, list, tuple}
 
 
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
-    """Return the device of the first weft array among operands, including those in lists and tuples, or None.
+    """Return the device of the first weft array among operands, or None if there is no array.
+
+    Arrays in lists and tuples count as operands.
 
     A `Scalar` counts as a number: the device of a `Scalar` is returned only if there are no other arrays. Raises
     DeviceMismatchError for arrays on different devices if the name of an operation is given.
@@ -263,7 +273,7 @@ def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
 
 @on_operands_device
 def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key: Any) -> Array:
-    """Record an op whose expression is not in the memo, and memoize the expression under `key`."""
+    """Record an op on a memo miss, and memoize its expression under `key`."""
     before = recording.epoch or current_epoch()
     epoch = cut(before, where)
     if epoch is not before:
@@ -293,7 +303,7 @@ def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key:
 
 
 def _look_up_transposed(key: object, operands: tuple[Any, ...], epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation whose operands have permuted axes, or None on a miss."""
+    """Return the memoized expression for operands with permuted axes, or None on a miss."""
     if type(key) is not SlotKey:
         return _look_up(key, epoch)
     number = next(value for value in operands if not isinstance(value, Array))
@@ -310,7 +320,7 @@ def transposed(value: object, order: Order) -> Any:
 
 
 def _whole_expression(array: Array, epoch: Epoch) -> Expr | None:
-    """Return the expression of an array's whole storage in `epoch`, or None if the epoch has no such expression."""
+    """Return the expression for an array's whole storage in a recording, or None if there is none."""
     storage = array._storage
     value = storage.value if storage.host is not None else None
     return storage.expr if value is None else epoch.bind(value, storage.shape, storage.dtype)
@@ -330,7 +340,7 @@ def check_devices(op: str, operands: tuple[Any, ...]) -> None:
 
 
 def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None:
-    """Return the expression that reads a storage's memory in `epoch`, or None if the operation cannot be memoized.
+    """Return the expression that reads a storage's memory, or None if the operation cannot be memoized.
 
     The operation cannot be memoized if the epoch is on another device, or if other code shares the memory. In the
     latter case, each operation reads its own copy. A storage that is pending in another epoch is evaluated.
@@ -346,7 +356,7 @@ def bind_memory(storage: Storage, epoch: Any, code: Any, at: int) -> Expr | None
 
 
 def accepts(value: object) -> bool:
-    """Return whether weft's operators accept the type of `value`.
+    """Return whether weft's operators accept values of the type of `value`.
 
     Operations with values of other types are left to NumPy, or to the operators of these types.
     """

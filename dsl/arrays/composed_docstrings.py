@@ -1,4 +1,4 @@
-"""Docstrings of functions that execute NumPy's Python code or return NumPy's result.
+"""Docstrings for the functions that execute NumPy's Python code, and for those that return NumPy's results.
 
 `tests/docs/test_docstrings.py` runs the examples.
 """
@@ -274,7 +274,7 @@ _SESSIONS = {
 
 
 def describe_composed(name: str) -> str | None:
-    """Return the docstring of a function, or None if this module does not describe the function."""
+    """Return the docstring of a function, or None if this module contains no docstring for the function."""
     found = _SESSIONS.get(name) or FUNCTIONS.get(name)
     if found is None and name in _CALLS:
         summary, operands, result = _CALLS[name]

@@ -406,7 +406,7 @@ FUNCTIONS = {
 
 
 def add_example(text: str, session: str) -> str:
-    """Return a numpydoc docstring that consists of a text and an example."""
+    """Return a numpydoc docstring that consists of `text` and the example `session`."""
     return f"{text}\n\nExamples\n--------\n{session}\n"
 
 

@@ -72,7 +72,10 @@ class Flat:
 
 @on_operands_device
 def _assign(array: Array, key: Any, value: Any) -> None:
-    """Execute ``array.flat[key] = value``. The values are repeated as often as needed, and excess values are ignored."""
+    """Execute ``array.flat[key] = value``.
+
+    The values are repeated as often as needed, and excess values are ignored.
+    """
     flat = array.reshape(-1)
     if np.ndim(value) and (key is Ellipsis or isinstance(key, slice) or np.ndim(key)):
         values = manipulation.ravel(value)

@@ -1,4 +1,6 @@
-"""Detection of foreign operands, whose types implement NumPy's dispatch protocols. NumPy handles these operands.
+"""Detection of foreign operands: operands of types that implement NumPy's dispatch protocols.
+
+NumPy executes operations on foreign operands.
 
 A value is foreign if its type implements NumPy's protocols. Weft arrays, exact NumPy arrays, numbers, and lists and
 tuples of these are not foreign. Examples of foreign values are a pandas Series, an xarray DataArray, a pint Quantity, a
@@ -31,7 +33,7 @@ _DEPTH = 65  # NumPy nests sequences to 64 dimensions
 
 
 def not_foreign(kind: type) -> None:
-    """Declare that values of a type are not foreign, although the type implements NumPy's protocols."""
+    """Register a type that has NumPy's protocols but does not make an operand foreign."""
     OWN_TYPES.add(kind)
 
 
@@ -66,7 +68,7 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value's type is an ndarray subclass, or another library's type with NumPy's protocols."""
+    """Return whether a value is an ndarray subclass, or has another library's type with NumPy's protocols."""
     kind = type(value)
     if kind in OWN_TYPES:
         return False

@@ -22,7 +22,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Check and return `strides`. None means the strides of a contiguous array in memory order `order`."""
+    """Check the given byte strides, and replace None by the strides of a contiguous array in C or Fortran order."""
     if order not in ("C", "F"):
         raise ValueError(f"the order of an array is 'C' or 'F', not {order!r}")
     if strides is None:
@@ -37,14 +37,16 @@ def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str
 
 
 def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Return the number of bytes from the start of the first element to the end of the last element."""
+    """Return the number of bytes from the start of the first element to the end of the last."""
     return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
 
 
 def storage_over(
     device: Device, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], start: int = 0
 ) -> Shown:
-    """Return a storage over a buffer, and a view of the storage (None for the whole storage).
+    """Return a storage over a buffer, and the view that shows an array of the given layout.
+
+    The view is None if the array occupies the whole storage.
 
     The first element is at byte `start`. Strides are in bytes.
     """
@@ -59,7 +61,7 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and a view of the storage.
+    """Return a storage over memory that another library owns, and the view that shows the array.
 
     The storage starts at the last aligned address up to `address`.
     """
@@ -71,7 +73,9 @@ def storage_at_address(
 
 
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
-    """Return a storage and a view over the memory of a CUDA array interface. The storage keeps `owner` alive.
+    """Return a storage over the memory of a CUDA array interface, and the view that shows the array.
+
+    The storage keeps `owner` alive.
 
     If `sync` is true, wait for the stream that the interface names.
     """

@@ -81,7 +81,7 @@ _BOOLS = (bool, np.bool_)
 
 
 class Index:
-    """A parsed index expression."""
+    """A parsed index: the layout of its basic part, and the index arrays."""
 
     __slots__ = ("advanced", "axes", "offset", "shape", "strides")
 
@@ -134,7 +134,7 @@ def _plain(item: object) -> Any:
 
 
 def resolve(array: Array, key: object) -> Index:
-    """Parse `key`, an index into `array`. Raises IndexError in the same cases as NumPy."""
+    """Parse the index `key` of an array, and raise IndexError in the same cases as NumPy."""
     shape, strides, offset = array._view or whole(array._storage)
     index = Index(offset)
     axis = 0
@@ -193,7 +193,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _is_array_number(item: object) -> bool:
-    """Return whether an index item is a 0-d array other than a `Scalar`. NumPy returns a copy for such an index."""
+    """Return whether an index item is a 0-d array, with which NumPy makes a copy, and not a `Scalar`."""
     return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
 
 
@@ -228,7 +228,7 @@ def _advanced(index: Index, item: object, shape: tuple[int, ...], strides: tuple
 
 
 def getitem(array: Array, key: Any) -> Array:
-    """Return ``array[key]``: a view for a basic index, otherwise a copy.
+    """Return ``array[key]`` as a view for a basic index, and as a copy for other indices.
 
     Single elements of an array in host memory are NumPy scalars.
     """
@@ -256,7 +256,7 @@ def getitem(array: Array, key: Any) -> Array:
 
 @on_operands_device
 def _resolve_and_index(array: Array, key: Any) -> Array:
-    """Return ``array[key]`` for an index whose view is not memoized."""
+    """Return ``array[key]`` by parsing the index, which is not in the memo."""
     if type(key) is Array and key.dtype == bool and (taken := select(array, key)) is not None:
         return taken
     index = resolve(array, key)
@@ -287,7 +287,7 @@ _INTEGERS = frozenset({int, np.int64, np.int32})
 
 
 def _is_of_element(array: Array, key: object) -> bool:
-    """Return whether an index consists of one integer per axis."""
+    """Return whether an index has exactly one integer for each axis, and thus selects one element."""
     items = key if type(key) is tuple else (key,)
     return len(items) == len(array.shape) and _INTEGERS.issuperset(map(type, items))
 
@@ -298,7 +298,7 @@ def _is_large_mask(key: object) -> bool:
 
 
 def _view_or_offset(array: Array, key: object) -> Any:
-    """Return the view that a basic index selects, or the offset of a single element. Results are memoized.
+    """Return the memoized view that a basic index selects, or the offset of a single element.
 
     The result None stands for the view of the whole storage. For an index that is not basic, return ``...``.
     """
@@ -325,7 +325,7 @@ def element(array: Array, offset: int) -> Array:
 
 
 class AxisLayout:
-    """Axis layout of an indexing result: its shape and the positions of its axes."""
+    """Layout of an indexing result: its shape, and which of its axes come from slices or from index arrays."""
 
     __slots__ = ("at", "result_axes", "shape")
 
@@ -356,7 +356,7 @@ def _lay_out_axes(index: Index, key: object, ndim: int) -> AxisLayout:
 
 
 def _separated(key: object, ndim: int) -> bool:
-    """Return whether a slice or None separates the advanced indices of a key. Integers are treated as advanced."""
+    """Return whether a slice or None stands between two items that are index arrays or integers."""
     kinds = [not (item is None or isinstance(item, slice)) for item in _expand(key, ndim)]
     inside = False
     ended = False
@@ -369,7 +369,7 @@ def _separated(key: object, ndim: int) -> bool:
 
 
 def _shaped(node: Expr, plan: AxisLayout) -> Expr:
-    """Reshape an index array so that it broadcasts against the axes of the indexing result."""
+    """Reshape an index array so that it can be broadcast to the shape of the indexing result."""
     common = len(plan.shape) - len(plan.result_axes)
     own = (1,) * (common - len(node.shape)) + node.shape
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
@@ -392,7 +392,7 @@ def setitem(array: Array, key: object, value: object) -> None:
 
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
-    """Record ``array[key] = value`` without trying immediate execution."""
+    """Record ``array[key] = value``, even if the write could run immediately."""
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
         if type(value) is Scalar:
@@ -423,7 +423,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
         and value._storage is array._storage
         and value._view == target._view
     ):
-        return  # (as above)
+        return  # (the view has already been written)
     node, weak = value_operand(value, array.dtype)
     if weak is complex and array.dtype.kind != "c":
         raise TypeError(f"float() argument must be a string or a real number, not '{type(value).__name__}'")
@@ -441,7 +441,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
 
 
 def _write_memoized(array: Array, key: object, view: View | None, value: object) -> None:
-    """Record a write to a view, and memoize it so that the native recorder can repeat it."""
+    """Record a write to a view, and memoize the write for the native recorder."""
     where = user_location(3)
     found, epoch = _set_key(array, key, value, where), recording.epoch
     slots = len(epoch.slots)  # type: ignore[union-attr]
@@ -456,14 +456,17 @@ def _write_memoized(array: Array, key: object, view: View | None, value: object)
 
 
 def _memoize_no_change(array: Array, key: object, value: object) -> None:
-    """Memoize for the native recorder that ``array[key] = value`` has no effect, as at the end of ``x[key] += y``."""
+    """Memoize an assignment ``array[key] = value`` that changes nothing, as at the end of ``x[key] += y``.
+
+    The native recorder then skips the assignment.
+    """
     found = _set_key(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]
 
 
 def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
-    """Return the native recorder's memo key for ``array[key] = value``, or None if Python must execute it."""
+    """Return the native recorder's memo key for ``array[key] = value``, or None if only Python can execute it."""
     epoch = current_epoch(array._storage.device)
     named: list[Any] = ["set", IN_PLACE, id(where[0]), where[1]]
     plain = (
@@ -476,7 +479,10 @@ def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
 
 
 def _write_window(storage: Storage, view: View | None, value: object) -> tuple[Expr, Expr]:
-    """Record a write to a view of a storage, and memoize it. Return the storage's previous and new expressions."""
+    """Record and memoize a write to a view of a storage.
+
+    Return the expressions of the storage before and after the write.
+    """
     location = start()
     epoch = current_epoch(storage.device)
     node = expr_of(value) if isinstance(value, Array) else number_of(value, storage.dtype, location, "set", epoch)
@@ -493,7 +499,7 @@ def _write_window(storage: Storage, view: View | None, value: object) -> tuple[E
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """Broadcast an assigned value to the shape of its destination, and cast the value to the destination's dtype.
+    """Broadcast and cast an assigned value to the shape and dtype of its destination.
 
     Surplus leading axes of length 1 are dropped.
     """
@@ -507,7 +513,7 @@ def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
 
 
 def apply_at(op: str, array: Array, key: object, values: Any) -> None:
-    """Apply an op's ``at`` method: combine values with the indexed elements, once for each occurrence of an index."""
+    """Implement ``ufunc.at``: apply an op to the indexed elements, once for each occurrence of an index."""
     ufunc, operands = getattr(np, find_op(op).ufunc or "", None), () if values is None else (values,)
     if ufunc is not None and write_small(ufunc.at, (array, key, *operands), {}):
         return
@@ -545,7 +551,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
 def _flat_positions(
     positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
 ) -> Expr:
-    """Return, for each element of an indexing result, the flat position of this element in the indexed storage."""
+    """Return the position of each selected element in the flattened storage."""
     start, steps, _ = term
     kind = positions.dtype
     for axis, step in steps:

@@ -60,7 +60,10 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Execute ``array[mask] = value`` as a recorded operation or in blocks. Return False if neither is possible."""
+    """Execute ``array[mask] = value``, either immediately or by recording it.
+
+    Return False if neither is possible.
+    """
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = assign_selection(array, mask, value)
         if node is not None:
@@ -72,7 +75,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
     if (few or mask.size <= BLOCK) and (several or not _is_recorded(mask)) and put_masked(array, mask, value):
         return True
     # Evaluate the mask first: recorded expressions are valid only until something is evaluated.
-    if several and (mask.ndim != array.ndim or not mask.size or not _is_worth_it(array, mask, value.size)):
+    if several and (mask.ndim != array.ndim or not mask.size or not _justifies_scan(array, mask, value.size)):
         return False
     node, weak = value_operand(value, array.dtype)
     if not several and (node.size != 1 or len(node.shape) > 1):
@@ -81,13 +84,13 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
         node = number_of(value, array.dtype, where, "set", current_epoch())
     warn_of_lost_parts(node.dtype, array.dtype)
     test = _test(mask, array.ndim)
-    node = _spread(test, node) if several else reshape(node, ())
+    node = _distribute(test, node) if several else reshape(node, ())
     write(array, map_("where", [test, cast(node, array.dtype), expr_of(array)]))
     return True
 
 
 def _is_recorded(mask: Any) -> bool:
-    """Return whether a mask is pending in the current epoch. If so, the mask can fuse with an assignment."""
+    """Return whether a mask is pending in the current recording, so that it can fuse with an assignment."""
     return type(mask) is Array and mask._storage.buffer is None and mask._storage.epoch is recording.epoch
 
 
@@ -96,14 +99,14 @@ def _test(mask: Any, ndim: int) -> Expr:
     return reshape(test, test.shape + (1,) * (ndim - len(test.shape)))
 
 
-def _is_worth_it(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask has exactly `values` true elements and a scan of the mask is worthwhile."""
+def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
+    """Return whether a mask selects exactly `values` elements, which are enough to justify a scan of the mask."""
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
 
-def _spread(test: Expr, values: Expr) -> Expr:
-    """Return an array of a mask's shape with the k-th packed value at the k-th true element of the mask.
+def _distribute(test: Expr, values: Expr) -> Expr:
+    """Distribute packed values, in order, over the true elements of a mask.
 
     Elements at which the mask is false are arbitrary.
     """
@@ -130,7 +133,7 @@ def _count(mask: Array) -> int:
 
 
 def select(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` for an array on the CPU. The result is pending, or is computed on all threads.
+    """Return ``array[mask]`` for an array on the CPU, as a pending array or computed on all threads.
 
     Return None for other arrays.
     """
@@ -163,7 +166,10 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class _Copier:
-    """A function that copies the items selected by a mask. NumPy makes the copies until compiling a loop pays off."""
+    """A function that copies the items that a mask selects.
+
+    NumPy makes the copies until the time spent on them exceeds the time to compile a loop.
+    """
 
     def __init__(self, width: int) -> None:
         self._kind = _KINDS.get(width)
@@ -207,7 +213,7 @@ def _positions(mask: np.ndarray, device: Device) -> Array:
 def _collect(
     fill: Callable[[slice, np.ndarray], None], test: np.ndarray, rest: tuple[int, ...], dtype: np.dtype, device: Device
 ) -> Array:
-    """Return an array of the items that the mask `test` selects. `fill` copies blocks of items on all threads."""
+    """Allocate an array for the items that a mask selects, and let `fill` copy the items on all threads."""
     count, width = int(np.count_nonzero(test)), prod(rest) * dtype.itemsize
     # (A quarter of the work, because one thread nearly saturates the memory bandwidth.)
     blocks = runtime.divide_axis(len(test), (test.size + 2 * count * width) // 4, runtime.thread_count())
@@ -255,7 +261,7 @@ def find_true(mask: Array) -> tuple[np.ndarray | Array, ...]:
 
 
 def _along_axes(flat: Expr, shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """Convert flat positions in an array of a given shape to one index array per axis."""
+    """Convert positions in a flattened array to one index array per axis of the array's shape."""
     found = []
     for axis, n in enumerate(shape):
         step = prod(shape[axis + 1 :])

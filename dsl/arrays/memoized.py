@@ -1,4 +1,4 @@
-"""Memoization of functions that record an array, by call site and arguments.
+"""Memoization of functions that return recorded arrays, by call site and arguments.
 
 In: a function of arrays, scalars and options that records a new array. Out: a function that needs one lookup for a
 repeated call. Invariant: a memoized array is the one that the function would record. Functions that evaluate, read
@@ -28,7 +28,7 @@ _NAMED_BY_THEMSELVES = frozenset({int, str, bool, NoneType, EllipsisType, np.int
 
 
 def memoized(function: Function) -> Function:
-    """Decorate a function that records an array: memoize the array by call site and arguments."""
+    """Decorate a function that returns a recorded array so that results are memoized by call site and arguments."""
     name = function.__name__
     function = uncut(function)
 
@@ -72,7 +72,10 @@ def memoized(function: Function) -> Function:
 
 
 def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
-    """Append the parts that identify a value to a memo key. Return False if the value cannot be part of a key."""
+    """Append a value's identity to the list of a memo key's parts.
+
+    Return False if the value cannot be part of a key.
+    """
     kind = type(value)
     if kind is Array or kind is Scalar or kind is Part:
         storage = value._storage

@@ -18,7 +18,7 @@ Order = tuple[int, ...]
 
 
 def memory_order(arrays: Sequence[Array]) -> Order | None:
-    """Return the axis order that NumPy chooses for the result of an operation on `arrays`, or None for C order.
+    """Return the axis order that NumPy chooses for a result's memory, or None for C order.
 
     An axis is moved inward past another if its stride is smaller in every array that has both. Other axes keep C order.
     """
@@ -30,7 +30,7 @@ def memory_order(arrays: Sequence[Array]) -> Order | None:
 
 @lru_cache(maxsize=4096)
 def _order_of(*views: tuple[Any, ...]) -> Order | None:
-    """Return the `memory_order` of views. Each view is given by its shape and optional strides."""
+    """Compute the `memory_order` of views that are given as tuples of a shape and, optionally, strides."""
     rank = max(len(seen[0]) for seen in views)
     known = []
     for shape, *strided in views:
@@ -51,7 +51,7 @@ def _order_of(*views: tuple[Any, ...]) -> Order | None:
 
 
 def permuted(array: Array, order: Order) -> Array:
-    """Return a view of an array with its axes permuted by `order`. Leading axes of length 1 are added as needed."""
+    """Return a view with the axes permuted by `order`, after adding leading axes of length 1 as needed."""
     shape, strides, offset = array._view or whole(array._storage)
     more = len(order) - len(shape)
     shape, strides = (1,) * more + shape, (0,) * more + strides

@@ -1,4 +1,4 @@
-"""Methods and properties of `Array` that record operations, under NumPy's names."""
+"""Methods and properties of `Array` that have NumPy's names and record operations."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ from weft.runtime.lazy_names import unquote_annotations
 def astype(
     self: Array, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Array:
-    """Cast to a dtype. In casts to integers, out-of-range floats saturate and NaN becomes 0.
+    """Cast to a dtype.
+
+    In casts to integers, out-of-range floats saturate and NaN becomes 0.
 
     For a dtype that weft does not support, such as text, return a NumPy array.
     """
@@ -115,7 +117,10 @@ def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
 
 
 def copy_of(self: Array, order: str = "C") -> Array:
-    """Return a copy. The array and its copy share memory until one of them is written."""
+    """Return a copy.
+
+    The array and its copy share memory until one of them is written.
+    """
     start()
     if order != "C" and self.ndim > 1:
         return creation.copy_in_order(self, check_order(order))
@@ -194,7 +199,7 @@ def _part(name: str) -> property:
 
 @memoized
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    """Round to the given number of decimals. Ties are rounded to the nearest even value.
+    """Round to the given number of decimals, with ties to the nearest even value.
 
     Examples
     --------
@@ -214,7 +219,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Round the elements of an expression to a number of decimals. Both parts of a complex number are rounded."""
+    """Round an expression's elements, or both parts of its complex elements, to a number of decimals."""
     if decimals == 0:
         return map_("rint", [node])
     if node.dtype.kind == "c":
@@ -231,7 +236,7 @@ def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) ->
 
 
 def _choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Construct an array from `choices`, with this array as the index array, like `numpy.choose`."""
+    """Select each element from one of `choices`, using this array as the index array, like `numpy.choose`."""
     return OWN["choose"](self, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
@@ -328,7 +333,7 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the order of the bytes of each element. In a complex element, the parts are reversed separately."""
+    """Reverse the bytes of each element, or of each part of a complex element."""
     if _is_on_gpu(self, self.dtype):
         parts = 2 if self.dtype.kind == "c" else 1
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
@@ -342,23 +347,23 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
-    """Return whether the bytes of an array must be reinterpreted on a GPU, because they are not in host memory."""
+    """Return whether an array's bytes are only in GPU memory, so that a kernel must reinterpret them."""
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
 
 
 def _bytes(values: Any) -> Any:
-    """Return the bytes of an array's elements as a 2-D array of uint8, with one row per element in C order."""
+    """Return the bytes of an array as a 2-D array of uint8 that has one row per element, in C order."""
     return manipulation.reshape(view(manipulation.ravel(values), np.uint8), (values.size, -1))
 
 
 def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
-    """Return an array of dtype `kind`, given the bytes of each element as a row of a 2-D array."""
+    """Return an array of dtype `kind` from a 2-D array of bytes that has one row per element."""
     return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
 
 
 def exact_copy(self: Array) -> Storage:
-    """Copy the elements to a new contiguous storage, which shares its memory with no other storage."""
+    """Copy the elements to new contiguous memory that is never shared with another storage."""
     storage = copy_of(self)._storage
     exclusive(storage)
     return storage
@@ -394,7 +399,7 @@ def resize(self: Array, *shape: Any, refcheck: bool = True) -> None:
 
 
 def _on_host(name: str, summary: str) -> Any:
-    """Return an array method that calls the `numpy.ndarray` method of the same name on the evaluated elements."""
+    """Return an array method that evaluates the array and calls `numpy.ndarray`'s method of the given name."""
 
     def method(self: Array, *arguments: Any, **options: Any) -> Any:
         return getattr(self.numpy(), name)(*arguments, **options)

@@ -22,7 +22,7 @@ from weft.fusion import ALONE, CHEAP, INTERNED, MEDIUM, Storage, limits, recordi
 from weft.runtime import TUPLE_ITEMS, Text, get_device
 
 NAME = "weft_record_again"
-SLICE = 16  # ... a slice's three parts, one after the other
+SLICE = 16  # offset of the start, stop and step in a slice object
 MOST = 48  # maximum number of parts of a key
 FUNCTIONS = tuple(
     (
@@ -94,7 +94,7 @@ WITH_NUMBER = 9
 
 
 class KeyText(ObjectText):
-    """Emitter of code that builds memo keys. The code branches to ``slow`` for calls that Python must handle."""
+    """Emitter of code that builds memo keys, and branches to ``slow`` for calls that Python must execute."""
 
     _first: str  # the first argument
     _own: str  # ... its type
@@ -117,7 +117,7 @@ class KeyText(ObjectText):
         self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
 
     def _begin_showing(self) -> None:
-        """Emit code that begins the memo key of an index operation with the array's view and the storage's shape."""
+        """Emit code that begins the memo key of an index operation, with the array's view and its storage's shape."""
         t = self._t
         self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -129,9 +129,9 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _begin_recording(self) -> None:
-        """Emit code that begins an operation's memo key with the op, operand order, call site and keyword names."""
+        """Emit code that begins the memo key of an operation: op, operand order, call site and keyword names."""
         t, known = self._t, self._known
-        pending = self._look_around()
+        pending = self._load_context()
         t.do(f"store ptr {pending}, ptr {self._pending}")
         self._note_medium()
         t.leave_if(f"icmp eq i64 {t.load(self._large, 0)}, 0", "begun", "ask.alone")
@@ -161,9 +161,9 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _note_medium(self) -> None:
-        """Emit code that requests the call site if the first operand is a medium-sized array in memory.
+        """Emit code that sets a flag if the first operand is a medium-sized array in memory.
 
-        Python may execute such an operation immediately.
+        The flag requests the call site, because Python may execute such an operation immediately.
         """
         t, known = self._t, self._known
         known_as = [t.new(f"icmp eq i64 {self._does}, {does}") for does in (RECORD, RECORD_FUNCTION)]
@@ -237,7 +237,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _complete(self, name: str, array: str) -> None:
-        """Emit code that sets the storage and view of an array that immediate execution has created without them."""
+        """Emit code that creates the storage and view of an array, which immediate execution may have left unset."""
         t = self._t
         unset = [t.new(f"icmp eq ptr {self._field(array, f'Array.{each}')}, null") for each in ("_storage", "_view")]
         t.enter_if(f"or i1 {', '.join(unset)}", f"{name}.unset", f"{name}.complete")
@@ -248,7 +248,10 @@ class KeyText(ObjectText):
         t.begin_block(f"{name}.complete")
 
     def _describe_number(self, thing: str) -> None:
-        """Emit code that appends a number, or another value that is its own key, to the memo key."""
+        """Emit code that appends a number to the memo key.
+
+        Other values that identify themselves are also appended by this code.
+        """
         t = self._t
         t.label("numpy")
         t.do(f"store ptr {thing}, ptr {self._scalar}")
@@ -262,7 +265,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _push(self, part: str, shared: bool = True) -> None:
-        """Emit code that appends a part to the memo key, together with a reference to the part."""
+        """Emit code that appends a part to the memo key and holds a reference to the part."""
         t = self._t
         if shared:
             self._increment_reference(part)
@@ -284,8 +287,8 @@ class KeyText(ObjectText):
         given = ", ".join(f"ptr {item}" for item in items)
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
-    def _look_around(self) -> str:
-        """Emit code that loads the user's call site, the epoch, and the epoch's list of pending storages."""
+    def _load_context(self) -> str:
+        """Emit code that loads the call site and the current recording, and return the list of pending storages."""
         t, known = self._t, self._known
         frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
         code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))
@@ -304,7 +307,7 @@ class KeyText(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """Emit code that loads an operand's expression in the current epoch. Return the name of the LLVM value."""
+        """Emit code that loads an operand's expression in the current recording, and return its LLVM value name."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._check(self._field(thing, "Array._storage"), f"{name}.kept", "slow")
@@ -313,7 +316,7 @@ class KeyText(ObjectText):
         t.jump(f"{name}.found", f"{name}.bind")
         # (Small GPU arrays in host memory: small operations on them run immediately, otherwise kernels take them by
         # value.)
-        self._unless_on_host(storage, f"{name}.memory")
+        self._leave_if_on_host(storage, f"{name}.memory")
         self._bind(name, storage, epoch)
         t.label(f"{name}.call")
         self._release()
@@ -330,7 +333,10 @@ class KeyText(ObjectText):
         return node
 
     def _bind(self, name: str, storage: str, epoch: str) -> None:
-        """Emit code that binds a storage and jumps to ``found``, or to ``call`` if only Python can bind the storage."""
+        """Emit code that binds a storage to a memory slot of the current recording.
+
+        The code jumps to ``found``, or to ``call`` if only Python can bind the storage.
+        """
         t, known = self._t, self._known
         call, leave = f"{name}.call", "leave"
         buffer, device = self._field(storage, "Storage.buffer"), self._field(epoch, "Epoch.device")
@@ -378,20 +384,20 @@ class KeyText(ObjectText):
         self._release()
         t.do(f"br label %{name}.found")
 
-    def _unless_on_host(self, storage: str, there: str) -> None:
-        """Emit a branch to ``slow`` if a storage is a small GPU array kept in host memory, and otherwise to `there`."""
+    def _leave_if_on_host(self, storage: str, there: str) -> None:
+        """Emit a branch to ``slow`` for a small GPU array kept in host memory, and to `there` for other arrays."""
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]
         t.enter_if(f"or i1 {', '.join(tests)}", there, "slow")
 
     def _release(self) -> None:
-        """Emit code that releases the references taken by the code of `_bind`."""
+        """Emit code that releases the references that the code of `_bind` holds."""
         for name in _BINDING:
             self._decrement_reference(self._t.load(self._held[name], 0, "ptr"))
             self._t.do(f"store ptr null, ptr {self._held[name]}")
 
     def _exchange(self, thing: str, values: Mapping[str, str]) -> None:
-        """Emit code that replaces attributes of an object, and releases the old values after the last replacement.
+        """Emit code that replaces attributes of an object, and only then releases the old values.
 
         No other thread can run between two replacements, because old values are released last.
         """

@@ -1,4 +1,4 @@
-"""Native recorders: machine code for operators, which records memoized operations.
+"""Native recorders: machine code that records an array operation if the memo contains it.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case they look up the key in the memo, then record, write or show. In other cases
@@ -34,7 +34,9 @@ def install_native_after(hits: int) -> None:
 
 
 def install_native_code() -> None:
-    """Install native code for methods, ufuncs and public functions with a `records` attribute, if the code compiles.
+    """Replace methods, ufuncs and public functions that have a `records` attribute with native recorders.
+
+    The functions stay in Python if the code does not compile.
 
     A failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
@@ -42,7 +44,7 @@ def install_native_code() -> None:
         _install_functions()
         _install_methods()
         _install_protocol()
-    except Exception as error:  # (Python needs no new memory)
+    except Exception as error:  # (memory for the code may be unavailable; the Python code still works)
         report_failure(FORM, INSTEAD, error)
 
 
@@ -62,7 +64,7 @@ def _install_methods() -> None:
 
 
 def _install_protocol() -> None:
-    """Install native code for operators whose left operand is a NumPy scalar."""
+    """Install native code for operators that have a NumPy scalar on the left and an array on the right."""
     name = "__array_ufunc__"
     above, function = INSTALLED.get((Array, name), (None, vars(Array)[name]))
     if type(function) is FunctionType:
@@ -96,7 +98,7 @@ def _recorder(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def make_recorder(op: str | None, way: int, does: int, function: Callable[..., Any]) -> Builtin:
-    """Return a native recorder: a builtin that records memoized operations, and calls `function` on a memo miss.
+    """Return a native recorder, which records memoized operations and calls `function` on a memo miss.
 
     Raises CompileError if the builtin cannot be compiled.
     """

@@ -68,7 +68,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` for a call whose only argument is a small array in the CPU's memory.
+        """Emit a branch to ``slow`` if the only argument is a small array in the CPU's memory.
 
         Python may execute such a call immediately.
         """
@@ -89,7 +89,7 @@ class _Operator(KeyText):
         t.do("br label %record")
 
     def _leave_elements(self) -> None:
-        """Emit a branch to ``slow`` for writes that may run immediately.
+        """Emit a branch to ``slow`` for writes that Python may execute immediately.
 
         Writes to single elements in memory and writes by index arrays may run immediately.
         """
@@ -128,7 +128,7 @@ class _Operator(KeyText):
         t.branch(f"icmp eq i64 {self._call('i64', 'PyTuple_Size', f'ptr {shape}')}, {count}", "slow", "record")
 
     def _find(self) -> None:
-        """Emit code that looks up the key in the memo and takes a new reference to the result."""
+        """Emit code that looks up the key in the memo and holds a reference to the result."""
         t, known = self._t, self._known
         count = t.load(self._count, 0)
         key = self._check(self._hold("key", self._call("ptr", "PyTuple_New", f"i64 {count}")), "packed", "leave")
@@ -146,7 +146,10 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit code that looks up an operation whose second operand is a number in a slot (see `look_up_slotted`)."""
+        """Emit code that looks up an operation whose second operand is a number passed as a kernel argument.
+
+        `look_up_slotted` is the version in Python.
+        """
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")
@@ -203,7 +206,7 @@ class _Operator(KeyText):
         self._show()
 
     def _assign(self) -> None:
-        """Emit code that makes the memoized expression the new version of the storage of the first operand.
+        """Emit code that makes the memoized expression the new value of the first operand's storage.
 
         The code does the same as `fusion.assign`.
         """
@@ -229,10 +232,10 @@ class _Operator(KeyText):
         t.do("br label %leave")
 
     def _show(self) -> None:
-        """Emit code that returns an indexing result: a view of the storage, or a single element."""
+        """Emit code that returns the result of an index operation: a view of the storage, or a single element."""
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._type(self._node)}, {known['int']}", "found.element", "found.view")
-        self._unless_on_host(self._field(self._first, "Array._storage"), "element.recorded")
+        self._leave_if_on_host(self._field(self._first, "Array._storage"), "element.recorded")
         for k, value in enumerate((self._first, self._node)):
             t.do(f"store ptr {value}, ptr {t.at(self._given, k)}")
         read = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['element']}, ptr {self._given}, i64 2, ptr null")

@@ -1,4 +1,4 @@
-"""Native code for an operator whose left operand is a NumPy scalar. NumPy calls the array's ``__array_ufunc__``.
+"""Native code for operators with a NumPy scalar on the left, which NumPy delegates to ``__array_ufunc__``.
 
 In: the Python function `array_ufunc`. Out: a builtin that calls the reflected operator of the array, which has native
 code, and `array_ufunc` for all other arguments. Invariant: the builtin and `array_ufunc` give the same results.
@@ -46,7 +46,7 @@ _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne
 
 
 def _operators() -> Iterator[tuple[np.ufunc, str]]:
-    """Yield NumPy ufuncs, each with the name of the array method that computes ``ufunc(number, array)``."""
+    """Yield pairs of a NumPy ufunc and the name of the array method that computes ``ufunc(number, array)``."""
     for definition in OPS.values():
         # (Powers of Python ints have separate rules.)
         if definition.arity == 2 and definition.dunder and definition.ufunc and definition.dunder != "pow":
@@ -56,7 +56,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return a builtin for ``__array_ufunc__`` that calls an array's operator if possible, and `slow` otherwise.
+    """Return a builtin that implements ``__array_ufunc__`` with an array's operator, or with `slow` for other calls.
 
     Raises CompileError if native code cannot be compiled.
     """

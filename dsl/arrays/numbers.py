@@ -1,4 +1,4 @@
-"""Python scalars as operands. A scalar is a constant at first, and a kernel argument once it changes at a call site.
+"""Python scalars as operands: constants at first, and kernel arguments after they change at a call site.
 
 In: a number, and the call site of its operation. Out: an expression. Invariant: a number is a constant at first, so
 that the optimizer can use it. If the call site provides different numbers in several evaluations, as in a loop over
@@ -31,7 +31,7 @@ CallSiteKey = tuple[int, int, str, int]  # id of a code object, instruction offs
 
 
 class _CallSite:
-    """Record of the Python scalars used at one call site."""
+    """The Python scalars seen at one call site: the latest one, and how often they have changed."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 
@@ -47,7 +47,7 @@ _call_sites: dict[CallSiteKey, _CallSite] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """Memo key of an operation whose Python scalar is a kernel argument, and therefore not part of the key."""
+    """Memo key of an operation without the value of its Python scalar, which is a kernel argument."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -58,7 +58,7 @@ SLOTTED: dict[SlotKey, tuple[Expr, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
-    """Return the memoized expression of an operation whose Python scalar is in a slot, or None on a miss.
+    """Return the memoized expression of an operation with a number that is a kernel argument, or None on a miss.
 
     On a hit, `number` is appended to the epoch's slots.
     """
@@ -77,7 +77,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Expr | None:
 
 
 def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
-    """Memoize an operation whose Python scalar is in the slot that the epoch has bound last."""
+    """Memoize an operation with a number that is a kernel argument: the latest slot of the recording."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -85,13 +85,13 @@ def memoize_slotted(key: SlotKey, node: Expr, epoch: Epoch) -> None:
 
 
 def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the scalar at a call site has changed often enough to be a kernel argument, not a constant."""
+    """Return whether the scalar at a call site changes so often that it is a kernel argument."""
     call_site = _call_sites.get((id(code), at, op, which))
     return call_site is not None and call_site.changes >= CHANGES and call_site.code is code
 
 
 def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) -> bool:
-    """Record the scalar used at a call site. Return whether it has changed often enough to be a kernel argument."""
+    """Note the scalar used at a call site, and return whether it changes so often that it is a kernel argument."""
     code, at = location[:2]
     key = (id(code), at, op, which)
     call_site = _call_sites.get(key)
@@ -112,21 +112,21 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Register the memo key of an operation whose scalar is a constant, so that the key can be removed later."""
+    """Remember the memo key of an operation with a constant scalar, for its later removal from the memo."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)
 
 
 def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: Epoch) -> Expr:
-    """Return a Python scalar as a constant, or as a slot of `epoch` if the scalars at this call site change."""
+    """Return a constant for a Python scalar, or a kernel argument if the scalars at this call site change."""
     if dtype_kind(dtype) in "iuf" and type(number) in (int, float) and changes(number, location, op, 0, epoch):
         return epoch.bind_scalar(number, dtype)
     return constant(number, dtype)
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return `node` with slots (kernel arguments) in place of the scalars that change between iterations of a loop."""
+    """Return `node` with kernel arguments in place of the Python scalars that change from call to call."""
     if len(node.operands) != len(operands):  # (the operation was simplified)
         return node
     for which, number in enumerate(operands):
@@ -141,7 +141,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether operand `which`, a Python scalar, can be a kernel argument.
+    """Return whether the Python scalar that is operand `which` can become a kernel argument.
 
     The scalar's value must not influence the choice of the loop.
     """
@@ -158,7 +158,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Convert a Python int of more than 64 bits to a float if NumPy does so. Return other values unchanged.
+    """Convert a Python int of more than 64 bits to a float where NumPy does so, and return other values unchanged.
 
     For loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
     cases, NumPy's error is raised.
@@ -181,5 +181,5 @@ def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
 
 
 def _kind(value: object) -> str:
-    """Return the kind of an array's dtype, or an empty string for other values."""
+    """Return the kind (one letter) of an array's dtype, or an empty string for a value without a dtype."""
     return getattr(getattr(value, "dtype", None), "kind", "")

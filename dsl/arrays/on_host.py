@@ -1,4 +1,4 @@
-"""Calls to NumPy functions on the host, including the conversion of arguments and results.
+"""Calls to NumPy functions on the host, with conversion of their arguments and results.
 
 In: a NumPy function and its arguments, including weft arrays in lists and callbacks. Out: its result, with weft arrays.
 Invariant: if the function writes to an argument, the writes are copied back to the weft array. A function gets writable
@@ -47,7 +47,7 @@ WRITERS = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_
 
 
 class Wrapper:
-    """Base class for wrappers of NumPy functions and classes. The `wrapped` attribute is the NumPy object."""
+    """Base class for wrappers of NumPy functions and classes, which are in the `wrapped` attribute."""
 
     wrapped: Any
 
@@ -119,7 +119,7 @@ def from_host_if_large(value: object) -> Any:
 
 
 def from_host(value: object) -> Any:
-    """Convert each NumPy array of a supported dtype in `value` to a weft array, and return the result."""
+    """Convert each NumPy array in `value` to a weft array, except arrays of unsupported dtypes."""
     value = _each_array(value, convert)
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return WrappedObject(value)
@@ -131,7 +131,7 @@ def from_host(value: object) -> Any:
 
 
 def keep_byte_order(value: object) -> Any:
-    """Convert `value` as `from_host` does, but return arrays in non-native byte order unchanged."""
+    """Convert `value` like `from_host`, but keep NumPy arrays that have a non-native byte order."""
     return value if isinstance(value, np.ndarray) and not value.dtype.isnative else from_host(value)
 
 
@@ -145,7 +145,7 @@ _KEEPING = (keep_byte_order, keep)
 
 
 def _count_alone() -> int:
-    """Return the reference count of an object to which only a local variable refers."""
+    """Return the reference count of an object that only a local variable refers to."""
     made = np.empty(1)
     return sys.getrefcount(made)
 
@@ -154,7 +154,9 @@ ALONE = _count_alone()
 
 
 def adopt_array(made: np.ndarray, taken: Callable[[Any], Any]) -> Any:
-    """Convert a new NumPy array with the `taken` function. On the CPU, a large array is converted without a copy.
+    """Convert a new NumPy array to a weft array, without a copy if the array is large and on the CPU.
+
+    Other arrays are converted with the function `taken`.
 
     The caller must have the only reference to the array. Arrays that are not in C order keep their order. An array over a
     writable buffer (`frombuffer`, `ctypeslib.as_array`) shares the buffer's memory.
@@ -178,7 +180,7 @@ def call_numpy(
     options: dict[str, Any],
     taken: Callable[[Any], Any] = from_host,
 ) -> Any:
-    """Call a NumPy function on the host with weft arrays, and convert its result with `taken`."""
+    """Call a NumPy function on the host with weft arrays, and convert the result with the function `taken`."""
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
@@ -205,7 +207,7 @@ def call_numpy(
     options = {k: v for k, v in options.items() if k != "overwrite_input"}
     host_options = {k: to_host(v, written if k == "out" else None, taken) for k, v in options.items()}
     if Listening.listeners:
-        result = _call_heard(
+        result = _call_and_report(
             public_name, partial(function, *host_arguments, **host_options), (*arguments, *options.values())
         )
     else:
@@ -228,7 +230,7 @@ def call_numpy(
 
 
 def _memory_for_write(array: Array) -> np.ndarray | None:
-    """Return a NumPy array over an array's memory that a function may modify, or None if only a copy is possible."""
+    """Return an array's memory as a NumPy array that a function may modify, or None if only a copy is possible."""
     if recording.held:
         return None
     if array._device is None and array._storage.device.name == "cpu":
@@ -237,7 +239,7 @@ def _memory_for_write(array: Array) -> np.ndarray | None:
 
 
 def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy for dtypes that weft does not support, and `own` for all others."""
+    """Return a function that calls `own`, and then NumPy's function if `own` does not support the dtypes."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -250,7 +252,10 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return the results of a ufunc call: weft arrays from `outs`, and all other results converted with `taken`."""
+    """Return a ufunc's results, with the weft arrays of `outs` in place of the NumPy arrays that were written to.
+
+    Other results are converted with the function `taken`.
+    """
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]
@@ -263,7 +268,7 @@ def _public_module(function: Callable[..., Any]) -> str:
 
 
 def note_fallback(operation: str, *given: Any) -> None:
-    """Report an operation that runs on the host although some of its operands are in a GPU's memory."""
+    """Report that an operation runs on the host although some of its operands are in GPU memory."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     far = [v for v in flat if isinstance(v, Array) and runtime.is_gpu(v.device) and values_of(v) is None]
     if far:
@@ -275,7 +280,7 @@ _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of a function's positional parameters. Operands of ufuncs are named by number."""
+    """Return the names of a function's positional parameters, or numbered names for the operands of a ufunc."""
     if isinstance(function, np.ufunc):
         return tuple(f"{k}" for k in range(function.nin)) + ("out",)
     key = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
@@ -299,14 +304,14 @@ def index_of_out(function: Callable[..., Any]) -> int | None:
 
 
 def _named(function: Callable[..., Any], arguments: tuple[Any, ...], position: int) -> dict[str, Any]:
-    """Convert the positional arguments from index `position` onward to keyword arguments."""
+    """Convert the positional arguments from index `position` on to keyword arguments."""
     if isinstance(function, np.ufunc) and function.nout > 1:
         return {"out": (*arguments[position:], *[None] * (function.nargs - len(arguments)))}
     return dict(zip(_parameters(function)[position:], arguments[position:], strict=False))
 
 
-def _call_heard(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
-    """Call a NumPy function on the host, and report the call and the bytes it moves to the launch listeners."""
+def _call_and_report(name: str, call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+    """Call a NumPy function on the host, and notify the launch listeners of the call and the bytes moved."""
     flat = [v for value in given for v in (value if isinstance(value, (list, tuple)) else (value,))]
     arrays = [v for v in flat if isinstance(v, Array)]
     if not arrays:

@@ -73,7 +73,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator of an array immediately, as `attempt` does. Uncommon operands are left to `attempt`."""
+    """Execute a binary operator immediately for the most common operands, and call `attempt` for all others."""
     values, device, kind = array._values, array._device, type(other)
     if device is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
         given = None
@@ -93,7 +93,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 
 
 def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Array]:
-    """Return the method of a binary operator. Its `records` attribute describes the operator to `native_operators`."""
+    """Return the `Array` method of a binary operator, with a `records` attribute for `native_operators`."""
     way = REFLECTED if reflected else PLAIN
     definition = find_op(op)
     immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
@@ -119,7 +119,7 @@ def binary_method(op: str, reflected: bool = False) -> Callable[[Array, Any], Ar
 
 @on_operands_device
 def record_operation(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
-    """Record a binary operation that is not in the memo. NumPy computes the operation for unsupported operands."""
+    """Record a binary operation on a memo miss, or compute it with NumPy if the operands are unsupported."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):
@@ -135,7 +135,7 @@ def record_operation(op: str, way: int, first: Array, second: Any, where: Locati
 
 
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Compute a binary operation with NumPy if the second operand has a type that weft does not support, such as dates.
+    """Compute a binary operation with NumPy if weft does not support the second operand's type, such as dates.
 
     Return NotImplemented if the type of the second operand handles the operation.
     """
@@ -185,7 +185,7 @@ def _in_place(op: str) -> Any:
 
 @on_operands_device
 def _record_in_place(op: str, target: Array, other: Any, where: Location, key: Any) -> Array:
-    """Record an in-place operator that is not in the memo."""
+    """Record an in-place operator on a memo miss."""
     check_devices(op, (target, other))
     before = current_epoch()
     epoch = cut(before, where)
@@ -215,7 +215,10 @@ def _record_in_place(op: str, target: Array, other: Any, where: Location, key: A
 
 
 def _foreign_in_place(op: str, target: Array, other: object) -> Any:
-    """Apply an in-place operator to a copy of the array, with the ``__array_ufunc__`` of the foreign operand."""
+    """Execute an in-place operator on a copy of the array, and assign the copy to the array.
+
+    The foreign operand's ``__array_ufunc__`` computes the result.
+    """
     if not callable(getattr(type(other), "__array_ufunc__", None)):
         return NotImplemented
     values = np.array(target.numpy())
@@ -227,7 +230,7 @@ def _foreign_in_place(op: str, target: Array, other: object) -> Any:
 
 
 def _on_part(method: Any) -> Any:
-    """Wrap an in-place operator of a real or imaginary part so that it also updates the complex array."""
+    """Wrap an in-place operator of a `Part` so that the complex array is also updated."""
 
     def updating_whole(self: Part, other: object) -> Any:
         found = method(self, other)
@@ -259,7 +262,7 @@ def _unary(op: str) -> Any:
 
 
 def _scalar_operator(op: str, reflected: bool = False) -> Any:
-    """Return the method of a binary operator of `Scalar`.
+    """Return the method of `Scalar` for a binary operator.
 
     NumPy computes the operation if the operands are evaluated. Otherwise it is recorded.
     """
@@ -311,7 +314,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """Return ``base ** exponent``, with NumPy's shortcuts and the errors of `check_power`."""
+    """Return ``base ** exponent``, with NumPy's shortcuts for common exponents and the errors of `check_power`."""
     return _compute_power(base, exponent, _record_power)
 
 
@@ -357,7 +360,7 @@ _memoized_power = memoized(_record_power)
 
 
 def _array_power(self: Array, exponent: Any) -> Any:
-    """Implement ``**`` for an array. Powers of small arrays are computed immediately. Other powers are recorded."""
+    """Implement ``**`` for an array, immediately if the array is small and by recording otherwise."""
     values = self._values
     if values is not None and values.size <= IMMEDIATE[0]:
         short = _short_power(self, exponent)
@@ -384,7 +387,7 @@ def _rdivmod(self: Array, other: Any) -> Any:
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """Implement ``__array_ufunc__``: call weft's ufunc in place of NumPy's."""
+    """Implement ``__array_ufunc__`` by calling weft's ufunc instead of NumPy's."""
     if method == "__call__" and options.keys() <= {"out"}:
         ours = UFUNCS.get(ufunc.__name__)
         known = ours is not None and ours.immediate.function is ufunc
@@ -405,7 +408,10 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **optio
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to the NumPy array `out`. Return `MISSED` if the type or shape of `out` differs."""
+    """Copy a small result to the NumPy array `out`.
+
+    Return `MISSED` if the type or shape of `out` is unsuitable.
+    """
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED

@@ -1,4 +1,4 @@
-"""The real and the imaginary part of a complex array.
+"""Arrays for the real and the imaginary part of a complex array, as returned by ``x.real`` and ``x.imag``.
 
 In: a complex array. Out: a `Part`, which records operations like any array. Invariant: a part has the current values of
 its complex array, and a write to a part, or to a view of a part, changes the complex array. The elements of a part are
@@ -48,7 +48,7 @@ class Part(Array):
         self._seen = owner, owner.expr, owner.buffer
 
     def _is_current(self) -> bool:
-        """Return whether the complex array is known to be unchanged since the part was recorded."""
+        """Return whether the complex array is certainly unchanged since this part was recorded."""
         owner = self._owner._storage
         storage, expr, buffer = self._seen
         if owner.buffer is None and owner.host is None:
@@ -66,7 +66,10 @@ class Part(Array):
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts that `_is_current` measures if only a `Part` refers to the complex array."""
+    """Return the reference counts of a complex array and its storage if only a `Part` refers to them.
+
+    `_is_current` compares its counts with these.
+    """
 
     class Held:
         def __init__(self) -> None:
@@ -87,7 +90,7 @@ _ALONE = _count_alone()
 
 
 def take_part(array: Array, name: str) -> Array:
-    """Return the part `name`, "real" or "imag", of a complex array."""
+    """Return the part of a complex array that `name` selects, "real" or "imag"."""
     if type(array) is Scalar:
         start()
         return record(map_(name, [expr_of(array)]))
@@ -100,7 +103,7 @@ def take_part(array: Array, name: str) -> Array:
 
 
 def put_part(array: Array, name: str, value: object) -> None:
-    """Assign `value` to the part `name`, "real" or "imag", of a complex array."""
+    """Assign `value` to the part of a complex array that `name` selects, "real" or "imag"."""
     start()
     other = map_("imag" if name == "real" else "real", [expr_of(array)])
     new = as_operand(value)[0]
@@ -110,7 +113,10 @@ def put_part(array: Array, name: str, value: object) -> None:
 
 
 def _view_of(name: str) -> Any:
-    """Return a method of `Part` that applies the view method `name` to the complex array, and takes the part."""
+    """Return a `Part` method for a method of the complex array that returns a view.
+
+    The method returns the same part of the view.
+    """
 
     def method(self: Part, *arguments: Any, **options: Any) -> Any:
         return getattr(getattr(self._owner, name)(*arguments, **options), self._name)
@@ -120,7 +126,10 @@ def _view_of(name: str) -> Any:
 
 
 def _attribute_of(name: str) -> property:
-    """Return a property of `Part` that takes the part of the complex array's attribute `name`, such as ``T``."""
+    """Return a `Part` property for an attribute of the complex array, such as ``T``.
+
+    The property returns the same part of the attribute's value.
+    """
 
     def get(self: Part) -> Any:
         return getattr(getattr(self._owner, name), self._name)

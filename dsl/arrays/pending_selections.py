@@ -1,4 +1,4 @@
-"""Pending selections by masks, which turn ``x[mask] = f(x[mask], y[mask])`` into an elementwise ``where``.
+"""Pending selections ``x[mask]``, which let ``x[mask] = f(x[mask], y[mask])`` run as an elementwise ``where``.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression or, for an assignment, the new
 values of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -25,13 +25,13 @@ LIMIT = 10_000
 
 
 class _PendingSelection:
-    """Host function that computes a pending selection whose elements turn out to be needed."""
+    """The host function of a pending selection, which is called only if the elements are needed."""
 
     def __init__(self, site: Any) -> None:
         self.site = site
 
     def __call__(self, out: np.ndarray, values: np.ndarray, test: np.ndarray) -> None:
-        """Compute the selection. From now on, selections at this source line are not pending."""
+        """Compute the selection, and make later selections at this source line immediate."""
         _lines[self.site] = None
         out[...] = values[test]
 
@@ -48,7 +48,7 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection if the source line writes selections back, otherwise None.
+    """Return ``array[mask]`` as a pending selection if this source line writes selections back, otherwise None.
 
     Pending work that computes the mask is evaluated.
     """
@@ -71,7 +71,7 @@ def _note(mask: Array, site: Any) -> None:
 
 
 def elements_of(array: Array) -> np.ndarray:
-    """Return a NumPy array for reading the elements of an array on the host."""
+    """Return an array's elements as a NumPy array that is only read."""
     values = values_of(array)
     if values is None:
         return array.numpy()
@@ -80,7 +80,7 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return ``array[mask] = value`` as an elementwise expression, or None if `value` does not allow it.
+    """Return the elementwise expression for ``array[mask] = value``, or None if there is none.
 
     Return None unless `value` is elementwise in selections by the same mask.
     """

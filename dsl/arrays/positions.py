@@ -1,4 +1,4 @@
-"""Index arrays: bounds checks and flat positions.
+"""Checked index arrays, and their conversion to positions in the flattened array.
 
 In: the index of one axis. Out: `Positions`, which give expressions of valid indices. Invariant: an out-of-bounds index
 raises IndexError before anything is recorded with it. A pending index array is not evaluated if its expression cannot
@@ -43,7 +43,7 @@ class Positions:
         self.numbers, self.array, self.wraps = numbers, array, wraps
 
     def expr(self) -> Expr:
-        """Return the indices as an expression of the current epoch. All elements are non-negative."""
+        """Return the indices as an expression of the current recording, with negative indices made non-negative."""
         if self.numbers is not None:
             return expr_of(convert(self.numbers))
         assert self.array is not None
@@ -56,7 +56,7 @@ class Positions:
 
 
 def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int, position: int) -> Positions:
-    """Return `values`, indices along `axis`, as `Positions`. Raises IndexError if an index is out of bounds."""
+    """Return indices along `axis` as `Positions`, or raise IndexError if an index is out of bounds."""
     if isinstance(values, np.ndarray):
         if values.size:
             _check(values, int(values.min()), int(values.max()), axis, length)
@@ -85,12 +85,12 @@ def positions_of(values: Array | np.ndarray, axis: int, length: int, stride: int
 
 
 def _in_memory(values: Array) -> np.ndarray | None:
-    """Return `values` as a NumPy array if it is on the host and small enough for NumPy to check, else None."""
+    """Return `values` as a NumPy array if it is on the CPU and small enough for NumPy to check, otherwise None."""
     return values_of(values) if values.size < MANY and values.device.name == "cpu" else None
 
 
 def _bounds(values: Array) -> tuple[int, int]:
-    """Return the minimum and maximum of an integer array, computed on the array's device."""
+    """Compute the minimum and the maximum of an integer array on the array's device."""
     node = expr_of(values)
     found = [record(reduce_(op, node, tuple(range(values.ndim)), values.dtype)) for op in ("minimum", "maximum")]
     evaluate([each._storage for each in found], aside=True)
@@ -104,7 +104,10 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the offset of each selected element from the first element of the view given by the basic indices."""
+    """Return the offset, in elements, that the index arrays contribute to each selected element.
+
+    The offset is relative to the first element of the view that the basic indices select.
+    """
     on_host = [p for p in positions if p.numbers is not None]
     terms: list[Expr] = []
     if on_host:

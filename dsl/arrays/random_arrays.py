@@ -1,4 +1,4 @@
-"""Arrays of random numbers that are bit-identical to the output of NumPy's generators.
+"""Arrays of random numbers with the same bits as those from NumPy's generators.
 
 In: a `numpy.random.Generator`, the name of a method, and its arguments. Out: an array, and the generator in the state
 that NumPy's method leaves. Invariant: the generator's state changes at the call, even if the numbers of a large array
@@ -90,13 +90,13 @@ def _record_stream(name: str, words: np.ndarray, shape: tuple[int, ...], dtype: 
 
 
 def note_draw(device: Any, name: str, nbytes: int) -> None:
-    """Report that random numbers for a GPU are drawn on the host."""
+    """Report that the host draws random numbers for an array on a GPU."""
     if runtime.is_gpu(device):
         runtime.report_fallback(device, f"random.{name}", nbytes, user_location(), draws=True)
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a generator's method that returns a weft array.
+    """Return a generator method that returns its numbers as a weft array.
 
     The method calls `other` if weft cannot draw the numbers.
     """
@@ -110,7 +110,7 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Record an array of random numbers whose elements kernels compute from their positions, or return None.
+    """Record an array of random numbers, each computed in a kernel from its position in the generator's stream.
 
     Return None if the numbers are not functions of their positions.
     """
@@ -148,9 +148,9 @@ def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
 
 
 def _width_of(draw: runtime.Draw) -> int:
-    """Return the width in bits of the random word that determines an element.
+    """Return the number of random bits that determine an element: 64, 32 or, for integers, the width of the draw.
 
-    Return 0 if the position of this word is not known in advance.
+    Return 0 if the position of these bits is not known in advance.
     """
     if draw.dtype.kind in "iu":
         return int(draw.method.split()[1].split("/")[0])
@@ -162,7 +162,7 @@ def _word(value: int) -> Expr:
 
 
 def _bits_of(position: runtime.Position, step: Expr) -> Expr:
-    """Return the output of a generator `step` steps after its current state."""
+    """Return the random words at `step` steps after a generator's current state, as an expression."""
     device: Any = current_epoch().device
     low, high, *second = map(_word, position.words)
     if not (table := _table(device, position.engine)):
@@ -181,7 +181,7 @@ def _bits_of(position: runtime.Position, step: Expr) -> Expr:
 
 @lru_cache(maxsize=8)
 def _table(device: Any, engine: int) -> tuple[Array, ...]:
-    """Return the lookup table of a generator algorithm as a tuple of one array, or () if the algorithm needs none."""
+    """Return a generator algorithm's lookup table in a tuple, or () if the algorithm needs no table."""
     words = runtime.position_tables(engine)
     return (convert(words),) if words.size else ()
 

@@ -15,7 +15,7 @@ from weft.fusion import Expr, broadcast_shapes, cast, constant, map_
 
 
 def to_python(value: Any) -> Any:
-    """Convert each weft array in `value`, an option of a call, to a Python scalar or nested lists."""
+    """Convert each weft array in `value` to a Python scalar or nested lists."""
     if isinstance(value, Array):
         return value.item() if not value.ndim else value.tolist()
     if type(value) in (tuple, list):
@@ -29,14 +29,17 @@ def as_array(value: object) -> Array:
 
 
 def as_mask(where: Any) -> Any:
-    """Return a `where` argument unchanged. Raises NumPy's TypeError for an array that is not boolean."""
+    """Check the `where` argument of a call, and raise NumPy's TypeError for an array that is not boolean.
+
+    Return the argument unchanged.
+    """
     if isinstance(where, (Array, np.ndarray)) and where.dtype.kind != "b":
         raise TypeError(f"Cannot cast array data from {where.dtype!r} to dtype('bool') according to the rule 'safe'")
     return where
 
 
 def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
-    """Copy a computed result to the array `out`, and return `out`."""
+    """Copy the result `found` to the array `out`, and return `out`."""
     if type(out) is Array and out.shape == found.shape and np.can_cast(found.dtype, out.dtype, casting):  # type: ignore[arg-type]
         if put(out, ..., found):
             return out
@@ -44,7 +47,7 @@ def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
 
 
 def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """Return a result as a new array, or write the result to `out` where the mask `where` is true."""
+    """Return a result as a new array, or write it to `out` at the true elements of the mask `where`."""
     where = as_mask(where)
     if out is None:
         # (NumPy leaves the elements without a result uninitialized)
@@ -78,14 +81,17 @@ def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: s
 
 
 def value_operand(value: object, dtype: np.dtype) -> tuple[Expr, type | None]:
-    """Return an assigned value as an operand (see `as_operand`). NumPy converts text and objects to `dtype`."""
+    """Return an assigned value as an operand, like `as_operand`.
+
+    NumPy converts text and objects to `dtype` first.
+    """
     with suppress(UnsupportedDtypeError):
         return as_operand(value)
     return as_operand(np.array(value, dtype))
 
 
 def check_cast(name: str, source: np.dtype, target: np.dtype, casting: str = "same_kind") -> None:
-    """Raise NumPy's UFuncTypeError if a result cannot be cast to the dtype of its destination."""
+    """Raise NumPy's UFuncTypeError if the rule `casting` does not allow a cast from `source` to `target`."""
     if not np.can_cast(source, target, casting):  # type: ignore[arg-type]
         ufunc = getattr(np, name, None)
         if not isinstance(ufunc, np.ufunc):

@@ -1,4 +1,4 @@
-"""Deterministic parallel reductions and assignments at repeated indices, as in `ufunc.at`, `bincount` and ``x[i] = y``.
+"""Deterministic parallel sums and assignments with repeated indices, for `ufunc.at`, `bincount` and ``x[i] = y``.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if one thread must process the values in order. Invariant: the result does not depend on the order of the
@@ -55,12 +55,12 @@ _IN_BLOCKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether a device runs kernels with GPU schedules."""
+    """Return whether a device runs kernels with GPU schedules, as the CPU emulation of a GPU also does."""
     return codegen.machine_of(device).is_gpu
 
 
 def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device: Device) -> Expr | None:
-    """Combine ``value[k]`` with ``previous[position[k]]`` for each k, and return the resulting elements.
+    """Compute ``previous[position[k]] = op(previous[position[k]], value[k])`` for all k, in parallel.
 
     `value` and `position` are flat. Return None if a parallel result would depend on the order of the threads, or if
     parallel execution would not be faster.
@@ -85,7 +85,7 @@ def scatter_reduce(op: str, previous: Expr, value: Expr, position: Expr, device:
 
 
 def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size: int, blocks: int) -> Expr:
-    """Reduce the values at each index: first within each of `blocks` blocks, then across the blocks in order."""
+    """Reduce the values at each index in parallel: first within blocks, then across the blocks in order."""
     length = -(-value.size // blocks)
     whole = value.size // length
     nothing = constant(identity_of(op, kind), kind)
@@ -102,7 +102,7 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size
 
 
 def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = False) -> Expr:
-    """Sum the floats at each index in float64. The sums do not depend on the order of the additions.
+    """Sum the floats at each index in float64, with the same result for every order of the additions.
 
     If `fine` is true, the sums of narrow floats are as exact as those of float64.
     """
@@ -157,9 +157,9 @@ def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, s
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return the sum (inf, -inf or NaN) at each index that has infinities or NaNs among its values.
+    """Return inf, -inf or NaN for each index from the number of infinities and NaNs among its values.
 
-    `counts` contains the packed numbers of these values.
+    `counts` packs these numbers into one integer for each index.
     """
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
@@ -180,7 +180,7 @@ def scatter_assign(
     device: Device,
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with `value` assigned at the indices. At a repeated index, the last value remains."""
+    """Assign `value` at the indices of `previous` and return the result, which has the last of repeated values."""
     count = prod(shape)
     if not is_gpu(device) or count <= FEW or count >= 2**31 or previous.size > INDICES_PER_VALUE * count:
         return scatter(previous, value, [position], terms, shape, "", location)
@@ -193,7 +193,7 @@ def scatter_assign(
 
 
 def _is_one(value: Expr) -> bool:
-    """Return whether an expression is a constant or a broadcast of one element, so that all elements are equal."""
+    """Return whether all elements of an expression are equal: a constant, or a broadcast of one element."""
     return value.kind == "constant" or (value.kind == "view" and not any(value.attrs[0]))
 
 

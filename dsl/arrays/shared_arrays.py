@@ -1,4 +1,4 @@
-"""Memory that CPU arrays share through NumPy, DLPack and the buffer protocol, and views with another dtype.
+"""Memory that CPU arrays share through NumPy, DLPack and the buffer protocol, and views in another dtype.
 
 In: a weft array, or memory of another library. Out: a NumPy array over a weft array's memory, or a weft array over the
 other library's memory. Invariant: both sides see each other's writes, in the order of the program
@@ -63,7 +63,10 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Return a NumPy array over a small array's memory, and mark the memory as shared. Return None for other arrays."""
+    """Mark a small array's memory as shared and return a NumPy array over it.
+
+    Return None for other arrays.
+    """
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)
@@ -75,7 +78,7 @@ def _share_small(array: Array) -> np.ndarray | None:
 
 
 def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
-    """Return a NumPy array over an array's memory, with `exporter` as its base."""
+    """Return a NumPy array over an array's memory that has `exporter` as its base."""
     own = values_of(array)
     assert own is not None
     offset = 0 if array._view is None else array._view[2] * own.itemsize
@@ -86,12 +89,15 @@ def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
 
 
 def _sharing_storage(array: Array) -> Storage:
-    """Return the storage whose memory `shared_array` shares."""
+    """Return the storage that holds the memory which an array shares.
+
+    For a `Part`, this is the storage of the complex array.
+    """
     return (array._owner if isinstance(array, Part) else array)._storage
 
 
 def _keep_shared(array: Array) -> None:
-    """Keep the memory of an array shared until its storage is deleted."""
+    """Mark an array's memory as shared for the rest of its storage's lifetime."""
     storage = _sharing_storage(array)
     keep_shared(storage, share_memory(storage))
 
@@ -109,7 +115,7 @@ def exported(array: Array) -> np.ndarray:
 
 
 def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """Implement ``__array__``. On the CPU, the NumPy array shares the array's memory unless a copy is needed."""
+    """Implement ``__array__``, without a copy on the CPU unless the arguments require one."""
     other = dtype is not None and np.dtype(dtype) != self.dtype
     values = None if copy or other else shared_array(self)
     if values is not None:
@@ -127,7 +133,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
 def export_dlpack(
     self: Array, *, stream: object = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """Implement ``__dlpack__``. The capsule shares an array's memory on the CPU. GPU arrays are copied to the CPU."""
+    """Implement ``__dlpack__``, which shares memory on the CPU and copies a GPU array to the CPU."""
     if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:
         raise BufferError(f"arrays are exported to the CPU, {_CPU_DEVICE}, not to the device {dl_device}")
     values = None if copy else shared_array(self)
@@ -169,9 +175,9 @@ def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Return a view of an array's memory with another dtype. `change` makes the same view of a NumPy array.
+    """Return a view of an array's memory in another dtype, or None if only a copy is possible.
 
-    Return None if only a copy is possible.
+    `change` makes the same view of a NumPy array.
     """
     seen = shared_array(array)
     if seen is None:
@@ -192,7 +198,9 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__``. The memory stays shared, since the address may be used at any later time.
+    """Implement ``__array_interface__`` and keep the memory shared from then on.
+
+    The address may be used at any later time.
 
     Raises AttributeError for arrays that are not in CPU memory, and for bfloat16.
     """
@@ -206,7 +214,7 @@ def interface(self: Array) -> dict[str, Any]:
 
 
 def pointer(self: Array) -> Any:
-    """An object that passes the evaluated elements to C code, like `numpy.ndarray.ctypes`.
+    """An object like `numpy.ndarray.ctypes`, which passes the evaluated elements to C code.
 
     The memory of the array remains shared, because weft cannot determine when C code no longer uses the address.
     """
@@ -223,7 +231,7 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol in Python 3.12 and later. Raises BufferError if a request cannot be satisfied."""
+    """Implement the buffer protocol in Python 3.12 and later, or raise BufferError if the request is unsupported."""
     try:
         return _requested(self, flags).data
     except BaseException as error:
@@ -232,11 +240,14 @@ def get_buffer(self: Array, flags: int, /) -> memoryview:
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
-    """Do nothing. Without this method, `numpy.frombuffer` does not keep the buffer alive."""
+    """Do nothing at the release of a buffer.
+
+    Without this method, `numpy.frombuffer` does not keep the buffer alive.
+    """
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
-    """Return the NumPy array that answers a request for a buffer.
+    """Return the NumPy array that is exported for a buffer request with the given flags.
 
     A reader that does not support strides gets a copy of the elements in C order.
     """
@@ -252,7 +263,7 @@ _BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 
 
 
 def _fill_buffer(array: Any, view: int, flags: int) -> int:
-    """Fill a ``Py_buffer`` structure in Python 3.11, which does not support ``__buffer__``. Return -1 on failure."""
+    """Fill a ``Py_buffer`` structure for Python 3.11, which has no ``__buffer__``, or return -1 on failure."""
     try:
         return int(_GET(_requested(array, flags), view, flags))
     except BaseException as error:  # (an exception that leaves a callback is lost, and the result is undefined)
@@ -266,7 +277,7 @@ _failures: dict[tuple[int, int, int], BaseException] = {}
 
 
 def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
-    """Keep an error of an array's evaluation, so that it can be raised after the request for a buffer.
+    """Keep an error of an array's evaluation so that `_raise_failure` can raise it after the buffer request.
 
     All other errors only mean that the array cannot be a buffer.
     """
@@ -276,7 +287,7 @@ def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
 
 
 def _raise_failure(array: Array, frame: FrameType) -> None:
-    """Raise the error that `_keep_failure` has kept for the same request, if there is one."""
+    """Raise the evaluation error that `_keep_failure` has kept for this buffer request, if there is one."""
     kept = _failures.pop((id(array), id(frame), frame.f_lasti), None)
     if kept is not None:
         raise kept
@@ -290,7 +301,7 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda arr
 
 
 def install_buffer(*classes: type) -> None:
-    """Add the buffer protocol to classes in Python 3.11. Later versions use the ``__buffer__`` method."""
+    """Add the buffer protocol to the array classes in Python 3.11, which has no ``__buffer__`` method."""
     if sys.version_info >= (3, 12):
         return
     for kind in classes:

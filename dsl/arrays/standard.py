@@ -41,7 +41,7 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array:
-    """Copy the array to a device, like `Array.to`. An array that is already on this device is returned unchanged."""
+    """Copy the array to a device, like `Array.to`, or return it unchanged if it is already there."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)
@@ -74,7 +74,7 @@ def _from_host_memory(values: np.ndarray, device: Device, copy: bool | None) -> 
 
 
 class NamespaceInfo:
-    """The result of ``__array_namespace_info__()``."""
+    """The object returned by ``__array_namespace_info__()``, which describes devices, dtypes and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
         """Return the optional capabilities: boolean indexing, data-dependent shapes and the maximum number of axes."""

@@ -34,7 +34,7 @@ from weft.runtime.lazy_names import unquote_annotations
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method so that NumPy executes calls on small arrays, foreign arguments or unsupported dtypes."""
+    """Wrap a ufunc method so that NumPy executes it for small arrays, foreign arguments and unsupported dtypes."""
     reduces = method.__name__ != "outer"
 
     @wraps(method)
@@ -69,14 +69,17 @@ def _describe(definition: OpDef) -> str:
     return add_example(text, f">>> wf.{definition.name}({operands})\n{result}")
 
 
-def _found_by_name(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a ufunc method for replacement by native code whose memo keys contain the name of the ufunc."""
+def _replaceable_by_native_code(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a ufunc method for replacement by native code.
+
+    The code's memo keys contain the name of the ufunc.
+    """
     method.records = None, PLAIN, RECORD  # type: ignore[attr-defined]
     return method
 
 
 class UFunc:
-    """An elementwise function that is defined by an entry in the op table.
+    """An elementwise function with the interface of a NumPy ufunc, defined by an entry in the op table.
 
     Examples
     --------
@@ -112,7 +115,7 @@ class UFunc:
     def __reduce__(self) -> Any:
         return find_ufunc, (self.definition.name,)
 
-    @_found_by_name
+    @_replaceable_by_native_code
     def __call__(
         self,
         *operands: Any,
@@ -175,7 +178,7 @@ class UFunc:
 
     @on_operands_device
     def _call_recorded(self, operands: Any, out: Any, where: Any, dtype: Any, casting: str) -> Any:
-        """Record a call to the ufunc with the `out`, `where`, `dtype` and `casting` options."""
+        """Record a call to the ufunc that has the options `out`, `where`, `dtype` or `casting`."""
         location = start()
         if out is None:
             *operands, where = (
@@ -192,7 +195,7 @@ class UFunc:
         return return_result(self.definition.name, node, out, where, casting)
 
     def _check_casting(self, operands: Any, out: Any, dtype: Any, casting: str) -> None:
-        """Raise NumPy's error for an unknown casting rule, or if the rule does not allow casting the operands."""
+        """Raise NumPy's error for an unknown casting rule, and for operands that cannot be cast under the rule."""
         if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
             raise ValueError(f"casting must be one of 'no', 'equiv', 'safe', 'same_kind', 'unsafe' (got {casting!r})")
         theirs = getattr(np, self.definition.ufunc or "", None)
@@ -276,7 +279,7 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between consecutive indices with a GPU kernel. Return None if NumPy must compute the result.
+    """Reduce the slices between consecutive indices in a GPU kernel, or return None if NumPy must compute them.
 
     The indices increase, so that each element belongs to one slice at most.
     """
@@ -300,7 +303,10 @@ def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any
 
 
 def check_power(base: Any, exponent: Any) -> None:
-    """Raise NumPy's ValueError for integers raised to negative integers. Exponents in weft arrays are not checked."""
+    """Raise NumPy's ValueError for an integer raised to a negative integer.
+
+    The elements of a weft array that is the exponent are not checked.
+    """
     if not isinstance(exponent, int | np.integer | np.ndarray) or np.result_type(exponent).kind != "i":
         return
     kept: Any = base.dtype if isinstance(base, Array) else base if np.isscalar(base) else np.asarray(base)

@@ -86,14 +86,17 @@ MOST_AXES = 64  # NumPy's limit: results are converted to NumPy arrays
 
 
 def check_order(order: Any) -> str:
-    """Return a memory order as a capital letter. Raises NumPy's ValueError for an unknown order."""
+    """Return a memory order in upper case, or raise NumPy's ValueError for an unknown order."""
     if order not in (None, "C", "F", "A", "K", "c", "f", "a", "k"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     return "C" if order is None else str(order).upper()
 
 
 def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
-    """Convert an int or a sequence of ints to a shape. Raises ValueError for negative lengths and for large shapes."""
+    """Convert an int or a sequence of ints to a shape.
+
+    Raises ValueError for negative lengths and for large shapes.
+    """
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     elif shape is None:
@@ -117,13 +120,13 @@ def as_shape(shape: Any, most: int = MOST_ELEMENTS) -> tuple[int, ...]:
 
 
 def check_axes(count: int) -> None:
-    """Raise NumPy's ValueError if there are more axes than an array can have."""
+    """Raise NumPy's ValueError if an array would have too many axes."""
     if count > MOST_AXES:
         raise ValueError(f"maximum supported dimension for an ndarray is currently {MOST_AXES}, found {count}")
 
 
 def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
-    """Convert `dtype` to a NumPy dtype. Raises TypeError for unsupported dtypes and non-native byte orders."""
+    """Convert `dtype` to a NumPy dtype, or raise TypeError if weft does not support it."""
     found = np.dtype(default if dtype is None else dtype)
     if not found.isnative or not is_supported(found):
         raise UnsupportedDtypeError(found)
@@ -131,7 +134,7 @@ def as_dtype(dtype: Any, default: Any = np.float64) -> np.dtype:
 
 
 def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes as a tuple of non-negative integers. Raises AxisError for an axis out of bounds.
+    """Return axes as a tuple of non-negative integers, or raise AxisError for an axis out of bounds.
 
     As in NumPy's compiled functions, axes are an integer or a tuple of integers. Lists and bools raise a TypeError.
     """
@@ -147,7 +150,7 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def normalize_axis(axis: Any, ndim: int) -> int:
-    """Return one axis as a non-negative integer. Raises AxisError for an axis out of bounds."""
+    """Return one axis as a non-negative integer, or raise AxisError if it is out of bounds."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim)

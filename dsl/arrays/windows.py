@@ -1,4 +1,4 @@
-"""Views of arrays, the memo of the views that basic indices select, and array flags.
+"""Views of arrays, a memo of the views selected by basic indices, and the flags of arrays.
 
 In: an array and an index. Out: the index's view or element offset, if the same index was resolved before. Invariant:
 the result of a basic index depends only on the array's layout and its storage's shape. The module also defines the
@@ -23,13 +23,13 @@ VIEWS: dict[Any, View | int | None] = {}
 
 
 def key_of(array: Array, index: Any) -> Any:
-    """Return the memo key for a basic index of an array, or None if the index is not basic."""
+    """Return the memo key of ``array[index]``, or None if the index is not basic."""
     key: list[Any] = [array._view, array._storage.shape]
     return tuple(key) if _describe(index, key) else None
 
 
 def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
-    """Append an item of an index to a memo key. Return False if the item is not basic."""
+    """Append an index item to the parts of a memo key, or return False if the item is not basic."""
     kind = type(item)
     if kind is int or item is None or item is Ellipsis:
         key += (kind, item)
@@ -52,7 +52,7 @@ def _describe(item: Any, key: list[Any], inside: bool = False) -> bool:
 
 
 def look_up_view(key: object) -> Any:
-    """Return the view or element offset that is memoized under a key, or ``...`` on a miss.
+    """Return the memoized view or element offset for a key, or ``...`` on a miss.
 
     The result None stands for the view of the whole storage.
     """
@@ -60,14 +60,14 @@ def look_up_view(key: object) -> Any:
 
 
 def memoize_view(key: object, found: View | int | None) -> None:
-    """Memoize the view or element offset of an index."""
+    """Store the view or element offset for an index in the memo under `key`."""
     if len(VIEWS) >= LIMIT:
         VIEWS.clear()
     VIEWS[key] = found
 
 
 def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Decorate a function that returns a view. The view is memoized by the array's layout and the arguments."""
+    """Decorate a function that returns a view so that views are memoized by array layout and arguments."""
     name = function.__name__
 
     @wraps(function)
@@ -88,13 +88,13 @@ def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _is_integers(value: Any) -> bool:
-    """Return whether a value is an int (but not a bool) or a tuple of such ints."""
+    """Return whether a value is an int or a tuple of ints, none of which is a bool."""
     kind = type(value)
     return kind is int or (kind is tuple and all(type(item) is int for item in value))
 
 
 def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
-    """Return an array over the storage of `array` with the given shape, strides and offset.
+    """Return an array that shows part of the storage of `array`: the given shape, strides and offset.
 
     A view of a `Scalar` is the scalar itself if it has no axes, and otherwise a copy, because a scalar is immutable.
     """
@@ -113,7 +113,7 @@ def layout(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether the elements are C-contiguous, regardless of axes of length 1. Empty arrays are C-contiguous."""
+    """Return whether an array is empty or C-contiguous, ignoring the strides of axes of length 1."""
     shape, strides, _ = layout(array)
     wanted = contiguous_strides(shape)
     return 0 in shape or all(n == 1 or s == w for n, s, w in zip(shape, strides, wanted, strict=True))
@@ -123,7 +123,10 @@ def is_c_ordered(array: Array) -> bool:
 
 
 class Flags(dict):
-    """The flags of an array, with NumPy's names. ``x.flags.writeable = False`` makes the array object `x` read-only."""
+    """The flags of an array under NumPy's names.
+
+    ``x.flags.writeable = False`` makes the array object `x` read-only.
+    """
 
     def __init__(self, array: Array) -> None:
         in_order, across = is_c_ordered(array), is_c_ordered(array.transpose())
@@ -177,7 +180,10 @@ class Flags(dict):
 
 
 def set_flags(self: Array, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:
-    """Make this array object read-only or writable. Views that are created later inherit this property."""
+    """Make this array object read-only or writable, like `numpy.ndarray.setflags`.
+
+    Views created later inherit this property.
+    """
     if write is None or write == is_writable(self) or type(self) is Scalar:
         return
     view = self._view

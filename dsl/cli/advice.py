@@ -1,4 +1,4 @@
-"""Advice on the slow lines of a program: what makes a line slow, and how to make the line faster.
+"""Advice on the slow lines of a program: why a line is slow and how to make it faster.
 
 In: the measurements of ``weft explain``. Out: sentences by line.
 """
@@ -27,7 +27,7 @@ DENSE = 2  # minimum instructions per byte at which a kernel is limited by arith
 
 @dataclass(frozen=True)
 class Advice:
-    """Advice on a slow line of the program: the line's time, and sentences for the user."""
+    """A slow line of the program, with its time and sentences of advice for the user."""
 
     line: Line
     seconds: float
@@ -35,7 +35,7 @@ class Advice:
 
 
 def advise(measured: Measured) -> list[Advice]:
-    """Return the slowest lines with advice, slowest first.
+    """Return the lines that are slowest or have an avoidable cost, slowest first, with advice.
 
     Fast lines are included if they slow down other lines, by reading values or by widening float32.
     """
@@ -55,7 +55,7 @@ def advise(measured: Measured) -> list[Advice]:
 
 
 def _mistakes(measured: Measured, line: Line) -> list[str]:
-    """Return sentences about mistakes that also slow down other lines: frequent reads, and casts to float64."""
+    """Return sentences about avoidable costs of a line, such as frequent reads of values or casts to float64."""
     found = []
     if (reads := measured.reads[line]) >= OFTEN:
         found.append(
@@ -84,7 +84,7 @@ def _host_calls(one: LineTime, least: float) -> list[str]:
 
 
 def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return sentences about what limits the speed of a line: Python, launches, memory or arithmetic."""
+    """Return sentences about the bottleneck of a line: Python, launches, memory or arithmetic."""
     host = measured.host.get(line, 0.0)
     own = [kernel for kernel in one.kernels if not kernel.note.name.endswith(" on the host")]
     launches = sum(len(kernel.times) for kernel in own)

@@ -59,7 +59,7 @@ GAIN = 1.1  # the report gives reasons if the ratio of NumPy's time to weft's is
 
 
 def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
-    """Execute a program once. Return its exit status and its global names.
+    """Execute a program once, and return its exit status and its global variables.
 
     Raises BrokenPipeError if the reader of standard output has ended.
     """
@@ -141,7 +141,7 @@ def _progress(text: str) -> None:
 
 @dataclass(frozen=True)
 class FirstRun:
-    """Measurements of a program's first run in a new process, on weft.
+    """Measurements of a program's first run on weft, in a new process.
 
     The times exclude the startup of the interpreter and the imports of NumPy and weft.
     """
@@ -152,7 +152,7 @@ class FirstRun:
 
 
 def _in_new_process(program: MainProgram) -> FirstRun:
-    """Run the program on weft in a new process, and return the measurements."""
+    """Run the program on weft in a new process, and return the measurements of this first run."""
     command = [sys.executable, "-c", f"from {__name__} import time_program; time_program()"]
     done = subprocess.run(
         command, input=pickle.dumps(program), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
@@ -200,7 +200,7 @@ def compare(program: MainProgram) -> int:
                 _progress("")
                 print(f"the run ({name}) ended with exit status {outcomes[name].status}", file=sys.stderr)
                 return outcomes[name].status
-        outcomes["weft"] = _settle(program, outcomes["weft"], saved)
+        outcomes["weft"] = _run_until_warm(program, outcomes["weft"], saved)
         firsts.append(_in_new_process(program))
     _progress("")
     first, reference, ours = outcomes.values()
@@ -235,8 +235,8 @@ def _print_report(
             print(f"why not faster: {reason}")
 
 
-def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
-    """Run a program on weft until a run makes no plan, and return the outcome of the last run."""
+def _run_until_warm(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -> Outcome:
+    """Run a program on weft repeatedly until a run makes no new plan, and return the outcome of the last run."""
     end = time.perf_counter() + WARM_SECONDS
     for runs in range(1, WARM_RUNS):
         if runs > 1 and (last.settled or time.perf_counter() > end):
@@ -248,16 +248,19 @@ def _settle(program: MainProgram, last: Outcome, saved: dict[str, np.ndarray]) -
 
 @contextlib.contextmanager
 def compiled_first() -> Iterator[None]:
-    """Within a ``with`` block, compile programs before they run, unless the user has changed the `interpret` setting.
+    """Within a ``with`` block, compile kernels before their first use, unless the user has set `interpret`.
 
-    Otherwise a program would have to be repeated until the second process has compiled it.
+    Otherwise the program would have to be repeated until the second process has compiled its kernels.
     """
     with override(interpret="never") if setting("interpret") == "auto" else contextlib.nullcontext():
         yield
 
 
 def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str]:
-    """Return the lines of a table of times in seconds. `firsts` are the times of runs in new processes."""
+    """Return a table, as lines, of the times of NumPy and weft: cold, in a new process, and warm.
+
+    `firsts` contains the times of first runs in new processes.
+    """
     numpy_cold, cold, new = firsts
     return [
         f"\n{'':8}{'cold':>12}{'new process':>15}{'warm':>12}",
@@ -270,7 +273,7 @@ def _time_table(firsts: list[float], numpy_warm: float, warm: float) -> list[str
 
 
 def _describe_fusion(program: MainProgram) -> str:
-    """Run a program on weft, and return a sentence about the program's largest kernel."""
+    """Run a program on weft and return a sentence about the largest kernel."""
     with Profile() as profile, compiled_first():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]

@@ -1,4 +1,4 @@
-"""Differences between the results of two runs of a program, relative to the magnitude of the values."""
+"""Comparison of the results of two runs of a program, relative to the magnitude of the program's values."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ResultComparison:
     scales: tuple[float, ...]
 
     def _rounded_scale(self, difference: float, precision: float) -> float | None:
-        """Return the smallest magnitude whose rounding explains a difference, or None if no magnitude explains it."""
+        """Return the smallest of `scales` for which a difference is a rounding error, or None."""
         return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
-        """Compare the arrays that have the same name, and return one row for each name."""
+        """Compare arrays by name, and return one row of the report for each name."""
         rows = []
         for name in sorted(set(theirs) | set(ours)):
             if name not in theirs or name not in ours:
@@ -83,7 +83,10 @@ class ResultComparison:
         return text, False
 
     def printed(self, theirs: str, ours: str, signs: bool) -> list[Row]:
-        """Compare printed lines. Return one row for each difference. Signs of numbers may differ if `signs` is true."""
+        """Compare the printed lines, and return a row of the report for each difference.
+
+        Numbers may differ in sign if `signs` is true.
+        """
         a, b, c = theirs.splitlines(), ours.splitlines(), self.printed_again.splitlines()
         if len(a) != len(b):
             return [("printed", f"{counted(len(a), 'line')} against {len(b)}", len(a) != len(c))]
@@ -118,7 +121,7 @@ class ResultComparison:
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
-    """Return whether two arrays differ by at most `limit`, apart from the signs of whole columns or whole rows."""
+    """Return whether two arrays agree within `limit` if signs of whole columns or whole rows may be reversed."""
     for axis in range(wanted.ndim):
         signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
         if np.abs(wanted - signs * found).max() <= limit:
@@ -127,6 +130,9 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scales_of(arrays: Arrays, printed: str) -> tuple[float, ...]:
-    """Return the largest finite magnitude of each floating-point array or, if there are none, the printed numbers."""
+    """Return the largest finite magnitude of each array of floats.
+
+    If there are no such arrays, return the magnitudes of the printed numbers.
+    """
     large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
     return tuple(sorted({float(one) for one in large or [abs(float(text)) for text in NUMBER.findall(printed)]}))

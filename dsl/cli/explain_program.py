@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan on the page, with the numbers of its kernels and the total time of their launches."""
+    """A plan on the page, with the numbers of its kernels and the seconds spent in them."""
 
     plan: Explanation
     numbers: list[int]
@@ -122,14 +122,14 @@ def measure(program: MainProgram) -> Measured | None:
 
 
 def _execute_and_end(program: MainProgram) -> int:
-    """Execute a program and delete its global names, so that unused results are never computed."""
+    """Execute a program and delete its global variables, so that unused results are never computed."""
     status, _ = execute(program)
     sys.modules["__main__"].__dict__.clear()
     return status
 
 
 def _number_kernels(found: Measured, plans: list[Explanation]) -> None:
-    """Number the kernels of the plans that ran, starting with the plan that took the most time."""
+    """Number the kernels that ran, plan by plan, starting with the slowest plan."""
     times: dict[Any, list[KernelTime]] = {}
     for kernel in found.profile.kernels:
         times.setdefault(_key_of_launch(kernel), []).append(kernel)
@@ -155,5 +155,5 @@ def _key_of_launch(kernel: KernelTime) -> Any:
 
 
 def _key_of_note(note: Any) -> Any:
-    """Return the operation names of a kernel, by which the launches of the kernel are found."""
+    """Return the names of a kernel's operations, by which its launches are found."""
     return tuple(member.removeprefix("reduce ") for member in note.members) if note.call else note.members

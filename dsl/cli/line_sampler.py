@@ -1,4 +1,4 @@
-"""Host time of each source line of a program, from samples of the main thread's stack.
+"""Host time of each source line of a program, estimated by sampling the main thread's stack.
 
 In: a running program, and its launches. Out: seconds by line. Invariant: the seconds of all lines and of all launches
 that have a source line add up to the time of the run.
@@ -24,7 +24,7 @@ Line = tuple[str, int]
 
 
 class LineSampler:
-    """Sampler of the main thread's stack, active within a ``with`` block.
+    """A sampler of the main thread's stack that runs during a ``with`` block.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. If the source line of the launch is known, the launch does not count as host time."""
+        """Launch a kernel without counting the launch as host time, if the source line of the launch is known."""
         if threading.get_ident() != self._main or self._since:
             start()
             return
@@ -102,14 +102,14 @@ class LineSampler:
         self.packages.setdefault(line, defaultdict(float))[package] += seconds
 
     def _is_own(self, frame: FrameType) -> bool:
-        """Return whether the code of a frame is in a file of the program."""
+        """Return whether a frame executes code from one of the program's files."""
         names = frame.f_globals
         main = sys.modules["__main__"].__dict__
         return names is not self._outer and ("__file__" in names or names is main) and is_program(frame)
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package of the innermost function outside the standard library, or "" for the program itself."""
+    """Return the package of the innermost frame outside the standard library, or "" for the program's own code."""
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]

@@ -37,7 +37,7 @@ class MainProgram:
 
     @staticmethod
     def parse(words: Sequence[str]) -> MainProgram:
-        """Parse the command line from the program onward. An empty list means standard input."""
+        """Parse the command line from the program's name on, where an empty list means standard input."""
         first, *rest = words or ("",)
         if first in ("", "-"):
             return MainProgram("-", "", [first, *rest])
@@ -48,7 +48,7 @@ class MainProgram:
 
     @property
     def folder(self) -> str:
-        """Folder from which the program imports modules of its own."""
+        """Folder in which the program's own modules are found."""
         path = os.path.realpath(self.text)
         return os.getcwd() if self.option else path if os.path.isdir(path) else os.path.dirname(path)
 
@@ -60,7 +60,7 @@ class MainProgram:
         return _read(self.text) if not self.option and os.path.isfile(self.text) else None
 
     def execute(self) -> dict[str, Any]:
-        """Execute the program as `__main__` and return its global names."""
+        """Execute the program as `__main__` and return its global variables."""
         main = types.ModuleType("__main__")
         names = main.__dict__
         sys.modules["__main__"], sys.argv = main, list(self.arguments)
@@ -98,7 +98,7 @@ class MainProgram:
 
 
 def _contains_modules(path: str) -> bool:
-    """Return whether Python can import modules from a path, which may be a folder or a ZIP file."""
+    """Return whether a path is a folder or file, such as a ZIP file, from which Python can import modules."""
     for hook in sys.path_hooks:
         with contextlib.suppress(ImportError):
             hook(path)
@@ -112,7 +112,7 @@ def _read(path: str) -> bytes:
 
 
 def output_is_closed() -> bool:
-    """Return whether standard output is a pipe that no process reads any more."""
+    """Return whether standard output is a pipe that no process reads from any more."""
     import select
 
     poll = select.poll()
@@ -124,7 +124,7 @@ def output_is_closed() -> bool:
 
 
 def time_alone() -> None:
-    """Read the fields of a program from standard input, run the program twice, and print both times in seconds.
+    """Run the program given on standard input twice, and print the seconds of each run.
 
     NumPy is imported before the first run, as in a process that has imported weft. The second run imports the program's
     own modules again, like the other runs of ``weft run --compare``.

@@ -12,14 +12,17 @@ from weft.dsl.cli.reports import installed_version
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that accepts no abbreviations, because the program's name is found before the options are parsed."""
+    """A parser that does not accept abbreviated options.
+
+    The program's name is found before the options are parsed, by the full names of the options.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
 
 
 class _Version(argparse.Action):
-    """An option that prints the installed version."""
+    """Argument action that prints the installed version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         print(f"weft {installed_version('weft')}")

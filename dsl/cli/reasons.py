@@ -32,7 +32,7 @@ _SHORT = 0.02  # seconds; a shorter program has little to gain
 
 
 class Counts(Protocol):
-    """Protocol of the counts that describe one run."""
+    """Protocol for the counters and times of one run of a program."""
 
     seconds: float
     settled: bool
@@ -93,7 +93,7 @@ def _explain_host(sampler: LineSampler) -> str:
 
 @contextlib.contextmanager
 def count_reads() -> Iterator[Counter[tuple[str, int]]]:
-    """Within a ``with`` block, count the reads of array values by file and line of the program."""
+    """Within a ``with`` block, count how often each line of the program reads array values."""
     reads: Counter[tuple[str, int]] = Counter()
 
     def counted(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -43,7 +43,7 @@ def installed_version(name: str) -> str:
 
 
 def _describe_gpu_package(newer: str, older: str) -> str:
-    """Return a line about a component that only GPUs need. Two packages can provide the component."""
+    """Return a line about a package that only GPUs need, under its newer or its older name."""
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"
@@ -85,7 +85,7 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Assemble a test kernel for every target, and run a kernel on every device. Return 1 if anything fails, else 0."""
+    """Check that kernels can be assembled for every target and run on every device. Return 1 on failure, else 0."""
     broken, missing = 0, ""
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

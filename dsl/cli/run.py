@@ -16,7 +16,9 @@ from weft.runtime import DeviceNotFoundError, override, set_default_device, sett
 
 
 def run(program: MainProgram, compare: bool, plans: bool, device: str) -> int:
-    """Run a program and return its exit status. With `compare`, a status of 1 means that a result differs.
+    """Run a program and return its exit status.
+
+    With `compare`, a status of 1 means that a result differs.
 
     Without `compare`, exceptions of the program are not caught, so that the process ends as under Python.
     """
@@ -51,7 +53,10 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make `device` the default device. Print an error and return False if the program or the device does not exist."""
+    """Check that the program and the device exist, and make `device` the default device.
+
+    Otherwise print an error and return False.
+    """
     if not program.option and not os.path.exists(program.text):
         print(f"weft {command}: there is no file {program.text}", file=sys.stderr)
         return False
@@ -65,7 +70,7 @@ def _is_ready(command: str, program: MainProgram, device: str) -> bool:
 
 
 def _show_user_frames(error: BaseException) -> None:
-    """Hide weft's frames in the traceback of an error that ends the program, unless WEFT_STRICT is set."""
+    """Remove weft's frames from the traceback of an uncaught error, unless WEFT_STRICT is set."""
     if setting("strict"):
         return
     hide_frames(error)

@@ -1,4 +1,4 @@
-"""The host interface of `weft.cuda`, with the names of Numba CUDA: devices, streams, memory and errors.
+"""The host part of `weft.cuda` under Numba CUDA's names: devices, streams, memory and errors.
 
 Import from the files. `weft.cuda` collects their names. Loading any file of this folder adds `copy_to_host` and
 related methods to arrays.

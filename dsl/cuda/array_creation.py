@@ -97,12 +97,12 @@ def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def _without_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether weft has no arithmetic for `dtype` (records, dates and text). Kernels can use such dtypes."""
+    """Return whether only explicit kernels can compute with `dtype`: records, dates and text."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
 class _Constructor(type):
-    """Metaclass of `DeviceNDArray` and `DeviceRecord`. A call to one of these classes creates an array or a record."""
+    """Metaclass of `DeviceNDArray` and `DeviceRecord`, which makes `isinstance` accept weft's arrays."""
 
     makes: tuple[type, ...]
 
@@ -153,7 +153,7 @@ def strides_like(ary: Any) -> tuple[int, ...]:
 
 
 def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """Return a weft array over memory that is accessible to both the device and the host."""
+    """Return a weft array over memory that both the device and the host can access."""
     return wrap(*storage_at_address(default_device(), memory.address, dtype, shape, strides, memory.owner))
 
 
@@ -206,7 +206,7 @@ def from_cuda_array_interface(desc: dict[str, Any], owner: object = None, sync: 
 
 
 def check_fit(device_shape: tuple[int, ...], device_dtype: np.dtype, other: Any) -> None:
-    """Raise an error if the source and the destination of a copy differ in dtype or shape."""
+    """Raise an error unless the source and the destination of a copy have the same dtype and shape."""
     if other.dtype != device_dtype:
         raise TypeError(f"incompatible dtype: {device_dtype} on the device, {other.dtype} given; use .astype")
     if other.shape != device_shape:

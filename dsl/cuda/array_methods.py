@@ -91,12 +91,15 @@ _own_view = Array.view
 
 
 def _is_shared_here(array: Array, dtype: Any) -> bool:
-    """Return whether the view of `array` as `dtype` is an `Array`, as on the CPU, instead of a `MemoryArray`."""
+    """Return whether a view of `array` as `dtype` can be an `Array`, as on the CPU.
+
+    Otherwise the view is a `MemoryArray`.
+    """
     return array.device.name == "cpu" and bool(array.size) and is_supported(np.dtype(dtype))
 
 
 def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
-    """Return a view, like `numpy.ndarray.view`. On a GPU, a view with another dtype is a `MemoryArray`.
+    """Return a view, like `numpy.ndarray.view`, which is a `MemoryArray` for another dtype on a GPU.
 
     Examples
     --------
@@ -163,7 +166,7 @@ def _alloc_size(self: Array) -> int:
 
 
 def _interface(self: Any) -> dict[str, Any]:
-    """Return the dict of version 3 of the CUDA array interface. The array is evaluated.
+    """Implement ``__cuda_array_interface__``: evaluate the array and return the dict of version 3.
 
     Raises AttributeError on the CPU.
     """
@@ -206,7 +209,9 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Copy the elements to a weft array, which supports the arithmetic that a `MemoryArray` lacks.
+    """Return a copy as an `Array`, which has the attribute `wanted` that a `MemoryArray` lacks.
+
+    A `MemoryArray` supports no arithmetic.
 
     Raises AttributeError for arrays of records and for unknown names.
     """
@@ -229,7 +234,7 @@ def _operator(name: str) -> Any:
 
 
 def install() -> None:
-    """Add Numba's methods to `Array`, and add the methods that both classes share to `MemoryArray`.
+    """Add the methods of Numba's device arrays to `Array` and, where missing, to `MemoryArray`.
 
     For operators and other attributes of `Array`, a `MemoryArray` copies its elements to an `Array`.
     """

@@ -88,7 +88,7 @@ class Device:
         return self.compute_capability >= (8, 9)
 
     def get_device_identity(self) -> dict[str, int]:
-        """Return the PCI domain, bus and device numbers, by which the device is identified on this machine."""
+        """Return the PCI domain, bus and device numbers, which identify the device on this machine."""
         return {name.lower(): self._attributes[name] for name in ("PCI_DOMAIN_ID", "PCI_BUS_ID", "PCI_DEVICE_ID")}
 
     def get_primary_context(self) -> Context:
@@ -101,13 +101,13 @@ class Device:
 
 
 class Deallocations:
-    """The cached memory of a device, with Numba's interface. This is the type of `Context.deallocations`."""
+    """The type of `Context.deallocations`: the device's cached memory, with Numba's interface."""
 
     def __init__(self, device: runtime.Device) -> None:
         self._device = device
 
     def clear(self) -> None:
-        """Release the cached memory that no array uses."""
+        """Release cached memory that no array uses."""
         self._device.reset()
 
     def __len__(self) -> int:
@@ -139,7 +139,7 @@ class Context:
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle by which another process can open an array. `memory` is the `gpu_data` of the array."""
+        """Return a handle with which another process can open an array, given the array's `gpu_data`."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(
@@ -215,7 +215,7 @@ class Context:
 
 
 def _loaded(kernel: Any, device: runtime.Device) -> Any:
-    """Return the function of a compiled kernel on a device. The kernel is loaded on the device if necessary."""
+    """Return the loaded function of a compiled kernel on a device, after loading it if necessary."""
     functions = getattr(kernel, "functions", None)
     if functions is None:
         return kernel
@@ -227,8 +227,8 @@ def _loaded(kernel: Any, device: runtime.Device) -> Any:
 _faces: dict[runtime.Device, Device] = {}
 
 
-def face_of(device: runtime.Device) -> Device:
-    """Return the `Device` object for a runtime device. The `Device` object has Numba's interface."""
+def device_object(device: runtime.Device) -> Device:
+    """Return the `Device` object with Numba's interface for a device of weft's runtime."""
     found = _faces.get(device)
     if found is None:
         found = _faces[device] = Device(device)
@@ -236,15 +236,15 @@ def face_of(device: runtime.Device) -> Device:
 
 
 class DeviceList:
-    """The type of `cuda.gpus`: a list of the devices, which is indexed by device number."""
+    """The type of `cuda.gpus`: a list of devices in the order of their numbers."""
 
     @property
     def lst(self) -> list[Device]:
         """List of all devices."""
         present = default_device()
         if not present.name.startswith("cuda"):
-            return [face_of(present)]
-        return [face_of(get_device(f"cuda:{k}")) for k in range(len(runtime.probe().devices))]
+            return [device_object(present)]
+        return [device_object(get_device(f"cuda:{k}")) for k in range(len(runtime.probe().devices))]
 
     def __getitem__(self, number: Any) -> Any:
         devices = self.lst
@@ -291,7 +291,7 @@ def get_current_device() -> Device:
     >>> cuda.get_current_device().id
     0
     """
-    return face_of(default_device())
+    return device_object(default_device())
 
 
 def select_device(device_id: int) -> Device:
@@ -319,7 +319,7 @@ def current_context(devnum: int | None = None) -> Context:
 
 
 def require_context(function: _Function) -> _Function:
-    """Decorate a function so that the current device is initialized before each call.
+    """Decorate a function so that each call first initializes the current device.
 
     Examples
     --------
@@ -377,7 +377,9 @@ def is_available() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return the reason why no GPU is in use, or None if a GPU is in use or the CPU was requested.
+    """Return the reason why no GPU is in use.
+
+    The result is None if a GPU is in use, or if the CPU was requested.
 
     Examples
     --------

@@ -54,7 +54,10 @@ class SharedArray(np.ndarray):
 
 
 class _Exposed:
-    """Host memory with NumPy's array interface. Arrays over the memory keep the owner of the memory alive."""
+    """An object with NumPy's array interface over host memory.
+
+    NumPy arrays over the memory keep this object, and therefore the owner of the memory, alive.
+    """
 
     def __init__(self, memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self._memory = memory
@@ -168,7 +171,7 @@ def managed_array(
 
 @contextmanager
 def pinned(*arylist: np.ndarray) -> Iterator[None]:
-    """Within a ``with`` block, page-lock host arrays, so that they can be copied directly to and from the device.
+    """Within a ``with`` block, page-lock host arrays for direct copies to and from the device.
 
     Examples
     --------
@@ -223,7 +226,7 @@ def _pin(arrays: tuple[np.ndarray, ...]) -> list[HostMemory]:
 
 
 def _release(held: list[HostMemory]) -> bool:
-    """Unregister host memory from the device. Return False if the memory was not registered."""
+    """Unregister host memory from the device, or return False if it was not registered."""
     owners = [memory.owner for memory in held if hasattr(memory.owner, "release")]
     for owner in owners:  # (arrays over the memory may still exist, and would keep it registered)
         owner.release()

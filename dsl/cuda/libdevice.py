@@ -34,7 +34,7 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
 
 
 def _gamma(x: Any) -> float:
-    """Compute the gamma function. At a pole or on overflow, return NaN or infinity instead of raising an error."""
+    """Compute the gamma function, with NaN or infinity instead of an error at a pole or on overflow."""
     if x == 0:
         return math.copysign(math.inf, x)
     if x == -math.inf or (x < 0 and x == math.floor(x)):
@@ -51,7 +51,7 @@ def _log_gamma(x: Any) -> float:
     return math.lgamma(x)
 
 
-# -- float64 under the plain name, float32 with an f behind it -----------------------------------
+# -- float64 functions, and float32 functions with an f appended to the name --------------------
 
 # name, number of arguments, host form of both versions, description
 _BOTH: tuple[tuple[str, int, Host, str], ...] = (

@@ -1,4 +1,4 @@
-"""Arrays that can only be copied and passed to kernels: records, dates, text, and views in another dtype.
+"""Arrays without arithmetic, for copies and kernel arguments: records, dates, text, and views in another dtype.
 
 In: a storage, and the interpretation of its bytes. Out: a `MemoryArray`, which kernels accept and the host can copy,
 but which has no arithmetic. Invariant: a `MemoryArray` refers to the storage, not to the storage's current memory.
@@ -25,7 +25,7 @@ BYTE = np.dtype(np.uint8)
 
 
 class DeviceAddress(ctypes.c_void_p):
-    """The address of an array in a device's memory. Objects with the same address compare equal."""
+    """The address of an array in device memory, which can be compared with other addresses."""
 
     def __init__(self, address: int, array: Any = None) -> None:
         super().__init__(address)
@@ -145,14 +145,14 @@ class MemoryArray:
     # -- views ----------------------------------------------------------------------------------
 
     def _shadow(self) -> np.ndarray:
-        """Return a NumPy array of the same layout. The layouts of views are computed from this array.
+        """Return a NumPy array with the same layout, from which the layouts of views are computed.
 
         The memory of the NumPy array must not be accessed.
         """
         return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
 
     def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """Return a view of this array that has the layout of `view`, a NumPy view of the shadow array."""
+        """Return a view of this array with the layout of `view`, a NumPy view of the array from `_shadow`."""
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
@@ -221,15 +221,15 @@ class MemoryArray:
     # -- copies ---------------------------------------------------------------------------------
 
     def realised(self) -> Buffer:
-        """Evaluate the storage, and return its buffer for reading."""
+        """Evaluate the pending elements, and return the memory buffer for reading."""
         return realise(self.storage)
 
     def exclusive(self) -> Buffer:
-        """Return the storage's buffer for writing. A buffer that other storages share is copied first."""
+        """Return the memory buffer for writing, after copying a buffer that other storages share."""
         return exclusive(self.storage)
 
     def _span(self) -> tuple[int, int]:
-        """Return the range of bytes that the array occupies in the buffer, as the first offset and the end."""
+        """Return the start and the end of the bytes that the array occupies in its buffer."""
         reach = [(n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)]
         low = self.offset + sum(r for r in reach if r < 0)
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
@@ -254,7 +254,7 @@ class MemoryArray:
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Copy the elements to an `Array`, or to a new `MemoryArray` if the elements are records."""
+        """Copy the elements to an `Array`, or to a new `MemoryArray` for records."""
         values = self.numpy()
         if self.dtype.names is None:
             return convert(values)

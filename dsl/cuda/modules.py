@@ -25,7 +25,7 @@ def _raise_driver_not_found() -> None:
 
 
 def get_libdevice() -> str | None:
-    """Return the path of libdevice's bitcode file, or None if it is not installed."""
+    """Return the path of libdevice's bitcode file, or None if the file is not installed."""
     found = find_libdevice()
     return None if found is None else str(found)
 

@@ -39,7 +39,7 @@ def rotl(x: Any, k: Any) -> Any:
 
 @device
 def init_xoroshiro128p_state(states: Any, index: Any, seed: Any) -> None:
-    """Set the state at `index` from a 64-bit seed, which is scrambled by splitmix64."""
+    """Initialize the state at `index` from a 64-bit seed, using splitmix64."""
     z = np.uint64(seed) + _STEP
     z = (z ^ (z >> 30)) * _FIRST
     z = (z ^ (z >> 27)) * _SECOND
@@ -89,7 +89,7 @@ def uint64_to_unit_float64(x: Any) -> Any:
 
 @device
 def uint64_to_unit_float32(x: Any) -> Any:
-    """Convert the upper 53 bits of a uint64 to a float64 in [0, 1), and round the float64 to a float32 in [0, 1]."""
+    """Convert the upper 53 bits of a uint64 to a float32 in [0, 1], rounded from float64."""
     return np.float32(np.float64(x >> 11) * _UNIT)
 
 
@@ -181,7 +181,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _seeded(seed: int) -> int:
-    """Return the first splitmix64 output for a seed, which is used as the seed of xoroshiro128+."""
+    """Return the first output of splitmix64 for a seed, which is the seed of xoroshiro128+."""
     z = (seed + int(_STEP)) & _MASK
     z = ((z ^ (z >> 30)) * int(_FIRST)) & _MASK
     z = ((z ^ (z >> 27)) * int(_SECOND)) & _MASK
@@ -189,7 +189,9 @@ def _seeded(seed: int) -> int:
 
 
 def _jump_images() -> np.ndarray:
-    """Return the images of the 128 single-bit states under a jump of 2**64 steps, in an array of shape (128, 2).
+    """Return the images of the 128 states with a single set bit under a jump of 2**64 steps.
+
+    The result has shape (128, 2).
 
     The first 64 states have a bit of s0 set, the others a bit of s1.
     """
@@ -210,7 +212,7 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear map of bits to generator states. `images` contains the images of the single-bit states.
+    """Apply a linear map of bits to generator states, given the images of the states with a single set bit.
 
     One table lookup maps each byte of a state.
     """

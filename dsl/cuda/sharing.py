@@ -27,11 +27,11 @@ _shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak re
 
 
 class HandleBytes(bytes):
-    """The bytes of a CUDA IPC handle, with the `reserved` attribute that CUDA's structure has."""
+    """The bytes of a CUDA IPC handle, with the attribute `reserved` of CUDA's structure."""
 
     @property
     def reserved(self) -> bytes:
-        """The bytes of the handle."""
+        """The handle as plain bytes."""
         return bytes(self)
 
 
@@ -99,7 +99,7 @@ class IpcArrayHandle:
 
 
 def get_ipc_handle(self: Any) -> IpcArrayHandle:
-    """Return a handle by which another process can open this array. The array is moved to shareable memory.
+    """Move this array to shareable memory, and return a handle with which another process can open it.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
 
 
 def _move(storage: Storage, device: Device) -> bytes:
-    """Move a storage to shareable memory, and return the bytes of the memory's handle."""
+    """Move a storage to shareable memory, and return the memory's IPC handle as bytes."""
     assert storage.buffer is not None
     fresh, handle = device.share(storage.buffer.nbytes)
     device.copy(storage.buffer, fresh, storage.buffer.nbytes)
@@ -139,7 +139,7 @@ def _move(storage: Storage, device: Device) -> bytes:
 
 @contextmanager
 def open_ipc_array(handle: Any, shape: Any, dtype: Any, strides: Any = None, offset: int = 0) -> Iterator[Any]:
-    """Open an array of another process in a ``with`` block. `handle` contains the bytes of an `IpcArrayHandle`.
+    """Open an array of another process in a ``with`` block, given its handle as bytes.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Stream:
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[Stream]:
-        """Wait for all work in the stream at the end of the ``with`` block."""
+        """Within a ``with`` block, use the stream, and wait for all its work at the end."""
         yield self
         self.synchronize()
 
@@ -120,7 +120,7 @@ class Stream:
 
 
 def as_queue(value: object) -> runtime.Stream | None:
-    """Convert the stream argument of a launch to a runtime stream, or to None for the device's default stream.
+    """Convert the `stream` argument of a launch to a stream of weft's runtime, or to None for the default stream.
 
     Parameters
     ----------
@@ -143,7 +143,9 @@ def as_queue(value: object) -> runtime.Stream | None:
 
 
 def stream(device: str | runtime.Device | None = None) -> Stream:
-    """Create a stream. Operations in a ``with weft.stream():`` block run in the new stream.
+    """Create a stream.
+
+    Operations in a ``with weft.stream():`` block run in the new stream.
 
     Streams run concurrently if the device supports concurrent streams. An array that is computed in one stream can be
     used in any other stream, which then waits for the array.
@@ -199,7 +201,9 @@ def per_thread_default_stream() -> Stream:
 
 
 def external_stream(ptr: int) -> Stream:
-    """Return a `Stream` for the CUDA stream with the handle `ptr`. The creator of the CUDA stream must destroy it.
+    """Return a `Stream` for the CUDA stream with the handle `ptr`.
+
+    The creator of the CUDA stream must destroy it.
 
     Examples
     --------
@@ -234,7 +238,7 @@ class Event:
         self._event.synchronize()
 
     def wait(self, stream: object = 0) -> None:
-        """Make later work in a stream wait until the event has occurred."""
+        """Make later work in a stream wait for this event."""
         queue = as_queue(stream)
         (default_device().create_stream(0) if queue is None else queue).wait(self._event)
 
@@ -244,7 +248,9 @@ class Event:
 
 
 def event(timing: bool = True) -> Event:
-    """Return a new event for the current device. If `timing` is false, the event is cheaper and records no time.
+    """Return a new event for the current device.
+
+    If `timing` is false, the event is cheaper and records no time.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""NumPy's `take_along_axis` and `put_along_axis`, which read and write elements at separate indices for each row.
+"""NumPy's `take_along_axis` and `put_along_axis`, in which each row has its own indices.
 
 In: an array, integers with as many axes, and the axis of these indices. Out: gathered copies, or a new version of the
 storage. Invariant: indices are checked immediately (`positions.py`).
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output, int]:
-    """Check the arguments of `take_along_axis` or `put_along_axis`. Return the array, the indices and the axis.
+    """Check the arguments of `take_along_axis` or `put_along_axis`, and return the array, the indices and the axis.
 
     If `axis` is None, the array is flattened.
 
@@ -43,7 +43,9 @@ def _checked(arr: Array, indices: Any, axis: int | None) -> tuple[Array, Output,
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Array:
-    """Return the elements at indices along an axis, with separate indices for each row, like `numpy.take_along_axis`.
+    """Return the elements at the indices along an axis, like `numpy.take_along_axis`.
+
+    Each row has its own indices.
 
     Examples
     --------
@@ -65,7 +67,9 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """Assign values at indices along an axis, with separate indices for each row, like `numpy.put_along_axis`.
+    """Assign values to the elements at the indices along an axis, like `numpy.put_along_axis`.
+
+    Each row has its own indices.
 
     Examples
     --------

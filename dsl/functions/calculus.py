@@ -1,4 +1,4 @@
-"""Differences and interpolation, composed of slicing and arithmetic.
+"""Differences, gradients and interpolation, composed of slices and arithmetic.
 
 In: arrays. Out: recorded arrays, which fuse with other operations. Invariant: operations have NumPy's order, so
 results have NumPy's bits. Rare options use NumPy on the host.

@@ -1,4 +1,4 @@
-"""Copies of NumPy functions that are written in Python. The copies call weft's functions instead of NumPy's.
+"""Copies of NumPy's Python functions that call weft's functions instead of NumPy's.
 
 In: a NumPy function whose code calls other NumPy functions. Out: a function with the same code that calls weft's
 functions, so that its operations are recorded. Invariant: the copy differs from NumPy's function only in the objects to
@@ -26,7 +26,7 @@ from weft.dsl.script.numpy_face import NUMPY, ndarray
 
 
 class _Names(dict[str, Any]):
-    """Global variables of a copied NumPy function. The first lookup of a name stores weft's version of the function."""
+    """Global names of a copied NumPy function, which are resolved to weft's versions on first use."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(__builtins__=names["__builtins__"], __name__="weft.dsl.functions.compositions")
@@ -38,7 +38,7 @@ class _Names(dict[str, Any]):
 
 
 class _Namespace:
-    """Stand-in for a NumPy module in copied code, with weft's functions in place of NumPy's public ones."""
+    """Stand-in for a NumPy module in copied code, with weft's functions in place of NumPy's."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -48,7 +48,7 @@ class _Namespace:
 
 
 def compose(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a NumPy function written in Python. The copy calls weft's functions instead of NumPy's."""
+    """Return a copy of one of NumPy's Python functions that calls weft's functions instead of NumPy's."""
     plain = inspect.unwrap(getattr(function, "_implementation", function))
     assert isinstance(plain, FunctionType)
     made = _with_names(plain, _Names(plain.__globals__))
@@ -57,17 +57,17 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a NumPy function as `compose` does. Results are memoized by call site and arguments."""
+    """Return a copy like `compose`, with results memoized by call site and arguments."""
     return memoized(compose(function))
 
 
 def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a memoized copy of a function that joins a sequence of arrays, such as `numpy.vstack`."""
+    """Return a memoized copy of a NumPy function that joins arrays, such as `numpy.vstack`."""
     composed = compose(function)
 
     @wraps(composed)
     def called(tup: Any, **options: Any) -> Any:
-        if not hasattr(tup, "__getitem__"):  # (in NumPy, a separate function checks this)
+        if not hasattr(tup, "__getitem__"):  # (NumPy makes this check outside of the copied function)
             raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
         return composed(tup, **options)
 
@@ -75,7 +75,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls the copy made by `compose` for GPU arrays, and calls NumPy for other arrays."""
+    """Return a function that calls a copy made by `compose` for GPU arrays, and NumPy's function for others."""
     composed = compose(function)
 
     @wraps(composed)
@@ -104,7 +104,7 @@ def _with_names(plain: FunctionType, names: _Names) -> Callable[..., Any]:
 
 
 def _replaced(value: Any, names: _Names) -> Any:
-    """Return the replacement for `value`, an object to which NumPy's code refers by a global name."""
+    """Return weft's replacement for an object that a global name in NumPy's code refers to."""
     if isinstance(value, ModuleType):
         is_numpys = value.__name__.partition(".")[0] == "numpy"
         return _Namespace(value) if is_numpys and _is_namespace(value) else value
@@ -127,5 +127,5 @@ def _replaced(value: Any, names: _Names) -> Any:
 
 
 def _is_namespace(module: ModuleType) -> bool:
-    """Return whether a module contains public functions of NumPy, like `numpy` and `numpy._core.numeric`."""
+    """Return whether a module contains NumPy's public functions, as `numpy` and `numpy._core.numeric` do."""
     return getattr(module, "add", None) is np.add or getattr(module, "asarray", None) is np.asarray

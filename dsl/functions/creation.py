@@ -47,7 +47,7 @@ def asarray(
     device: Device | str | None = None,
     like: object = None,
 ) -> Array:
-    """Convert the input to an array. NumPy arrays are copied. The memory of other writable buffers is shared.
+    """Convert the input to an array, copying NumPy arrays but sharing the memory of other writable buffers.
 
     Weft arrays are returned unchanged unless their dtype differs from `dtype`.
 
@@ -83,7 +83,7 @@ def asarray(
 
 
 def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any) -> Array:
-    """Return an array over the memory of an array or buffer. Raises ValueError if a copy is necessary."""
+    """Return an array over the memory of an array or buffer, or raise ValueError if a copy is necessary."""
     target = default_device() if device is None else get_device(device)
     shared: Array | None = None
     if isinstance(values, Array):
@@ -97,13 +97,16 @@ def _without_copy(values: Any, dtype: DTypeLike | None, order: str, device: Any)
 
 
 def _converted(values: np.ndarray, order: str) -> Array:
-    """Convert a NumPy array. With order "K", the axes of the weft array keep their order in memory."""
+    """Convert a NumPy array to a weft array with the memory order `order`."""
     axes = memory_axes(values, order)
     return convert(values) if axes is None else unpermuted(convert(values.transpose(axes)), axes)
 
 
 def resolve_order(order: str, source: object) -> str:
-    """Return the memory order of a copy. "A" means "F" if `source` is in Fortran but not in C order, otherwise "C"."""
+    """Return the memory order of a copy of `source`, with "A" replaced by "C" or "F".
+
+    "A" means "F" if `source` is in Fortran but not in C order, otherwise "C".
+    """
     flags = getattr(source, "flags", None) if order == "A" else None
     if flags is None:
         return "C" if order == "A" else order
@@ -111,7 +114,7 @@ def resolve_order(order: str, source: object) -> str:
 
 
 def memory_axes(source: Any, order: str) -> tuple[int, ...] | None:
-    """Return the order of a new array's axes in memory, outermost first, or None for C order.
+    """Return the axes of a new array from outermost to innermost in memory, or None for C order.
 
     "A" and "K" request the order of the source.
     """
@@ -137,12 +140,12 @@ _stack: list[Callable[[list[Array]], Array]] = []
 
 
 def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Register the function that stacks arrays, which this module cannot import without a circular import."""
+    """Set the function that stacks arrays, which this module cannot import without an import cycle."""
     _stack[:] = [stack]
 
 
 def in_order(values: Array, order: str | None, source: object = None) -> Array:
-    """Return an array in the requested memory order. An array in another order is copied.
+    """Return an array in the given memory order, copied if it is in another order.
 
     "A" and "K" request the order of the source.
     """
@@ -156,7 +159,10 @@ def in_order(values: Array, order: str | None, source: object = None) -> Array:
 
 
 def in_requested_order(found: Any, order: str, operands: Iterable[Any]) -> Any:
-    """Return a result in the memory order that a call requests. With "A", the operands determine the order."""
+    """Return a result in the memory order given by the `order` option of a call.
+
+    "A" requests the order of the operands.
+    """
     if (order := check_order(order)) == "A":
         arrays = [value for value in operands if isinstance(value, Array) and value.ndim > 1]
         order = "F" if arrays and all(is_c_ordered(a.T) and not is_c_ordered(a) for a in arrays) else "C"
@@ -341,7 +347,7 @@ def empty(
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call a creation function. Arguments that are None default to the properties of the array `prototype`."""
+    """Call the creation function `make`, with arguments that are None taken from the array `prototype`."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
@@ -484,7 +490,7 @@ def arange(
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
-    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` that accepts the array API's `dtype` and `device`."""
+    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's options `dtype` and `device`."""
 
     def frequencies(n: int, d: float = 1.0, dtype: DTypeLike | None = None, device: Any = None) -> Array:
         found = getattr(np.fft, name)(n, d)

@@ -1,4 +1,4 @@
-"""Decompositions of matrices, and solutions of linear equations.
+"""Matrix decompositions, determinants, inverses, and solutions of linear equations.
 
 In: arrays. Out: results of NumPy, or of cuSOLVER on a GPU that has it. Invariant: errors are those of NumPy, raised by
 the call. cuSOLVER gets private copies, since it writes to its operands; recorded operations fuse with the copy.
@@ -32,7 +32,7 @@ LinAlgError = np.linalg.LinAlgError
 
 
 def _solver_of(*arrays: Any) -> Any | None:
-    """Return cuSOLVER for operands on a GPU, or None if NumPy must compute the result or raise an error."""
+    """Return cuSOLVER for matrices on a GPU, or None if NumPy must compute the result or raise an error."""
     kinds = [a for a in arrays if isinstance(a, Array)]
     if not kinds or len(kinds) < len(arrays) or any(a.ndim < 2 or not a.size for a in kinds):
         return None
@@ -46,13 +46,13 @@ def _is_square(a: Array) -> bool:
 
 
 def _common(*arrays: Array) -> np.dtype:
-    """Return the dtype of a computation: the arrays' common dtype if the libraries support it, otherwise float64."""
+    """Return the common dtype of arrays if the libraries compute in this dtype, otherwise float64."""
     kind = np.result_type(*(a.dtype for a in arrays))
     return kind if kind.char in "fdFD" else np.dtype(np.float64)
 
 
 class _Matrices:
-    """A stack of matrices in a private buffer that a library may overwrite."""
+    """A stack of matrices in a buffer of its own, which a library may overwrite."""
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self.device, self.shape, self.dtype = device, shape, np.dtype(dtype)
@@ -64,12 +64,12 @@ class _Matrices:
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array. From then on, the library must not access the buffer."""
+        """Return the matrices as an array, after which the library must not access the buffer."""
         return wrap(Storage(shape or self.shape, self.dtype, self.device, self.buffer))
 
 
 def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
-    """Copy matrices to a private buffer in C order. The matrices are transposed if `turned` is true."""
+    """Copy matrices, transposed if `turned` is true, to a new buffer in C order."""
     source = in_order((swapaxes(a, -1, -2) if turned else a).astype(dtype, copy=False), "C")
     source = source.copy() if source._view is not None else source
     made = _Matrices(a.device, source.shape, dtype)
@@ -78,7 +78,7 @@ def _copied(a: Array, dtype: np.dtype, turned: bool = False) -> _Matrices:
 
 
 def _run(matrices: _Matrices, call: Callable[[int], int], message: str) -> None:
-    """Call a library function with the number of each matrix. Raises LinAlgError if a call reports a failure."""
+    """Call a library function for each matrix, by number, and raise LinAlgError if a call reports a failure."""
     for number in range(matrices.count):
         if call(number):
             _fail(message)
@@ -108,7 +108,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
 
 
 def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer, list[int]]:
-    """Compute the LU factors of the transposes of matrices.
+    """Compute LU factors of transposed matrices.
 
     Return the factors, the pivots and, for each matrix, a number that is nonzero if the matrix is singular.
     """
@@ -119,7 +119,7 @@ def _factored(solver: Any, x: Array, dtype: np.dtype) -> tuple[_Matrices, Buffer
 
 
 def _solved(solver: Any, x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear equations with the matrices `x`. The solutions replace the rows of `right`.
+    """Solve linear equations with the matrices `x`, replacing the rows of `right` by the solutions.
 
     Raises LinAlgError for a singular matrix.
     """
@@ -179,7 +179,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _signed_diagonal(solver: Any, x: Array) -> tuple[Array, Array]:
-    """Return the diagonals of matrices' LU factors, and the sign (1 or -1) of each row permutation."""
+    """Return the diagonal of each matrix's LU factors, and the sign of the row permutation."""
     own, pivots, _ = _factored(solver, x, _common(x))
     n = x.shape[-1]
     host = np.empty((own.count, n), np.int64)
@@ -227,7 +227,7 @@ def slogdet(a: ArrayLike) -> Any:
 
 
 def _kind_of_result(name: str) -> Callable[..., Any]:
-    """Return the named tuple class that a function in `numpy.linalg` returns."""
+    """Return the class of the named tuples that a function in `numpy.linalg` returns."""
     return type(getattr(np.linalg, name)(np.eye(1)))
 
 

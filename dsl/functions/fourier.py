@@ -1,4 +1,4 @@
-"""NumPy's one-dimensional Fourier transforms, of which transforms over several axes are composed.
+"""NumPy's one-dimensional Fourier transforms, which the transforms over several axes call.
 
 In: arrays. Out: recorded calls to a library: NumPy on all threads of the CPU, cuFFT on a GPU that has it. Invariant: on
 the CPU, results have the bits of NumPy's functions.
@@ -38,7 +38,7 @@ _NORMS = ("backward", "ortho", "forward")
 
 @dataclass(frozen=True, slots=True)
 class HostTransform:
-    """Host function of a plan that computes a Fourier transform along an axis with NumPy, on all threads."""
+    """The host function of a recorded Fourier transform, which calls NumPy on blocks of rows on all threads."""
 
     kind: str
     n: int
@@ -46,7 +46,7 @@ class HostTransform:
     norm: str
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` into `out`, in blocks of rows on all threads."""
+        """Transform `values` into `out` along the axis, in blocks on all threads."""
         function = partial(getattr(np.fft, self.kind), n=self.n, axis=self.axis, norm=self.norm)
         other = max((k for k in range(out.ndim) if k != self.axis), key=lambda k: out.shape[k], default=None)
         threads = codegen.resolve_target("host").threads
@@ -59,20 +59,23 @@ class HostTransform:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTransform:
-    """Library call in a plan that computes the unnormalized Fourier transforms of contiguous rows on a GPU."""
+    """The library call of a recorded Fourier transform on a GPU, over contiguous rows and without scaling."""
 
     kind: str
     n: int
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` into `out` on the host, for plans that are interpreted."""
+        """Transform `values` into `out` on the host, as interpreted plans do."""
         norm: Any = "forward" if self.kind[0] == "i" else "backward"
         getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
 
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: np.dtype
     ) -> None:
-        """Enqueue the library's kernels on the device. `operand` is a buffer and the byte offset of the first row."""
+        """Enqueue the library's kernels on the device.
+
+        `operand` is a buffer and the byte offset of the first row.
+        """
         source, begin = operand
         double = dtype.char in "dD"
         device.fourier.transform(  # type: ignore[attr-defined]
@@ -85,7 +88,7 @@ class DeviceTransform:
 
 
 def _library_of(device: Device) -> Any:
-    """Return the Fourier transform library (cuFFT) of a device, or None if the device has none."""
+    """Return a device's Fourier transform library (cuFFT), or None if the device has none."""
     found = device.fourier
     return found if found is not None and found.is_available() else None
 
@@ -124,7 +127,7 @@ def _transform(kind: str, a: ArrayLike, n: int | None, axis: int, norm: str | No
 
 
 def _on_device(kind: str, x: Array, n: int, axis: int, norm: str, made: np.dtype, count: int, location: Any) -> Array:
-    """Record a Fourier transform with the device's library. The scaling and the casts fuse with other operations."""
+    """Record a Fourier transform by the device's library, with scaling and casts as separate, fusible operations."""
     rows, taken = moveaxis(x, axis, -1), n // 2 + 1 if kind == "irfft" else n
     have = rows.shape[-1]
     if have > taken:

@@ -47,13 +47,13 @@ def _on_host(name: str, *arguments: Any, **options: Any) -> Any:
     return call_numpy(getattr(np, name), arguments, options)
 
 
-def _known(value: object) -> Any:
-    """Evaluate bins or bounds, and return them as NumPy values."""
+def _evaluated(value: object) -> Any:
+    """Evaluate bins or bounds and return them as NumPy arrays and scalars."""
     return to_host(value)
 
 
 def _weft_computes(values: Any, kinds: str) -> bool:
-    """Return whether weft, not NumPy, processes `values`.
+    """Return whether weft, instead of NumPy, computes a histogram of `values`.
 
     There must be many values, of a dtype whose kind is in `kinds`.
     """
@@ -63,7 +63,7 @@ def _weft_computes(values: Any, kinds: str) -> bool:
 
 
 def _extremes(*arrays: Array) -> list[Any]:
-    """Return the minimum and the maximum of each array as NumPy scalars. One plan computes all of them."""
+    """Return the minimum and the maximum of each array as NumPy scalars, all computed by one plan."""
     found = []
     for array in arrays:
         node = expr_of(array)
@@ -110,7 +110,7 @@ def _are_weights(weights: Any, x: Array) -> bool:
 
 
 def _count(index: Expr, weights: Any, length: int, kind: np.dtype, where: Device) -> Expr:
-    """Return how often each index below `length` occurs in `index`, or the sum of the weights for each index."""
+    """Count the occurrences of each index below `length`, or sum the weights at each index."""
     index = reshape(index, (index.size,))
     if weights is None:
         value = broadcast_to(constant(1, _INT64), index.shape)
@@ -141,7 +141,7 @@ def histogram(
     >>> edges
     array([1., 2., 3., 4.])
     """
-    bins, range = _known(bins), _known(range)
+    bins, range = _evaluated(bins), _evaluated(range)
     several = np.ndim(bins) == 1 if not isinstance(bins, str) else None
     if several is None or not _weft_computes(a, "iuf") or not _are_weights(weights, a):
         return _on_host("histogram", a, bins=bins, range=range, density=density, weights=weights)
@@ -172,7 +172,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
     array([[1., 1.],
            [0., 1.]])
     """
-    bins, range = _known(bins), _known(range)
+    bins, range = _evaluated(bins), _evaluated(range)
     alike = (
         _weft_computes(x, "iuf")
         and _weft_computes(y, "iuf")
@@ -207,7 +207,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
 
 
 def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]:
-    """Return a mask of the values within the edges, and the index of each value's bin.
+    """Return a mask of the values that lie within the edges, and the bin index of each value.
 
     A bin includes its lower edge. The last bin also includes its upper edge.
     """
@@ -234,7 +234,7 @@ def _bin_of(values: Expr, edges: np.ndarray, *, even: bool) -> tuple[Expr, Expr]
 
 
 def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
-    """Return the edges at the indices ``position + offset``.
+    """Return the bin edges at the indices ``position + offset``.
 
     The edges are computed if NumPy's formula is exact, and otherwise loaded.
     """
@@ -254,7 +254,7 @@ def _edge(edges: np.ndarray, marks: Expr, position: Expr, offset: int) -> Expr:
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Return the indices at which to insert values so that a sorted array stays sorted, like `numpy.searchsorted`.
+    """Return the indices at which to insert values into a sorted array, like `numpy.searchsorted`.
 
     Examples
     --------
@@ -298,7 +298,7 @@ def digitize(x: ArrayLike, bins: ArrayLike | str, right: bool = False) -> Any:
 
 
 def rank(marks: Expr, values: Expr, side: str, index: np.dtype) -> Expr:
-    """Return how many elements of the sorted array `marks` precede each value. NaNs sort last."""
+    """Count the elements of the sorted array `marks` that precede each value, where NaN comes last."""
     position, length = broadcast_to(constant(0, index), values.shape), marks.size
 
     def comes_before(offset: int) -> Expr:

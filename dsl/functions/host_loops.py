@@ -1,4 +1,4 @@
-"""Recorded calls to NumPy functions, which run on the CPU block by block on all threads.
+"""Recorded operations that call NumPy functions on the CPU, block by block on all threads.
 
 In: expressions. Out: opaque expressions. Invariant: the values do not depend on the number of threads.
 """
@@ -23,14 +23,14 @@ COUNTED = 256
 
 
 def reduce_on_host(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool, location: Location) -> Expr:
-    """Record a reduction over axes with NumPy's maximum, minimum, `argmax` or `argmin`."""
+    """Record NumPy's maximum, minimum, `argmax` or `argmin` over axes, on the host."""
     shape = tuple(1 if k in axes else n for k, n in enumerate(node.shape) if keepdims or k not in axes)
     dtype = np.dtype(np.int64) if op[:3] == "arg" else node.dtype
     return opaque(_reducer(op, axes), [node], shape, dtype, op, location)
 
 
 def sort_on_host(node: Expr, axis: int, kind: str | None, numbered: bool, location: Location) -> Expr:
-    """Record a sort along an axis with NumPy. If `numbered` is true, record an argsort instead."""
+    """Record NumPy's sort along an axis on the host, or NumPy's argsort if `numbered` is true."""
     name, dtype = ("argsort", np.dtype(np.int64)) if numbered else ("sort", node.dtype)
     return opaque(_sorter(axis, kind, numbered), [node], node.shape, dtype, name, location)
 
@@ -59,7 +59,7 @@ def _reducer(op: str, axes: tuple[int, ...]) -> Callable[..., None]:
 
 
 def _reduce_all(function: Callable[..., Any], op: str, values: np.ndarray) -> Any:
-    """Reduce all elements: first reduce blocks on all threads, then reduce the results of the blocks."""
+    """Reduce an array to one value: reduce blocks on all threads, then reduce the results of the blocks."""
     flat = values.reshape(-1)
     blocks = _blocks(flat, 0)
     found = np.empty(len(blocks), np.int64 if op[:3] == "arg" else values.dtype)
@@ -105,7 +105,7 @@ __all__ = ["reduce_on_host", "sort_on_host"]
 
 
 def opposite_of(values: ArrayLike) -> Callable[[Any], Any] | None:
-    """Return the function that reverses the order of a dtype's values but keeps NaNs last.
+    """Return the function that reverses the order of values of this dtype but keeps NaNs last.
 
     The function is its own inverse. Return None if there is no such function, as for text.
     """

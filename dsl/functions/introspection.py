@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace each weft array in `value` with a NumPy array of the same shape and dtype that stores a single zero."""
+    """Replace weft arrays by NumPy arrays of the same shape and dtype that need memory for one element only."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -34,7 +34,10 @@ def stand_in(value: Any) -> Any:
 
 
 def _of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a NumPy function that needs only shapes and dtypes, so that it receives stand-ins for weft arrays."""
+    """Wrap a NumPy function that reads only shapes and dtypes, so that weft arrays are not evaluated.
+
+    The function receives NumPy arrays from `stand_in`.
+    """
 
     @wraps(function)
     def ask(*arguments: Any, **options: Any) -> Any:
@@ -156,7 +159,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return a NumPy array that has the address range of an evaluated array, for comparisons of memory."""
+    """Return a NumPy array that covers the same addresses as an evaluated array, for comparisons of memory."""
     values = values_of(array)
     buffer = array._storage.buffer
     return np.asarray(_Extent(array, buffer.address)) if values is None and buffer is not None else values
@@ -168,7 +171,9 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """An object that represents the broadcast of arrays, like `numpy.broadcast`. Only iteration evaluates the arrays.
+    """An object that represents the broadcast of arrays against each other, like `numpy.broadcast`.
+
+    Only iteration evaluates the arrays.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split and roll arrays. These functions evaluate no arrays.
+"""NumPy's functions that join, split and roll arrays, without evaluating them.
 
 Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """
@@ -87,7 +87,7 @@ def concatenate(
 
 
 def _join_many(found: Sequence[Array], axis_number: int, kind: np.dtype) -> Array:
-    """Concatenate very many arrays: with NumPy on the CPU, and in groups on a GPU, so that plans stay small."""
+    """Concatenate very many arrays without a large plan: with NumPy on the CPU, and in groups on a GPU."""
     found = [a if a.dtype == kind else a.astype(kind) for a in found]
     evaluate([a._storage for a in found if a._device is None])
     device = found[0].device

@@ -1,4 +1,4 @@
-"""Table of the libraries that implement `numpy.linalg` and `numpy.fft` on each kind of device.
+"""Table of the libraries that compute `numpy.linalg` and `numpy.fft` on CPUs and on GPUs.
 
 The table is the source of a section of `docs/functions.md`. A test compares it with the behavior of the functions.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The libraries that compute a function on a CPU and on a CUDA device.
+    """The names of the libraries that compute a function on a CPU and on a CUDA device.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _sum_of_products(factors: list[Expr], axes: tuple[int, ...], kind: np.dtype, location: Location) -> Expr:
-    """Multiply broadcast operands elementwise, and sum the products over axes.
+    """Multiply broadcast operands elementwise, and sum the products along the given axes.
 
     16-bit floats are summed in float32 and rounded once.
     """
@@ -124,7 +124,7 @@ def dot(a: ArrayLike, b: Any, out: Output | None = None) -> Any:
 
 
 def _into_dot_output(found: Array, out: Any) -> Any:
-    """Write a product to `out`. Raises NumPy's ValueError if `out` is not C-contiguous or has another dtype."""
+    """Write a product to `out`, or raise NumPy's ValueError if `dot` does not accept `out`."""
     flags = out.flags
     if out.ndim != found.ndim or out.dtype != found.dtype or not (flags["C_CONTIGUOUS"] and flags["WRITEABLE"]):
         raise ValueError(
@@ -170,7 +170,7 @@ def inner(a: ArrayLike, b: Any) -> Any:
 
 @memoized
 def outer(a: ArrayLike, b: ArrayLike, out: Output | None = None) -> Any:
-    """Return the outer product of two vectors, which contains the products of all pairs of elements.
+    """Return the products of all pairs of elements of two vectors.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def einsum(subscripts: str, *operands: Any, out: Output | None = None, **options
 
 
 def _check_einsum_casts(operands: list[Array], out: Output | None, casting: str) -> None:
-    """Raise NumPy's TypeError if a casting rule forbids casting the operands or the result."""
+    """Raise NumPy's TypeError if a casting rule forbids the casts of an einsum's operands or result."""
     kind, rule = np.result_type(*(a.dtype for a in operands)), f"according to the rule {casting!r}"
     for k, array in enumerate(operands):
         if not np.can_cast(array.dtype, kind, casting):  # type: ignore[arg-type]
@@ -281,7 +281,7 @@ def _einsum(subscripts: str, found: list[Array]) -> Any:
         (term,), result = spelt
         sizes = dict(zip(term, found[0].shape, strict=True))
         if found[0].shape == tuple(sizes[c] for c in term):
-            return _seen(found[0], term, result, sizes)
+            return _with_axes(found[0], term, result, sizes)
     value = None if spelt is None else _contract_all(*spelt, found, kind, location)
     if value is not None:
         return value
@@ -310,12 +310,12 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return the subscripts in `letters` that also occur in the result or in an operand to be contracted later."""
+    """Return the letters that also occur in the result, or in an operand that is still to be contracted."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 
 def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[int, ...]:
-    """Return the positions of the next two operands to contract, or (0,) if there is only one operand.
+    """Return the positions of the two operands to contract next, or (0,) for a single operand.
 
     The pair has the smallest result relative to its operands, and among such pairs the least arithmetic.
     """
@@ -335,7 +335,10 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract one or two operands with a fused sum of products or with BLAS. Return None if neither is possible."""
+    """Contract one or two operands, as a fused sum of products or with BLAS.
+
+    Return None if neither is possible.
+    """
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return fused
@@ -370,7 +373,10 @@ def _contract_pair(
 
 
 def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Array | None:
-    """Contract one or two operands with a fused sum of products. Return None if BLAS is faster or lengths differ."""
+    """Contract one or two operands as a fused sum of products.
+
+    Return None if BLAS is faster, or if axes with the same letter differ in length.
+    """
     sizes: dict[str, int] = {}
     for term, array in zip(terms, found, strict=True):
         for letter, n in zip(term, array.shape, strict=True):
@@ -383,17 +389,20 @@ def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype,
         if not is_fused(found[0].device, kind, rows, columns, length, batch):
             return None
     letters = result + "".join(sorted(set("".join(terms)) - set(result)))
-    factors = [_seen(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]
+    factors = [_with_axes(array, term, letters, sizes) for term, array in zip(terms, found, strict=True)]
     axes = tuple(range(len(result), len(letters)))
     if not axes and _product(tuple(sizes.values())) <= IMMEDIATE[0] and kind.kind != "b":
-        # by the operator, which executes immediately
+        # The operator executes small products immediately.
         product: Any = factors[0] if len(factors) == 1 else factors[0] * factors[1]  # type: ignore[operator]
         return product if product.dtype == kind else product.astype(kind)
     return record(_sum_of_products([expr_of(factor) for factor in factors], axes, kind, location))
 
 
-def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
-    """Return a view of an array with an axis for each of `letters`. `term` contains the letters of the array's axes."""
+def _with_axes(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array:
+    """Return a view of an array that has one axis for each letter of `letters`, in this order.
+
+    `term` contains the letters of the array's axes.
+    """
     _, strides, offset = layout(array)
     steps = {letter: sum(s for c, s in zip(term, strides, strict=True) if c == letter) for letter in term}
     shape = tuple(sizes[c] if c in steps else 1 for c in letters)
@@ -401,7 +410,7 @@ def _seen(array: Array, term: str, letters: str, sizes: dict[str, int]) -> Array
 
 
 def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, ...], str] | None:
-    """Return the subscripts of each operand and of the result. Letters replace each ellipsis."""
+    """Return the subscripts of each operand and of the result, with ellipses replaced by letters."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     wide = [rank - len(term) + 3 if "..." in term else 0 for term, rank in zip(terms, ranks, strict=True)]
@@ -418,10 +427,11 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the shape of an einsum's result. NumPy checks the subscripts with small arrays."""
+    """Return the shape of an einsum's result, after NumPy has checked the subscripts with small arrays."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
-    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))  # (it checks the rest)
+    # (`einsum` makes the checks that `einsum_path` omits.)
+    np.einsum(subscripts, *(np.zeros((1,) * len(shape), np.int8) for shape in shapes))
     spelt = _einsum_terms(subscripts, tuple(len(shape) for shape in shapes))
     if spelt is None:
         return np.einsum(subscripts, *operands).shape

@@ -1,4 +1,4 @@
-"""NumPy's functions that change the shapes of arrays. They return views whenever NumPy's functions do."""
+"""NumPy's functions that change an array's shape, with views wherever NumPy returns views."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _infer(shape: Any, array: Array) -> tuple[int, ...]:
 
 
 def _view_strides(array: Array, wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the strides of a view with another shape, or None if the other shape needs a copy.
+    """Return the strides of a view with the shape `wanted`, or None if the reshape needs a copy.
 
     Axes that can be merged in memory are merged. Each merged axis must then split into whole axes of the new shape.
     """
@@ -371,7 +371,9 @@ def tile(A: Any, reps: Any) -> Array:
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """Return a read-only view of a diagonal in the plane of two axes. The diagonal is the last axis of the view.
+    """Return a read-only view of a diagonal in the plane of two axes.
+
+    The diagonal is the last axis of the view.
 
     Examples
     --------
@@ -391,7 +393,10 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 def sliding_window_view(
     x: ArrayLike, window_shape: Any, axis: ShapeLike | None = None, *, subok: bool = False, writeable: bool = False
 ) -> Array:
-    """Return a view of all windows of a given shape. The axes of the windows come last."""
+    """Return a view of all windows of a given shape.
+
+    The last axes of the view are those of the windows.
+    """
     array = asarray(x)
     lengths = as_shape(window_shape)
     if axis is None and len(lengths) != array.ndim:
@@ -457,7 +462,7 @@ def as_strided(
     *,
     check_bounds: bool | None = None,
 ) -> Array:
-    """Return a view with a different shape and different strides. The strides are in bytes.
+    """Return a view with the given shape and byte strides.
 
     Raises ValueError if the view exceeds the array's memory.
     """

@@ -32,7 +32,7 @@ _ANY = np._NoValue  # type: ignore[attr-defined]
 
 
 def _weft_computes(values: Array, dtype: DTypeLike | None, out: Output | None, where_: Any) -> bool:
-    """Return whether weft, not NumPy, computes the statistic.
+    """Return whether weft, instead of NumPy, computes the statistic.
 
     The elements must be real floats of at least 32 bits, and the options must be common ones.
     """
@@ -63,7 +63,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Array) -> tuple[Array, Array]:
-    """Return the elements with each NaN replaced by 0, and a mask of the elements that are not NaN."""
+    """Return the elements with NaN replaced by 0, and a mask of the elements that are not NaN."""
     there = values == values
     return where(there, values, values.dtype.type(0)), there  # type: ignore[return-value]
 
@@ -86,9 +86,9 @@ def _variance(values: Array, axis: ShapeLike | None, ddof: Any, keepdims: bool) 
 
 
 def _spread(name: str, of_whole: Callable[..., Any], finish: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return a function that computes a NumPy statistic such as ``nanstd``, given by `name`.
+    """Return a version of `nanvar` or `nanstd` that computes the statistic from a variance with `finish`.
 
-    `finish` computes the statistic from a variance. `of_whole` computes the statistic for dtypes that cannot hold NaN.
+    `of_whole` computes the statistic for dtypes that cannot hold NaN.
     """
 
     def found(

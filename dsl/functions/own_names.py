@@ -1,4 +1,4 @@
-"""Table of the functions that weft implements under NumPy's names. A module is loaded when it is first used.
+"""Table of weft's functions by NumPy's names, with modules that are imported on first use.
 
 In: a name, or a NumPy function. Out: weft's function. Invariant: a name that is not in this table refers to NumPy's
 function.
@@ -27,7 +27,7 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 def _made_by(maker: str, names: str) -> str:
-    """Return table entries for the functions that `functions.compositions` makes from NumPy's functions."""
+    """Return table entries for functions that `functions.compositions` makes from NumPy's functions."""
     return " ".join(f"{maker}:{name}" for name in names.split())
 
 
@@ -135,7 +135,7 @@ _MADE_LIKE = frozenset({"empty_like", "ones_like", "zeros_like"})
 
 
 class OwnNames(Mapping[str, Any]):
-    """Mapping from the names in a NumPy module to weft's implementations: ops and functions of `dsl.functions`."""
+    """A mapping from the names in one NumPy module to weft's ufuncs and functions."""
 
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
@@ -175,7 +175,7 @@ class OwnNames(Mapping[str, Any]):
     def _for_small_or_large(
         self, name: str, found: Callable[..., Any], theirs: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """Return a function that calls NumPy's function `theirs` for small arguments, and `found` for large ones."""
+        """Return a function that calls NumPy's function for small arguments and weft's for large ones."""
         if name in _MADE:
             found = _made_at_once(found, theirs, name)
         if name in _MADE_LIKE:
@@ -196,15 +196,15 @@ class OwnNames(Mapping[str, Any]):
 
     @property
     def module(self) -> str:
-        """Name of weft's module for these names, such as ``weft.linalg``."""
+        """Name of weft's module that corresponds to NumPy's module, such as ``weft.linalg``."""
         return self._numpys.replace("numpy", "weft", 1)
 
     def numpys(self, name: str) -> Any:
-        """Return NumPy's object with this name, or None if the installed NumPy has none."""
+        """Return NumPy's object with this name, or None if the installed NumPy has no such object."""
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions with equivalent functions in this mapping, in weft's modules, and in scripts."""
+        """Replace functions by equivalent ones in this mapping, in weft's modules and in scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -217,7 +217,7 @@ class OwnNames(Mapping[str, Any]):
             scripts.replace_own({old[name]: function for name, function in functions.items()})
 
     def _modules(self) -> list[types.ModuleType]:
-        """Return the loaded modules of weft that define the names of NumPy's module."""
+        """Return the loaded weft modules that contain the functions of this mapping."""
         names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
         if faces := sys.modules.get("weft.dsl.script.numpy_face"):
             return [*filter(None, map(sys.modules.get, names)), faces.submodule(self._numpys)]
@@ -234,7 +234,7 @@ class OwnNames(Mapping[str, Any]):
 
 
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy for foreign arguments and unsupported dtypes, and `own` for all others."""
+    """Wrap `own` so that NumPy's function executes calls with foreign arguments or unsupported dtypes."""
     supported = or_numpy(own, numpys)
 
     @wraps(own)
@@ -251,7 +251,7 @@ _ON_ANY_DEVICES = frozenset("can_cast common_type einsum_path may_share_memory r
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a creation function that calls NumPy's function for small results, and calls `own` for others."""
+    """Wrap the creation function `own` so that NumPy's function creates small arrays."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -267,7 +267,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function such as `zeros_like` that calls NumPy's function for small results, and `own` for others."""
+    """Wrap a creation function such as `zeros_like` so that NumPy's function creates small arrays."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -282,7 +282,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _length_of(name: str, first: Any, second: Any = 0) -> int:
-    """Return the number of elements that a creation function would create, or -1 for uncommon arguments."""
+    """Return the number of elements that a creation function would create, or -1 for unusual arguments."""
     if name == "arange":
         whole = type(first) is int and type(second) is int
         return first or -1 if whole and not second else second - first if whole else -1
@@ -302,7 +302,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a dict from each NumPy function that weft implements to an `OwnNames` object and a key in this object."""
+    """Return a dict from each NumPy function that weft implements to its `OwnNames` mapping and its name there."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)
@@ -312,6 +312,6 @@ def _origins() -> dict[Any, tuple[OwnNames, str]]:
 
 
 def find_own(function: Any) -> Any | None:
-    """Return weft's implementation of a NumPy function, or None."""
+    """Return weft's implementation of a NumPy function, or None if there is none."""
     own, name = _origins().get(function, (None, ""))
     return None if own is None else own[name]

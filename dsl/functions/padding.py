@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def _pad_widths(given: object, ndim: int) -> list[list[int]]:
-    """Return the padding of each axis as a pair: before and after. `given` is a number, pairs, or a dict by axis."""
+    """Return the padding before and after each axis.
+
+    `given` is a number, pairs, or a dict by axis.
+    """
     if isinstance(given, dict):
         by_axis: list[Any] = [(0, 0)] * ndim
         for axis, width in given.items():
@@ -49,7 +52,7 @@ _BORDERS: dict[str, Any] = {
 
 
 def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
-    """Pad each axis of an array with copies of the array's elements, at the indices that `border` returns."""
+    """Pad each axis with copies of the array's own elements, at the indices that `border` returns."""
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype, device=array.device)
@@ -116,7 +119,7 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
 
 @memoized
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """Return a view of a diagonal of a matrix, or a matrix with the given diagonal.
+    """Return a view of a matrix's diagonal, or a matrix with the given diagonal.
 
     Examples
     --------

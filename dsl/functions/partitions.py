@@ -1,4 +1,4 @@
-"""Faster partitions for NumPy's medians, quantiles and percentiles of long rows in host memory.
+"""Faster medians, quantiles and percentiles of long rows in host memory, for NumPy's functions.
 
 NumPy finds one element by vector code, but several elements, which these functions need, by scalar code. That takes 5
 to 20 times as long. In: one of NumPy's functions. Out: the function with arrays whose `partition` finds one element
@@ -18,7 +18,7 @@ LONG = 1 << 12
 
 
 class _Partitioned(np.ndarray):
-    """An array whose `partition` finds one element after another."""
+    """A NumPy array whose `partition` method moves one element after another to its sorted position."""
 
     def partition(self, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
         """Partition the rows along an axis, as `numpy.ndarray.partition` does."""
@@ -34,7 +34,7 @@ class _Partitioned(np.ndarray):
 
 
 def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
-    """Move the elements of the given ranks to their positions in sorted order, with smaller elements before them."""
+    """Move the elements with the ranks `ranks` to their sorted positions, and smaller elements before them."""
     if row.itemsize == 1:
         row.sort()  # (there is no vector code for bytes, but a radix sort)
         return
@@ -48,7 +48,7 @@ def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
 
 
 def with_fast_partitions(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a NumPy function that partitions its first argument, with faster partitions of long rows.
+    """Return a version of a NumPy function such as `median` that is faster for long rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Immediate matrix products with BLAS, and the choice between BLAS and a fused kernel.
+"""Matrix products that BLAS computes immediately, and the choice between BLAS and a fused kernel.
 
 In: matrices and vectors. Out: their product. If both operands are in host memory, a product of any size is computed
 immediately, since no other operation would fuse with the product.
@@ -23,7 +23,7 @@ SMALL_MATRIX = 8
 
 
 def is_fused(device: Device, kind: np.dtype, rows: int, columns: int, length: int, batch: int) -> bool:
-    """Return whether a matrix product is computed by a fused sum of products instead of BLAS."""
+    """Return whether a fused kernel, instead of BLAS, computes a matrix product."""
     known = "efdFD" if device.name.startswith("cuda") else "fdFD"  # a GPU's BLAS supports half precision
     if kind.char not in known or length <= SHORT_SUM or rows == columns == 1:
         return True
@@ -39,7 +39,7 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Multiply matrices or vectors in host memory, without recording the product.
+    """Multiply matrices or vectors in host memory immediately, without recording the product.
 
     Return None if the product should be recorded, or if BLAS cannot compute it. Pending operands are evaluated if the
     operands or the product are small, since more small operations probably follow. While listeners are registered,
@@ -72,7 +72,10 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return the operands as NumPy arrays, or None if one is not in host memory. Small pending arrays are evaluated."""
+    """Return operands as NumPy arrays after evaluating small pending ones.
+
+    Return None if an operand is not in host memory.
+    """
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]
     if pending:

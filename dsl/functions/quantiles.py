@@ -1,4 +1,4 @@
-"""Medians, quantiles and percentiles with NumPy's interpolation. A GPU computes them from sorted rows.
+"""Medians, quantiles and percentiles with NumPy's interpolation, computed on a GPU from sorted rows.
 
 In: an array, axes, and quantiles. Out: recorded arrays. Invariant: NumPy handles arrays in host memory, because NumPy
 finds single elements without sorting the others. If NaNs are ignored, the elements that are not NaN are counted for
@@ -42,7 +42,9 @@ _METHODS = frozenset({*_SHIFTS, *_DISCRETE, "linear", "midpoint", "averaged_inve
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """Return the median along the given axes, like `numpy.median`. The result is NaN if an element is NaN.
+    """Return the median along the given axes, like `numpy.median`.
+
+    The median is NaN if an element is NaN.
 
     Examples
     --------
@@ -55,7 +57,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
         rows = _rows(a, axis)
         n = rows.shape[-1]
         found = _or_nan(rows, mean(rows[..., (n - 1) // 2 : n // 2 + 1], axis=-1))
-        return _placed(found, a, axis, 0, keepdims, out)
+        return _arrange_axes(found, a, axis, 0, keepdims, out)
 
 
 def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
@@ -74,11 +76,11 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
         both = expand_dims(count, -1) + np.array([-1, 0])
         two = _at(rows, both // 2)
         found = where(count % 2 == 1, two[..., 0], mean(two, axis=-1))
-        return _placed(found, a, axis, 0, keepdims, out)
+        return _arrange_axes(found, a, axis, 0, keepdims, out)
 
 
 def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
-    """Return weft's version of a NumPy quantile function. `q` ranges from 0 to `whole` (1 or 100)."""
+    """Return weft's version of a NumPy quantile function, for values of `q` from 0 to `whole` (1 or 100)."""
 
     def found(
         a: Any,
@@ -120,7 +122,10 @@ def _weft_computes(a: Any, method: str) -> bool:
 
 
 def _rows(a: Array, axis: Any) -> Array:
-    """Return the elements along the given axes as sorted rows. The given axes become the last axis of the result."""
+    """Return sorted rows of the elements along the given axes.
+
+    The last axis of the result replaces the given axes.
+    """
     axes = normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)
     kept = [n for k, n in enumerate(a.shape) if k not in axes]
     moved = moveaxis(a, axes, range(len(kept), a.ndim))
@@ -133,7 +138,7 @@ def _count(rows: Array) -> Any:
 
 
 def _at(rows: Array, indices: Any) -> Array:
-    """Return the elements of each row at the given indices. Indices outside the row are clipped."""
+    """Return the elements at the given indices of each row, with indices clipped to the row."""
     inside = np.clip(indices, 0, rows.shape[-1] - 1).astype(np.int64)
     if isinstance(inside, Array):
         kept = rows.shape[:-1]
@@ -142,7 +147,7 @@ def _at(rows: Array, indices: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the quantiles of sorted rows, or NaN for each row whose last element is NaN."""
+    """Return `found`, the quantiles of sorted rows, with NaN for each row that contains a NaN."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -151,8 +156,8 @@ def _or_nan(rows: Array, found: Any) -> Any:
     return where(last != last, last, found)
 
 
-def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the last `more` axes of the result, which belong to `q`, to the front. Then apply `keepdims` and `out`."""
+def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
+    """Move the axes of `q`, which are the last `more` axes, to the front, and apply `keepdims` and `out`."""
     kept = found.ndim - more
     if more and kept:
         found = moveaxis(found, range(kept, found.ndim), range(more))
@@ -168,7 +173,10 @@ def _placed(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any)
 def _find(
     a: Array, q: np.ndarray, axis: Any, method: str, keepdims: Any, out: Any, weak: bool, numbers_only: bool
 ) -> Any:
-    """Find quantiles of an array on a GPU. If `weak` is true, `q` is a Python scalar, and does not affect the dtype."""
+    """Compute quantiles of an array on a GPU.
+
+    If `weak` is true, `q` is a Python scalar and does not affect the dtype.
+    """
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError("Quantiles must be in the range [0, 1], percentiles in the range [0, 100]")
     with device(a.device):
@@ -184,11 +192,11 @@ def _find(
             below, above, share = _neighbours(n, q, method)
             kind = np.result_type(a.dtype, 0.5) if weak else None
             found = _between(_at(rows, below), _at(rows, above), share, kind)
-        return _placed(found if some_missing else _or_nan(rows, found), a, axis, q.ndim, keepdims, out)
+        return _arrange_axes(found if some_missing else _or_nan(rows, found), a, axis, q.ndim, keepdims, out)
 
 
 def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
-    """Return the indices of the quantiles in a sorted row of `n` elements, by a method that does not interpolate."""
+    """Return the indices of the quantiles in a sorted row of `n` elements, for a method without interpolation."""
     rounding: Any = {"lower": np.floor, "higher": np.ceil, "nearest": np.around, "linear": np.floor}.get(method)
     if rounding is not None:
         return rounding((n - 1) * q)
@@ -200,7 +208,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """Return the indices of the two elements of a sorted row to interpolate, and the weight of the second one."""
+    """Return the indices of the two elements between which to interpolate, and the weight of the second one."""
     if method == "linear":
         position = (n - 1) * q
     elif method == "midpoint":
@@ -221,7 +229,10 @@ def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
 
 
 def _between(a: Array, b: Array, share: Any, kind: np.dtype | None) -> Any:
-    """Interpolate linearly between `a` and `b`. The weight of `b` is `share`. Weights are cast to `kind` if given."""
+    """Interpolate linearly between `a` and `b`, with the weight `share` for `b`.
+
+    The weights are cast to `kind` unless it is None.
+    """
 
     def typed(weight: Any) -> Any:
         return weight if kind is None else weight.astype(kind)

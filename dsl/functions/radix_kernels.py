@@ -1,4 +1,4 @@
-"""Radix sort kernels. One kernel sorts rows within a block. Four kernels sort longer rows tile by tile.
+"""Radix sort kernels: one sorts each row within a block, and four sort longer rows tile by tile.
 
 In: the order of the elements' bits (`BitOrder`). Out: kernels in the kernel language, created once for each order.
 Invariant: equal elements keep their order. The elements' own bits are moved, so that zeros keep their signs and NaNs
@@ -93,7 +93,7 @@ def _kernel(function: Any) -> KernelDispatcher:
 
 @cache
 def digit_of(order: BitOrder) -> Any:
-    """Return a device function that extracts the digit of an element's key at a bit offset."""
+    """Return a device function that extracts an 8-bit digit of an element's sort key at a bit offset."""
     wide = np.uint64 if order.word.itemsize == 8 else np.uint32
     sign = wide(1 << (8 * order.word.itemsize - 1))
     low = wide(int(sign) - 1)
@@ -121,7 +121,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Add each lane's digit to the warp's digit counters.
+    """Add the digits of a warp's lanes to the warp's digit counters.
 
     Return the number of the warp's earlier elements with this digit.
     """
@@ -138,7 +138,10 @@ def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
 
 @device
 def sum_before(sums: Any, value: Any) -> Any:
-    """Return the sum of `value` over the block's preceding threads. `sums` has one element per warp."""
+    """Return the sum of `value` over the preceding threads of the block.
+
+    `sums` is shared memory with one element per warp.
+    """
     warp = np.uint32(threadIdx.x) // np.uint32(32)
     total = value
     for step in (1, 2, 4, 8, 16):
@@ -163,7 +166,10 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Count the tile's elements with this thread's digit, which is the index of the thread in the block."""
+    """Return how many elements of the tile have this thread's digit, summed over the warps.
+
+    A thread's digit is its index in the block.
+    """
     total = np.uint32(0)
     for k in range(WARPS):
         total += counters[k * DIGITS + threadIdx.x]
@@ -172,7 +178,7 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def position_warps(counters: Any, first: Any) -> None:
-    """Convert the warps' counts of this thread's digit to positions in the sorted tile.
+    """Replace each warp's count of this thread's digit by a position in the sorted tile.
 
     The position of a warp is that of the warp's first element with the digit. `first` is the position of the first
     warp.
@@ -186,7 +192,7 @@ def position_warps(counters: Any, first: Any) -> None:
 
 @cache
 def make_block_sort(order: BitOrder, items: int, carries: bool, numbered: bool) -> KernelDispatcher:
-    """Return a kernel whose blocks each sort adjacent rows with at most ``THREADS * items`` elements in total.
+    """Return a kernel in which each block sorts adjacent rows of at most ``THREADS * items`` elements in total.
 
     The kernel's parameters are ``(source, out, n, per, passes)``: each block sorts `per` rows of `n` elements in
     `passes` passes, one per digit and, for several rows, a last one by row. If `carries` is true, indices move with the
@@ -261,7 +267,9 @@ def make_clear() -> KernelDispatcher:
 
 @cache
 def make_count(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(source, counts, blocks)`` that counts digits in ``counts[row, number * DIGITS + digit]``.
+    """Return a kernel ``(source, counts, blocks)`` that counts the digits of each row for all radix passes.
+
+    The counts are in ``counts[row, number * DIGITS + digit]``.
 
     A row has `blocks` blocks, each of which counts `SPAN` elements.
     """
@@ -290,7 +298,7 @@ def make_count(order: BitOrder) -> KernelDispatcher:
 
 @cache
 def make_find_moving(order: BitOrder) -> KernelDispatcher:
-    """Return a kernel ``(counts, moving, n)`` that determines which radix passes move any elements.
+    """Return a kernel ``(counts, moving, n)`` that marks the radix passes that move elements.
 
     The kernel has one block per row, and sets ``moving[number]`` to 1 if the row's elements differ in digit `number`.
     """
@@ -308,14 +316,14 @@ def make_find_moving(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
-    """Return the number of elements with this thread's digit in the preceding tiles of the same row."""
+    """Return how many elements with this thread's digit are in the preceding tiles of the row."""
     seen = np.uint32(0)
     other = tile
     looking = within > 0
     while looking:
         word = atomic.load(descriptors, (other - np.uint32(1), threadIdx.x))
         state = np.uint32(word >> np.uint64(32))
-        if state > np.uint32(2 * number):  # the state belongs to this pass
+        if state > np.uint32(2 * number):  # (otherwise the state is that of an earlier pass)
             seen += np.uint32(word & np.uint64(FULL))
             looking = state == np.uint32(2 * number + 1)
             other -= np.uint32(1)
@@ -324,15 +332,15 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish a tile's count of this thread's digit in the look-back descriptor of the tile."""
+    """Publish a tile's count of this thread's digit in the tile's look-back descriptor."""
     atomic.exch(descriptors, (tile, threadIdx.x), np.uint64(state) << np.uint64(32) | np.uint64(count))
 
 
 @cache
 def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
-    """Return the device functions that execute the first part of a radix pass on a tile.
+    """Return the device functions for the first part of a radix pass: load a tile and rank its elements.
 
-    The functions count the passes that move elements, load the tile, and rank its elements within each warp.
+    One of the functions counts the passes that move elements. Ranks are within each warp.
     """
     digit, passes, each = digit_of(order), order.passes, tuple(range(items))
 
@@ -386,7 +394,10 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return device functions for the second part of a radix pass: sort a tile in shared memory, and write the tile."""
+    """Return the device functions for the second part of a radix pass: sort a tile and write it.
+
+    The tile is sorted in shared memory.
+    """
     digit, each = digit_of(order), tuple(range(items))
 
     @device
@@ -432,7 +443,7 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
 @device
 def take_tile(taken: Any, begun: Any, number: Any) -> Any:
-    """Return the number of the next tile that no block has taken in this radix pass.
+    """Reserve the next unprocessed tile of this radix pass for the block, and return the tile's number.
 
     Tiles are numbered in the order in which blocks start them. Thus a block waits only for tiles that have started.
     """
@@ -446,9 +457,10 @@ def take_tile(taken: Any, begun: Any, number: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, number: Any
 ) -> Any:
-    """Return the position of this thread's digit in the sorted row, minus the position in the sorted tile.
+    """Return the distance that a digit's elements move from the sorted tile to the sorted row.
 
-    Publish the tile's counts, and store the sorted tile index of each warp's first element per digit in `counters`.
+    The digit is the index of the thread in the block. The tile's counts are published, and `counters`
+    receives, for each warp and digit, the position of the first element in the sorted tile.
     """
     total = sum_of_warps(counters)
     if within > 0:
@@ -463,7 +475,7 @@ def offset_of_digit(
 
 @cache
 def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispatcher:
-    """Return a kernel that sorts rows by one digit. Each block sorts a tile of ``THREADS * items`` elements.
+    """Return a kernel that sorts rows by one digit, with one block for each tile of ``THREADS * items`` elements.
 
     The first pass that moves elements reads them from `source`. The last pass writes them to `even`, the pass before it
     to `odd`, and so on. If `numbered` is true, the indices of elements are moved too (`even_indices`, `odd_indices`), and

@@ -1,4 +1,4 @@
-"""Radix sort on a GPU: the sequence of kernels, and the memory that they use.
+"""Radix sort on a GPU: the sequence of kernels, and the buffers between them.
 
 In: rows of elements in device memory. Out: the sorted elements, or their indices in sorted order. Invariant: sorts
 are stable, NaNs come last in both orders, and zeros of either sign are equal, as in NumPy.
@@ -33,12 +33,12 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the number of elements per thread in a tile. A tile fits in the shared memory of every GPU."""
+    """Return the number of elements per thread in a tile, which fits in the shared memory of every GPU."""
     return 8 if order.word.itemsize == 8 else 16
 
 
 def block_items(order: BitOrder, n: int, numbered: bool) -> int:
-    """Return the number of elements per thread if a block sorts whole rows, or 0 if the rows are too long.
+    """Return the number of elements per thread if one block can sort a whole row, otherwise 0.
 
     Sorts that also move indices allow fewer elements per thread, since the indices occupy registers.
     """
@@ -50,7 +50,7 @@ def block_items(order: BitOrder, n: int, numbered: bool) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Cost of a sort: the tiles per row (1 if a block sorts whole rows), the number of kernels, and the bytes moved."""
+    """The cost of a sort: tiles per row (1 if a block sorts whole rows), number of kernels, and bytes moved."""
 
     tiles: int
     kernels: int
@@ -58,7 +58,7 @@ class Sizes:
 
 
 def measure(rows: int, n: int, dtype: np.dtype, numbered: bool) -> Sizes:
-    """Return the cost of sorting `rows` rows of `n` elements each."""
+    """Return the cost of sorting `rows` rows of `n` elements."""
     order = order_of(dtype, False)
     size, count = dtype.itemsize, rows * n
     result = 8 if numbered else size
@@ -109,7 +109,7 @@ class Rows:
             self._by_tiles(tile_items(self.order))
 
     def _array(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype, start: int = 0) -> Any:
-        """Return an array over part of a buffer, for use as a kernel argument."""
+        """Return an array over part of a buffer, as a kernel argument."""
         nbytes = dtype.itemsize * prod(shape)
         part = Buffer(self.device, buffer.address + start, nbytes, buffer)
         return wrap(Storage(shape, dtype, self.device, part))
@@ -143,7 +143,7 @@ class Rows:
             kernel[rows * tiles, THREADS](source, *stages, counts, descriptors, taken, moving, tiles, number)
 
     def _stages(self, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the arrays that the radix passes read and write: the elements, their indices, and the result.
+        """Return the arrays that hold elements and indices between the radix passes, and the array for the result.
 
         A buffer that no pass needs is an alias of the result's buffer.
         """
@@ -163,7 +163,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class RadixSort:
-    """Library call in a plan that sorts rows on a GPU.
+    """The library call of a recorded sort, which sorts rows on a GPU.
 
     The result is the sorted elements, or their indices if `numbered`.
 
@@ -178,7 +178,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort `values` into `out` with NumPy on the host, for plans that are interpreted."""
+        """Sort `values` into `out` with NumPy on the host, as interpreted plans do."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )
@@ -186,7 +186,10 @@ class RadixSort:
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any
     ) -> None:
-        """Enqueue the kernels of the sort. `operand` is a buffer and the byte offset of the first row."""
+        """Enqueue the kernels of the sort on the device.
+
+        `operand` is a buffer and the byte offset of the first row.
+        """
         rows, n = prod(shape[:-1]), shape[-1]
         Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
 

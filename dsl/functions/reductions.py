@@ -53,12 +53,12 @@ def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """Return the dtype that NumPy uses for a reduction if `out` is given and `dtype` is not."""
+    """Return the dtype in which NumPy computes a reduction if `out` is given but `dtype` is not."""
     return np.result_type(own, (out[0] if isinstance(out, tuple) else out).dtype)
 
 
 def _return_result(name: str, node: Expr, out: Output | None, casting: str = "same_kind") -> Any:
-    """Return a reduction's result as a new array, or write the result to `out`, which must have the same shape."""
+    """Return a reduction's result as a new array, or write it to `out`, which must have the same shape."""
     out = out[0] if isinstance(out, tuple) else out
     if out is not None and tuple(out.shape) != node.shape:
         raise ValueError(f"output parameter for {name} has the wrong shape: {tuple(out.shape)}, not {node.shape}")
@@ -124,7 +124,7 @@ def reduce(
 
 
 def _initial_value(initial: Any, kind: np.dtype) -> Expr:
-    """Return the initial value of a reduction, cast to its dtype. Raises NumPy's errors if the cast is impossible."""
+    """Return a reduction's initial value as a constant of its dtype, with NumPy's errors."""
     if isinstance(initial, Array) and not initial.shape:
         return cast(expr_of(initial), kind)
     value = np.zeros((), kind)
@@ -218,7 +218,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def _named(name: str, function: Any) -> Any:
-    """Set the name and the docstring of a generated function, and memoize the function by call site and arguments."""
+    """Name and document a generated function, and memoize its results by call site and arguments."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = describe_function(name)
     return memoized(function)
@@ -437,7 +437,10 @@ def std(
 
 
 def _return_position(op: str, node: Expr, out: Output | None) -> Any:
-    """Return the result of argmax or argmin as a new array or in `out`, whose dtype must cast safely to int64."""
+    """Return the result of argmax or argmin as a new array, or write it to `out`.
+
+    The dtype of `out` must cast safely to int64.
+    """
     if out is not None and not np.can_cast(out.dtype, np.int64):
         raise TypeError(f"Cannot cast array data from {out.dtype!r} to dtype('int64') according to the rule 'safe'")
     return _return_result(op, node, out, casting="unsafe")
@@ -539,7 +542,7 @@ def average(
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """Return the weighted mean and the sum of the weights. Raises ZeroDivisionError if the weights add up to 0."""
+    """Return the weighted mean and the sum of the weights, or raise ZeroDivisionError if the sum is 0."""
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

@@ -57,7 +57,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`. A Python integer that no element of an integer dtype can exceed becomes None."""
+    """Return the bounds of `clip`, with None in place of a Python int that limits no element."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low
@@ -66,7 +66,10 @@ def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 def _wrapped(number: Any, other: Any) -> Any:
-    """Return a Python integer as an integer of the dtype of `other`. Before NumPy 2.5, `where` wraps it around."""
+    """Convert a Python int to the integer dtype of `other`.
+
+    An int that is out of range wraps around, as in `where` before NumPy 2.5.
+    """
     if NUMPY_VERSION >= (2, 5):
         return number
     kind = getattr(getattr(other, "dtype", None), "kind", "")
@@ -80,7 +83,7 @@ def _wrapped(number: Any, other: Any) -> Any:
 
 
 def _bounds_of_clip(a_min: Any, a_max: Any, min: Any, max: Any) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, which callers pass as `a_min` and `a_max` or as `min` and `max`."""
+    """Return the bounds of `clip` from its arguments: `a_min` and `a_max`, or `min` and `max`."""
     if a_min is ... and a_max is ...:
         return (None if min is ... else min), (None if max is ... else max)
     if min is not ... or max is not ...:
@@ -184,7 +187,7 @@ _PYTHON_NUMBERS = (int, float, complex)
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Return an array that takes each element from the first choice whose condition is true, like `numpy.select`.
+    """Return elements from the first of several choices whose condition is true, like `numpy.select`.
 
     Examples
     --------
@@ -324,7 +327,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Construct an array from an index array and a sequence of arrays to choose from, like `numpy.choose`.
+    """Select each element from one of several arrays, given by an index array, like `numpy.choose`.
 
     Examples
     --------
@@ -349,7 +352,7 @@ def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "r
 
 
 def _as_stored(values: Any, dtype: np.dtype) -> Array:
-    """Convert values to a 1-D array of the dtype of the destination. Raises NumPy's TypeError for an unsafe cast."""
+    """Convert values to a 1-D array of the destination's dtype, or raise NumPy's TypeError for an unsafe cast."""
     if not isinstance(values, (Array, np.ndarray, np.generic)):
         return convert(np.asarray(values, dtype).ravel())
     # (NumPy casts scalars by any rule)
@@ -359,7 +362,7 @@ def _as_stored(values: Any, dtype: np.dtype) -> Array:
 
 
 def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
-    """Assign successive values to the elements that a mask selects, like `numpy.place`.
+    """Assign values in order to the elements that a mask selects, like `numpy.place`.
 
     The values are repeated as needed.
 
@@ -388,7 +391,9 @@ def place(arr: Array, mask: ArrayLike, vals: ArrayLike) -> None:
 
 
 def putmask(a: Array, mask: ArrayLike, values: ArrayLike) -> None:
-    """Replace the elements that a mask selects with elements of `values` at the same positions, like `numpy.putmask`.
+    """Replace the elements of an array at which a mask is true, like `numpy.putmask`.
+
+    The new elements are those of `values` at the same positions.
 
     Examples
     --------

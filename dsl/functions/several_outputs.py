@@ -1,4 +1,4 @@
-"""Ufuncs composed of array functions: ufuncs with several outputs, products of vectors, `spacing` and `fix`.
+"""Ufuncs composed of array functions: those with several outputs, products of vectors, `spacing` and `fix`.
 
 In: operands, and outputs by position or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and
 raises the errors for invalid operands.
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 
 class ComposedUfunc:
-    """A ufunc implemented by functions of whole arrays. All other attributes are those of NumPy's ufunc."""
+    """A ufunc that computes its results with a function of whole arrays.
+
+    All other attributes are those of NumPy's ufunc.
+    """
 
     def __init__(self, compute: Callable[..., Any]) -> None:
         self.__name__ = compute.__name__.strip("_")
@@ -41,7 +44,7 @@ class ComposedUfunc:
 
     @on_operands_device
     def __call__(self, *operands: Any, out: Output | None = None, **options: Any) -> Any:
-        """Compute the ufunc. Output arrays may follow the operands in the argument list."""
+        """Compute the ufunc, with output arrays in `out` or after the operands."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if options.keys() == {"axis"} and self.wrapped is np.vecdot:
             axis, options = options["axis"], {}
@@ -82,7 +85,7 @@ class ComposedUfunc:
 
 
 def _as_floats(value: object, ufunc: np.ufunc) -> Any:
-    """Cast an operand to the floating-point dtype in which the ufunc is computed. Return None for other dtypes."""
+    """Cast an operand to the floating-point dtype of the ufunc's computation, or return None for other dtypes."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":
         return None
@@ -102,7 +105,9 @@ def _divmod(x: Any, y: Any) -> Any:
 
 
 def _modf(x: Any) -> Any:
-    """Return the fractional and integral parts of numbers, like `numpy.modf`. Both parts have the sign of the number.
+    """Return the fractional and integral parts of numbers, like `numpy.modf`.
+
+    Both parts have the sign of the number.
 
     Examples
     --------
@@ -148,7 +153,9 @@ def _frexp(x: Any) -> Any:
 
 
 def _spacing(x: Any) -> Any:
-    """Return the distance to the next number of larger magnitude, with the sign of the argument, like `numpy.spacing`.
+    """Return the distance from each number to the next number of larger magnitude, like `numpy.spacing`.
+
+    The distance has the sign of the number.
 
     Examples
     --------

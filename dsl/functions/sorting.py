@@ -33,7 +33,7 @@ _KINDS = frozenset({"quicksort", "heapsort", "mergesort", "stable"})
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether kernels sort an array along an axis, as on a GPU for suitable lengths and dtypes."""
+    """Return whether kernels can sort an array along an axis, as on a GPU for suitable lengths and dtypes."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -50,7 +50,7 @@ def on_host(function: Function, *arguments: Any, **options: Any) -> Any:
 
 
 def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -> Expr:
-    """Record a sort along the last axis. The result is the sorted elements or, if `numbered` is true, the indices."""
+    """Record a sort along the last axis, or an argsort if `numbered` is true."""
     if dtype_kind(node.dtype) == "c":
         # NaNs divide complex numbers into four classes, which have the same order in both directions. Within a class,
         # the real part is compared first.
@@ -68,21 +68,21 @@ def _ordered(node: Expr, descending: bool, numbered: bool, location: Location) -
 
 
 def packed(node: Expr) -> Expr:
-    """Return an expression with contiguous elements. A view with gaps or negative strides is copied."""
+    """Return an expression with contiguous elements, by copying a view that has gaps or negative strides."""
     if node.kind != "view" or node.attrs[0] == contiguous_strides(node.shape):
         return node
     return map_("bitwise_or", [node, node]) if node.dtype.kind == "b" else map_("positive", [node])
 
 
 def _along_rows(node: Expr, order: Expr) -> Expr:
-    """Return the elements of each row of `node` at the indices in the row of `order`."""
+    """Return, for each row of `node`, the elements at the indices in the same row of `order`."""
     steps = contiguous_strides(node.shape)
     before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
     return gather(node, [order], ((0, before, 0),), order.shape)
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
-    """Return the indices that sort by several keys. The last key is the primary key."""
+    """Return the indices that sort by several keys, of which the last is the primary key."""
     order = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
         nearer = _ordered(_along_rows(key, order), descending, True, location)
@@ -91,7 +91,7 @@ def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
 
 
 def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
-    """Sort along an axis. If the axis is None, sort the flattened array.
+    """Sort along an axis, or sort the flattened array if the axis is None.
 
     If `numbered`, return the sorting indices.
     """
@@ -107,7 +107,7 @@ def order_along(a: Array, axis: Any, descending: bool, numbered: bool) -> Array:
 
 
 def _sort_or_argsort(numbered: bool, a: Any, axis: Any, kind: Any, order: Any, stable: Any, descending: Any) -> Any:
-    """Sort an array with kernels or with NumPy. If `numbered` is true, return the indices that sort the array."""
+    """Sort an array, or return the sorting indices if `numbered` is true, with kernels or with NumPy."""
     if order is None and is_sorted_here(a, axis):
         return order_along(a, axis, bool(descending), numbered)
     if not descending:
@@ -210,7 +210,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return the indices that partition an array around the elements at `kth`, like `numpy.argpartition`.
+    """Return the indices that partition an array around its `kth` elements, like `numpy.argpartition`.
 
     On a GPU, the returned indices sort the whole array.
 

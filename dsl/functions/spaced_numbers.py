@@ -51,14 +51,14 @@ def linspace(
 
 
 def _is_double(value: object) -> bool:
-    """Return whether a bound of `linspace` is exact in float64, and of a type for which NumPy computes in float64."""
+    """Return whether a bound of `linspace` is a float64, or an int that NumPy converts to float64 exactly."""
     return type(value) in (float, np.float64) or (type(value) is int and abs(value) <= 1 << 53)
 
 
 def _record_spaced(
     start: float, stop: float, count: int, endpoint: bool, dtype: DTypeLike
 ) -> tuple[Array, np.float64] | None:
-    """Record NumPy's `linspace` formula. Return the array and the step, or None if the formula does not apply.
+    """Record NumPy's `linspace` formula, and return the array and the step, or None if NumPy must compute it.
 
     Return None if the result would be small, or if NumPy uses another formula or warns.
     """

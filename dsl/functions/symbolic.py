@@ -69,7 +69,10 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Return the values of the symbols in argument `number`, which is a symbol or a matrix of symbols."""
+        """Split argument `number` into the values of its symbols.
+
+        The argument stands for a symbol or a matrix of symbols.
+        """
         entries = self.entries[number]
         if entries is None:
             return [value if isinstance(value, (Array, bool, int, float, complex)) else asarray(value)]
@@ -82,7 +85,7 @@ class SymbolicFunction:
         return [array[index] for index in np.ndindex(*shape)]
 
     def _shaped(self, results: list[Any]) -> Any:
-        """Arrange the results in the shape of the expression.
+        """Arrange the computed entries in the shape of the SymPy expression.
 
         Return a single result, a list or tuple, or an array whose first axes are those of the matrix.
         """
@@ -95,7 +98,7 @@ class SymbolicFunction:
 
 
 def _steps_of(program: SymbolicProgram) -> list[tuple[Any, Any]]:
-    """Convert a program to steps: arguments, constants and function calls. Operations on constants are folded."""
+    """Convert a program to a list of arguments, constants and function calls, with constants folded."""
     steps: list[tuple[Any, Any]] = []
     for name, *operands in program.instructions:
         if name == "symbol":
@@ -115,7 +118,7 @@ def _function_of(name: str) -> Any:
 
 
 def _of_numbers(function: Any, operands: list[Any]) -> Any:
-    """Apply a function to Python scalars, and return a Python scalar, which does not affect the dtype of arrays."""
+    """Apply a function to Python scalars, and return a Python scalar so that arrays keep their dtypes."""
     definition = find_op(function.__name__)
     theirs = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert theirs is not None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _whole(*numbers: Any) -> list[int]:
-    """Convert sizes and diagonal offsets to integers. Emit NumPy's deprecation warning for other numbers."""
+    """Convert sizes and diagonal offsets to integers, with NumPy's deprecation warning for floats."""
     try:
         return [index(number) for number in numbers]
     except TypeError:

@@ -1,1 +1,1 @@
-"""Tier 0, immediate execution: operations on small arrays in host memory are executed, not recorded, at the call."""
+"""Immediate execution (tier 0): NumPy executes operations on small arrays in host memory when they are called."""

@@ -1,4 +1,4 @@
-"""Tier 0: immediate execution of operations on small arrays, with NumPy functions on views of the arrays' memory.
+"""Immediate execution (tier 0) of operations on small arrays, by calling NumPy on their memory.
 
 In: a NumPy function and operands. Out: the function's result, as weft arrays, or `MISSED` if an array is too large,
 pending, on another device, or of a dtype for which NumPy's results differ. Invariant: a result has the same bits as
@@ -20,7 +20,14 @@ from weft.codegen import OpDef, find_op, is_supported, resolve_dtypes
 from weft.dsl.arrays.array import VALUE_READS, Array, ReadOnly, Scalar, adopt_new, realise, user_location
 from weft.dsl.arrays.numpy_results import adopt_result
 from weft.dsl.functions.products import multiply
-from weft.dsl.immediate.host_values import is_free, overlaps, settled_values, values_of, view_of_storage, write_back
+from weft.dsl.immediate.host_values import (
+    is_free,
+    overlaps,
+    values_after_small_run,
+    values_of,
+    view_of_storage,
+    write_back,
+)
 from weft.dsl.immediate.inner_loops import loops_of, note_loop
 from weft.dsl.immediate.small_work import (
     ROWS,
@@ -47,7 +54,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, type, *(type(np.dtype(cod
 
 
 def types_of(codes: Iterable[str]) -> int:
-    """Return a set of dtypes as a bit mask, in which bit k stands for NumPy's type number k."""
+    """Return a bit mask of dtypes, in which bit k stands for NumPy's type number k."""
     return sum(1 << np.dtype(code).num for code in set(codes))
 
 
@@ -88,7 +95,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` that executes `op` immediately, with `operator` if given, else with NumPy's ufunc."""
+    """Return the `Implementation` that executes `op` immediately, with `operator` or with NumPy's ufunc."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity))
@@ -104,12 +111,15 @@ def _loops_of(op: str) -> dict[int, Any]:
 
 
 def numpy_implementation(function: Callable[..., Any]) -> Implementation:
-    """Return the `Implementation` of a NumPy function whose results equal weft's for all common dtypes."""
+    """Return the `Implementation` that executes a NumPy function immediately for all common dtypes.
+
+    Its results must equal weft's.
+    """
     return Implementation(function, COMMON, {}, None)
 
 
 def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location) -> Any:
-    """Execute an op immediately if NumPy is faster than evaluation at its call site. Otherwise return `MISSED`.
+    """Execute an op on medium-sized arrays immediately, or return `MISSED` if recording is faster at this call site.
 
     The arrays may exceed the limit of immediate execution, but not by more than the factor `MEDIUM`.
     """
@@ -125,7 +135,7 @@ def attempt_medium(way: Implementation, operands: Sequence[Any], where: Location
 def attempt(
     way: Implementation, operands: Iterable[Any], default: Device | None = None, limit: int | None = None
 ) -> Any:
-    """Execute an op immediately, without recording. Return `MISSED` if the operands do not allow immediate execution.
+    """Execute an op immediately and return its result, or return `MISSED` if the operands must be recorded.
 
     Parameters
     ----------
@@ -142,7 +152,7 @@ def attempt(
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
-            values = value if kind is np.ndarray else settled_values(value)
+            values = value if kind is np.ndarray else values_after_small_run(value)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > (limit if values.dtype.num else way.most_bools * limit):
@@ -180,7 +190,7 @@ def attempt(
 
 
 def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
-    """Apply an op's compiled loop to NumPy arrays and scalars. Return `MISSED` if there is no loop for their dtypes."""
+    """Apply an op's compiled loop to NumPy arrays and scalars, or return `MISSED` if their dtypes have no loop."""
     try:
         found = _find_loop(op.name, tuple([type(value) if type(value) in _WEAK else value.dtype for value in given]))
     except Exception as error:
@@ -196,7 +206,7 @@ def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return an op's compiled loop for operand types and a cast for each operand, or None if there is no loop."""
+    """Return an op's compiled loop and the cast for each operand, or None if the types have no loop."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -204,7 +214,7 @@ def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], t
         return None
     if any(not (COMMON >> each.num) & 1 for each in (*loop, dtype)):
         return None
-    whole = name == "power" and dtype.kind in "iu"  # (exact; with a float operand, power is an op of floats)
+    whole = name == "power" and dtype.kind in "iu"  # (exact; a float operand would make the dtype a float)
     function = np.power if whole else primitive(name, loop, dtype)
     if len(set(loop)) == 1 and not whole and type(function) is np.ufunc and not uses_numpy(name, loop):
         _loops_of(name).setdefault(loop[0].num, function)
@@ -230,12 +240,15 @@ _native_installer: list[Callable[[int], None]] = []
 
 
 def set_native_installer(installer: Callable[[int], None]) -> None:
-    """Register the function that installs native code. Its argument is the number of calls in Python."""
+    """Set the function that installs native code.
+
+    Its argument is the number of small operations executed in Python so far.
+    """
     _native_installer[:] = [installer]
 
 
 def note_call() -> None:
-    """Count a small operation in Python. After every `BETWEEN` operations, call the installer of native code."""
+    """Count a small operation in Python, and call the installer of native code after every `BETWEEN` operations."""
     if not (number := next(_calls)) % BETWEEN and number >= ENOUGH:
         _native_installer[0](number)
 
@@ -245,14 +258,14 @@ _WRITTEN = 4
 
 
 def attempt_into(target: Any, way: Implementation, operands: Sequence[Any]) -> bool:
-    """Execute an op immediately and write its result to `target`. Return False if immediate execution is not possible."""
+    """Execute an op immediately and write the result to `target`, or return False if it must be recorded."""
     if type(target) is not Array or not IMMEDIATE[0] or recording.held:
         return False
-    values = settled_values(target)
+    values = values_after_small_run(target)
     if values is None or not values.flags.writeable:
         return False
     limit = max(_WRITTEN, 1 if values.dtype.num else way.most_bools) * IMMEDIATE[0]
-    given = [settled_values(value) if type(value) is Array else value for value in operands]
+    given = [values_after_small_run(value) if type(value) is Array else value for value in operands]
     arrays = [value for value in given if type(value) is np.ndarray]
     if not arrays or not all(type(value) is np.ndarray or type(value) in NUMBERS for value in given):
         return False
@@ -279,7 +292,10 @@ _COPIED = 4096
 
 
 def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndarray, Array]] = ()) -> Any:
-    """Convert a NumPy result to weft arrays. A view of an array in `given` becomes a view of the same storage."""
+    """Convert the NumPy arrays in a result to weft arrays.
+
+    A view of an array in `given` becomes a view of the same storage.
+    """
     kind = type(result)
     if kind is np.ndarray:
         if not (COMMON >> result.dtype.num) & 1 and not is_supported(result.dtype):
@@ -304,9 +320,9 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
 
 
 def finish(result: object, device: Device, *operands: Any) -> Any:
-    """Convert the result of a NumPy function with `from_numpy_result`.
+    """Convert a NumPy function's result to weft arrays.
 
-    Views of `operands` become views of their storages.
+    Views of operands become views of the operands' storages.
     """
     found = []
     for value in operands:
@@ -317,7 +333,7 @@ def finish(result: object, device: Device, *operands: Any) -> Any:
 
 
 def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: int) -> Any:
-    """Return an argument with its weft arrays converted to NumPy arrays, or `MISSED` if an array is not small.
+    """Return an argument with NumPy arrays in place of weft arrays, or `MISSED` if an array is not small.
 
     An array is small if it has at most `left` elements. Small pending arrays are evaluated. Each pair of a NumPy array
     and its weft array is appended to `found`.
@@ -359,7 +375,7 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
 
 
 def _is_common(dtype: Any) -> bool:
-    """Return whether NumPy and weft compute the same results for a dtype."""
+    """Return whether weft and NumPy compute the same results for a dtype."""
     try:
         return bool((COMMON >> np.dtype(dtype).num) & 1)
     except TypeError:
@@ -367,7 +383,7 @@ def _is_common(dtype: Any) -> bool:
 
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
-    """Call a NumPy function if its arguments are small. Otherwise return `MISSED`."""
+    """Call a NumPy function if its arguments are small, otherwise return `MISSED`."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product
@@ -430,7 +446,10 @@ def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, 
 
 
 def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
-    """Reduce all elements of a medium-sized array on the host. Return None if only a kernel can reduce the array."""
+    """Reduce a medium-sized array to one value on the host.
+
+    Return None if only a kernel can reduce the array.
+    """
     if not limit < values.size <= most_whole(name, values.itemsize) or not (COMMON >> values.dtype.num) & 1:
         return None
     with np.errstate(all="ignore"):
@@ -440,7 +459,7 @@ def _reduce_whole(name: str, values: np.ndarray, limit: int) -> Any:
 
 
 def _reduce_medium(name: str, array: Array, values: np.ndarray, axis: Any) -> Any:
-    """Reduce a medium-sized array along an axis on the host if the call site is cheap. Otherwise return None."""
+    """Reduce a medium-sized array along an axis on the host, or return None if recording is faster."""
     if type(axis) is not int or not array.device.host_math or values.size > most_at(values.size, user_location()):
         return None
     with np.errstate(all="ignore"):
@@ -450,7 +469,7 @@ def _reduce_medium(name: str, array: Array, values: np.ndarray, axis: Any) -> An
 
 
 def _is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether a call has one argument, optionally an integer after it, and no option but an integer `axis`."""
+    """Return whether a call has the form ``f(array)``, ``f(array, integer)`` or ``f(array, axis=integer)``."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )
@@ -460,7 +479,7 @@ _BY_BLAS = frozenset({"dot", "matmul"})
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function `numpys` for small arguments, and `own` for other arguments."""
+    """Return a function that calls the NumPy function `numpys` for small arguments, and `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -474,7 +493,7 @@ def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> C
 
 
 def show(array: Array, key: Any) -> Any:
-    """Return ``array[key]`` for a basic index into an array in host memory, otherwise return `MISSED`."""
+    """Return ``array[key]`` for a basic index into an array in host memory, otherwise `MISSED`."""
     values = values_of(array)
     if values is None or not is_basic(key):
         return MISSED
@@ -493,7 +512,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: object) -> Any:
-    """Return a weft array over the storage of `array` with the layout of `result`, a NumPy view of the same memory.
+    """Return a weft view of `array` that shows the same elements as `result`, a NumPy view.
 
     Results that are not NumPy arrays are returned unchanged.
     """

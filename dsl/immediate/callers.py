@@ -1,4 +1,4 @@
-"""Detection of the callers of small operations: a program that ``weft run`` redirects, or a library.
+"""Classification of the callers of small operations: a program that ``weft run`` redirects, a library, or others.
 
 In: the frame that executes an operation. Out: whether the frame belongs to a library. A library computes with NumPy,
 whose operations on small arrays are fastest if no operand is a weft array. Therefore new small arrays are NumPy arrays
@@ -28,7 +28,10 @@ _programs: list[Callable[[FrameType], bool]] = []
 
 
 def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
-    """Set the function that recognizes frames of the redirected program. None means that no program is redirected."""
+    """Set the function that tests whether a frame belongs to the redirected program.
+
+    None means that no program is redirected.
+    """
     _programs[:] = [] if is_program is None else [is_program]
     CALLERS[:] = array("q", [int(is_program is not None)] + [0] * (2 * SLOTS))
     _names.clear()
@@ -66,7 +69,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Return the kind of a frame: in a library, in a program that does not use weft itself, or neither."""
+    """Classify a frame as that of a library, of a program without weft imports, or of other code."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM
@@ -74,7 +77,9 @@ def _kind_of(frame: FrameType) -> int:
 
 
 def sees_numpy(depth: int = 1) -> bool:
-    """Return whether the frame `depth` levels up is in a library or in a program that does not use weft itself.
+    """Return whether a frame's code uses NumPy but not weft: a library, or a program without weft imports.
+
+    The frame is `depth` levels up the stack.
 
     A module of the program that imports weft itself is one of weft's users.
     """
@@ -90,7 +95,7 @@ def in_program(depth: int = 1) -> bool:
 
 
 def _imports_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module, given by its global names, has imported weft or one of weft's modules."""
+    """Return whether a module has imported weft or one of its modules, given the module's global names."""
     values = tuple(names.values())
     # (generated functions may have a namespace of a thousand names each)
     modules = {kind for kind in set(map(type, values)) if issubclass(kind, ModuleType)}
@@ -98,7 +103,7 @@ def _imports_weft(names: dict[str, Any]) -> bool:
 
 
 def _uses_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module, given by its global names, is part of weft or imports from weft."""
+    """Return whether a module is part of weft or imports from weft, given the module's global names."""
     kinds = set(map(type, tuple(names.values())))
     if any(_is_wefts(vars(kind).get("__module__")) for kind in kinds):
         return True

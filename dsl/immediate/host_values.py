@@ -1,4 +1,4 @@
-"""NumPy views of arrays in host memory.
+"""NumPy arrays over the memory of weft arrays on the host.
 
 In: an array. Out: a NumPy array over its elements, or None if they are pending or on another device. Invariant: the
 view is used only while the storage has the memory from which the view was created. Once a storage has a later version,
@@ -21,7 +21,7 @@ DATA = 16  # offset of the data pointer in NumPy's array objects, fixed by its A
 
 
 def address_of(values: np.ndarray) -> int:
-    """Return the address of an array's first element, three times as fast as `values.ctypes.data`."""
+    """Return the address of an array's first element, faster than `values.ctypes.data`."""
     return ctypes.c_int64.from_address(id(values) + DATA).value
 
 
@@ -39,11 +39,14 @@ def values_of(array: Any) -> np.ndarray | None:
             root = buffer.values
             if root is not None and (values is root or values.base is root):
                 return values
-    return _look(array)
+    return _make_view(array)
 
 
-def _look(array: Any) -> np.ndarray | None:
-    """Return a new NumPy view of an array whose storage is in host memory. Return None for other arrays."""
+def _make_view(array: Any) -> np.ndarray | None:
+    """Create a NumPy view of an array that has its storage in host memory.
+
+    Return None for other arrays.
+    """
     storage = array._storage
     buffer, dtype, size = storage.buffer, storage.dtype, prod(storage.shape)
     if (root := storage.host) is not None or storage.device.name != "cpu":
@@ -76,7 +79,7 @@ def _look(array: Any) -> np.ndarray | None:
 
 
 def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Return whether array elements may overlap in memory, as in broadcast views and sliding windows."""
+    """Return whether elements of a layout may share memory, as in broadcast views and sliding windows."""
     reach = 0
     for step, n in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
         if step <= reach and 0 not in shape:
@@ -86,7 +89,7 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return the shape, strides and offset (in elements) of the view of `storage` that the NumPy array `values` shows.
+    """Return the shape, strides and offset (in elements) with which the NumPy view `values` shows a storage.
 
     Return None if the view is the whole storage.
     """
@@ -99,7 +102,7 @@ def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tupl
 
 
 def adopt(values: np.ndarray, device: Device) -> Storage:
-    """Return a storage over the memory of a C-contiguous NumPy array."""
+    """Return a new storage that owns the memory of a C-contiguous NumPy array."""
     if device.name != "cpu":
         made = Storage(values.shape, values.dtype, device)
         made.host = values
@@ -110,7 +113,7 @@ def adopt(values: np.ndarray, device: Device) -> Storage:
 
 
 def make_storage(array: Any) -> Storage:
-    """Return a storage for an array that immediate execution has created without one."""
+    """Return a new storage for an array that has none because it was created by immediate execution."""
     values, device = array._values, array._device
     if not array._exported:
         return adopt(values, device)
@@ -120,7 +123,7 @@ def make_storage(array: Any) -> Storage:
 
 
 def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
-    """Return a NumPy view of the elements that `seen` shows, over the memory of the array's current storage.
+    """Return a NumPy view with the layout of `seen`, over the memory of the array's current storage.
 
     (Other code may have the array's NumPy array. A view of that array would keep the memory shared.)
     """
@@ -131,10 +134,10 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
     return view
 
 
-def settled_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, like `values_of`, but also for some small pending arrays.
+def values_after_small_run(array: Any) -> np.ndarray | None:
+    """Return a NumPy array over a weft array, after evaluating the last of several small operations.
 
-    A small pending array is evaluated first if it is the last of a run of small operations.
+    An array that is not the result of such an operation is treated as by `values_of`.
     """
     values = values_of(array)
     if values is None and array.size <= IMMEDIATE[0] and end_small_run():
@@ -143,7 +146,7 @@ def settled_values(array: Any) -> np.ndarray | None:
 
 
 def is_free(array: Any) -> bool:
-    """Return whether an array's memory may be overwritten, because no recorded operation or exported view needs it."""
+    """Return whether an array's memory may be overwritten: no recorded operation or exported view needs it."""
     if array._device is not None or getrefcount(array._storage.buffer) <= _UNSHARED:
         return True
     if array._storage.buffer is None:
@@ -152,7 +155,7 @@ def is_free(array: Any) -> bool:
 
 
 def writable_values(array: Any) -> np.ndarray | None:
-    """Return a NumPy array for writing to a weft array, or None if the weft array's memory must remain unchanged.
+    """Return a NumPy array for writing to a weft array, or None if others need the memory unchanged.
 
     Call `write_back` afterwards.
     """
@@ -161,7 +164,7 @@ def writable_values(array: Any) -> np.ndarray | None:
 
 
 def write_back(array: Any, values: np.ndarray) -> None:
-    """Copy `values`, a NumPy view that has been written to, back to its array if the array has left host memory.
+    """Copy `values`, a NumPy view after a write, to its weft array if that array has left host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """
@@ -170,7 +173,10 @@ def write_back(array: Any, values: np.ndarray) -> None:
 
 
 def _count_unshared() -> int:
-    """Return the reference count that `is_free` measures for a buffer to which only a storage refers."""
+    """Return the reference count of a buffer that only a storage refers to.
+
+    `is_free` compares a buffer's count with it.
+    """
 
     class Held:
         _storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]

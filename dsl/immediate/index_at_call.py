@@ -1,4 +1,4 @@
-"""Tier 0 for index arrays, masks and writes, which are executed immediately in host memory.
+"""Immediate execution (tier 0) of index arrays, masks and writes: NumPy executes them in host memory.
 
 In: an array, an index, and a value to write. Out: for a read, the selected elements as a weft array, or `MISSED`; for a
 write, whether it was executed.
@@ -17,7 +17,7 @@ import numpy as np
 from weft import fusion
 from weft.dsl.arrays.array import VALUE_READS, Array, Scalar, realise
 from weft.dsl.immediate.at_call import COMMON, MISSED, NUMBERS, from_numpy_result, is_basic, note_call, to_host_if_small
-from weft.dsl.immediate.host_values import is_free, settled_values, values_of, writable_values, write_back
+from weft.dsl.immediate.host_values import is_free, values_after_small_run, values_of, writable_values, write_back
 from weft.dsl.immediate.small_work import most_moved_alone
 from weft.fusion import Storage, end_small_run, evaluate, fill_memory, recording
 from weft.runtime import IMMEDIATE
@@ -28,7 +28,7 @@ _NUMBER_BYTES = 8
 
 
 def put(array: Array, key: Any, value: Any) -> bool:
-    """Execute ``array[key] = value`` immediately, in host memory. Return False if immediate execution is not possible."""
+    """Execute ``array[key] = value`` immediately in host memory, or return False if it must be recorded."""
     limit, kind = IMMEDIATE[0], type(value)
     if not limit or type(array) is not Array:
         return False
@@ -58,7 +58,7 @@ def put(array: Array, key: Any, value: Any) -> bool:
         values = values_of(array)
         if values is None or not is_free(array):
             return False
-    if (value := _written(array, value, limit)) is MISSED:
+    if (value := _convert_assigned(array, value, limit)) is MISSED:
         return False
     if not _casts(value, values.dtype):
         return False
@@ -80,13 +80,13 @@ def put(array: Array, key: Any, value: Any) -> bool:
     return True
 
 
-def _written(array: Array, value: Any, limit: int) -> Any:
-    """Convert a value that is written to an array to a number or a small NumPy array, or return `MISSED`."""
+def _convert_assigned(array: Array, value: Any, limit: int) -> Any:
+    """Convert a value to be assigned to a number or a small NumPy array, or return `MISSED`."""
     kind = type(value)
     if kind in NUMBERS:
         return value
     if kind is Scalar:
-        settled = settled_values(value)  # (a run of small operations may just have computed it)
+        settled = values_after_small_run(value)  # (a run of small operations may just have computed it)
         return MISSED if settled is None else settled[()]
     if kind is list or kind is tuple or kind is range:
         value = to_host_if_small(value, [(_NO_VALUES, array)], limit)
@@ -94,7 +94,7 @@ def _written(array: Array, value: Any, limit: int) -> Any:
     if kind is Array:
         if (array._device or array._storage.device) is not (value._device or value._storage.device):
             return MISSED
-        value = settled_values(value)
+        value = values_after_small_run(value)
         return MISSED if value is None or value.size > limit else value
     if kind is np.ndarray and value.size <= limit and (COMMON >> value.dtype.num) & 1:
         return value
@@ -102,7 +102,7 @@ def _written(array: Array, value: Any, limit: int) -> Any:
 
 
 def pick(array: Array, key: object) -> Any:
-    """Return ``array[key]`` if the index array `key` selects few elements. Otherwise return `MISSED`."""
+    """Return ``array[key]`` for an index array that selects few elements, otherwise `MISSED`."""
     limit = IMMEDIATE[0]
     values = values_of(array)
     if values is None and array.size <= limit:
@@ -140,7 +140,7 @@ def _picked(shape: tuple[int, ...], key: Any) -> int:
 
 
 def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
-    """Execute ``array[mask] = value`` immediately, in host memory. Return False if immediate execution is not possible.
+    """Execute ``array[mask] = value`` immediately in host memory, or return False if it must be recorded.
 
     A pending mask or value is evaluated first.
     """
@@ -169,7 +169,7 @@ def put_masked(array: Array, mask: Array | np.ndarray, value: Any) -> bool:
 
 
 def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Call a NumPy function that returns None and writes to its first argument, a small array.
+    """Call a NumPy function, which returns None, to write to its first argument, a small array.
 
     Return False if immediate execution is not possible.
     """
@@ -197,7 +197,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
 
 
 def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function `numpys` for writes to small arrays, and `own` for others."""
+    """Return a function that calls the NumPy function `numpys` for writes to small arrays, and `own` for others."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -207,13 +207,13 @@ def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callab
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU has no memory yet, because its elements are one constant or uninitialized."""
+    """Return whether a storage on the CPU needs no memory yet, because it is constant or uninitialized."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 
 
 def _casts(value: Any, dtype: np.dtype) -> bool:
-    """Return whether NumPy's cast of a number or an array to `dtype` gives the same result as weft's.
+    """Return whether NumPy and weft give the same result for a cast of a number or an array to `dtype`.
 
     Casts from floats to integers may differ, since weft saturates. Floats within the integers' range are truncated.
     """
@@ -228,6 +228,6 @@ def _casts(value: Any, dtype: np.dtype) -> bool:
 
 @cache
 def _range_of(dtype: np.dtype) -> tuple[int, int]:
-    """Return the smallest and the largest integer of a dtype as Python ints, which compare exactly with floats."""
+    """Return the smallest and the largest integer of a dtype as Python ints, which floats compare with exactly."""
     found = np.iinfo(dtype)
     return int(found.min), int(found.max)

@@ -1,4 +1,4 @@
-"""Tables of ufunc inner loops, which native code calls.
+"""Tables of ufunc inner loops for native code to call.
 
 In: a dtype, and an op's ufunc, which is NumPy's or compiled. Out: a table of words for each op: the number of operands,
 then an entry for each dtype's type number. Invariant: an entry is empty, or its loop gives the same bits as the op.
@@ -22,14 +22,14 @@ _DTYPES = {np.dtype(code).num: np.dtype(code) for code in "?bBhHiIlLqQfdFD"}
 
 
 def store_numpy_loops(name: str, ufunc: np.ufunc, types: int) -> None:
-    """Store the inner loops of a NumPy ufunc in the table of op `name`, for the dtypes in the bit mask `types`."""
+    """Store a NumPy ufunc's inner loops in the table of op `name`, for the dtypes in the bit mask `types`."""
     for number, dtype in _DTYPES.items():
         if (types >> number) & 1:
             note_loop(name, ufunc, dtype)
 
 
 def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = False) -> None:
-    """Store the inner loop of a ufunc for one dtype in the table of op `name`."""
+    """Store a ufunc's inner loop for one dtype in the table of op `name`."""
     dtype = np.dtype(dtype.char)
     found = runtime.find_inner_loop(ufunc, dtype)
     if found is None or found[2].num > MOST:
@@ -44,5 +44,5 @@ def note_loop(name: str, ufunc: np.ufunc, dtype: np.dtype, compiled: bool = Fals
 
 @cache
 def loops_of(op: str) -> array[int]:
-    """Return an op's table of inner loops, which `store_numpy_loops` and `note_loop` fill."""
+    """Return the table of inner loops for an op, which is empty until loops are stored."""
     return array("q", [0] * 128)

@@ -1,4 +1,4 @@
-"""Immediate execution of NumPy functions that a library calls with small weft arrays.
+"""Immediate execution of NumPy functions when a library calls them with small weft arrays.
 
 In: a NumPy function and its arguments. Out: the result of NumPy's function, or `MISSED` if an array is not small or not
 in host memory. Invariant: arrays in the result that share memory with an argument are weft arrays over the same
@@ -26,7 +26,10 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 
 
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a NumPy function on small weft arrays. Return `MISSED` if an array is not small or may be written to."""
+    """Call a NumPy function on small weft arrays.
+
+    Return `MISSED` if an array is not small or the function may write to it.
+    """
     if not _UNUSUAL.isdisjoint(options) or len(arguments) > _most_arguments(function):
         return MISSED
     return _call(function, arguments, options)
@@ -34,13 +37,16 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the largest number of positional arguments with which a NumPy function modifies no argument."""
+    """Return how many positional arguments can be passed to a NumPy function before one that it writes to."""
     index = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a ufunc's method on small weft arrays. Return `MISSED` if an array is not small or may be written to."""
+    """Call a ufunc's method on small weft arrays.
+
+    Return `MISSED` if an array is not small or the method may write to it.
+    """
     if method == "at" or not _UNUSUAL.isdisjoint(options):
         return MISSED
     return _call(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
@@ -50,22 +56,22 @@ def _call(function: Callable[..., Any], arguments: tuple[Any, ...], options: Map
     found: list[tuple[np.ndarray, Array]] = []
     given = []
     for value in arguments:
-        if type(value) not in _KEPT and (value := _take(value, found)) is MISSED:
+        if type(value) not in _KEPT and (value := _to_numpy(value, found)) is MISSED:
             return MISSED
         given.append(value)
     named = {}
     for name, value in options.items():
-        named[name] = _take(value, found)
+        named[name] = _to_numpy(value, found)
         if named[name] is MISSED:
             return MISSED
     if not found:
         return MISSED
     VALUE_READS[0] += 1
-    return _leave(function(*given, **named), found)
+    return _to_weft(function(*given, **named), found)
 
 
-def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert the weft arrays in an argument to NumPy arrays. Return `MISSED` if a weft array is not small."""
+def _to_numpy(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
+    """Convert the weft arrays in an argument to NumPy arrays, or return `MISSED` if one of them is not small."""
     kind = type(value)
     if kind is Array and not found and (values := values_of(value)) is not None:
         if values.size > IMMEDIATE[0] or not (COMMON >> values.dtype.num) & 1:
@@ -75,7 +81,7 @@ def _take(value: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
     if kind in _OWN:
         return to_host_if_small(value, found, IMMEDIATE[0])
     if (kind is list or kind is tuple) and not _CONVERTED.isdisjoint(map(type, value)):
-        taken = kind([_take(each, found) for each in value])
+        taken = kind([_to_numpy(each, found) for each in value])
         return MISSED if any(each is MISSED for each in taken) else taken
     return MISSED if isinstance(value, Array) else value
 
@@ -86,8 +92,11 @@ _CONVERTED = {Array, Scalar, ReadOnly, Part, list, tuple}
 _KEPT = PLAIN | {np.ndarray}
 
 
-def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
-    """Convert the arrays in a result that share memory with an argument to weft arrays. Other arrays are unchanged."""
+def _to_weft(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
+    """Convert arrays in a result that share memory with an argument to weft arrays.
+
+    Other arrays are unchanged.
+    """
     kind = type(result)
     if kind in PLAIN:
         return result
@@ -97,7 +106,7 @@ def _leave(result: Any, found: list[tuple[np.ndarray, Array]]) -> Any:
         shared = any(np.may_share_memory(result, values) for values, _ in found)
         return from_numpy_result(result, found[0][1].device, found) if shared else result
     if kind is tuple or kind is list:
-        return kind([_leave(each, found) for each in result])
+        return kind([_to_weft(each, found) for each in result])
     if isinstance(result, tuple) and hasattr(result, "_fields"):
-        return kind(*[_leave(each, found) for each in result])
+        return kind(*[_to_weft(each, found) for each in result])
     return result

@@ -68,7 +68,7 @@ def _dtypes() -> array[int]:
 
 
 def put_elements_first(following: Builtin) -> Builtin:
-    """Return a builtin that reads and writes single elements, and calls `following` for other indices.
+    """Return a builtin that reads or writes a single element, or calls `following` for other indices.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class _Element(OperandText):
         t.do(f"ret ptr {made}")
 
     def _copy(self, name: str, address: str, target: str) -> None:
-        """Emit code that copies an element's bytes, and jumps to ``made`` after a read or ``written`` after a write."""
+        """Emit code that copies the bytes of an element, and then jumps to ``made`` (read) or ``written`` (write)."""
         t, sizes = self._t, (1, 2, 4, 8)
         listed = " ".join(f"i64 {size}, label %{name}.{size}" for size in sizes)
         t.do(f"switch i64 {self._bytes}, label %give.up [ {listed} ]")

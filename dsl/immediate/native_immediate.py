@@ -1,4 +1,4 @@
-"""Native code of tier 0: the common cases of `at_call.attempt`, `at_call.show` and `index_at_call.put`.
+"""Native code of immediate execution, for the common cases of `attempt`, `show` and `put`.
 
 In: a Python function, and the NumPy function with the same effect on NumPy arrays. Out: a builtin that calls the NumPy
 function if all operands are small and in host memory, and the Python function otherwise. Invariant: both functions give
@@ -54,7 +54,7 @@ def make_immediate(
     table: Mapping[Any, Any] | None = None,
     owner: str = "weft",
 ) -> Builtin:
-    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` for other arguments.
+    """Return a builtin that calls NumPy's function for small arrays in host memory, and `slow` otherwise.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ _LITERALS = (NoneType, bool, int, float, str, tuple)
 
 
 def builtin_docstring(function: Callable[..., Any]) -> str:
-    """Return the docstring of a builtin that replaces `function`. The first line is the signature for `inspect`."""
+    """Return the docstring of a builtin that replaces `function`, with the signature in the first line."""
     name = getattr(function, "__name__", "method")
     return f"{name}{_plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
 
@@ -148,7 +148,9 @@ def install_native_after(calls: int) -> None:
 
 
 def install_native_code(seconds: float = inf) -> None:
-    """Install native code for small operations. After `seconds`, the installation pauses until the next call.
+    """Install native code for small operations, or a part of it that takes about `seconds`.
+
+    The next call continues the installation.
 
     The first failure issues a warning, or is raised if ``WEFT_STRICT=1`` is set.
     """
@@ -166,7 +168,7 @@ def install_native_code(seconds: float = inf) -> None:
             if perf_counter() > end:
                 return
         _under_way.clear()
-    except Exception as error:  # (Python needs no new memory)
+    except Exception as error:  # (memory for the code may be unavailable; the Python code still works)
         _under_way.clear()
         _failed.append(error)
         report_failure("native code for small operations", "they stay in Python, which is slower", error)
@@ -186,7 +188,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the `Mode` of native code for the NumPy function `name`, or None if the function stays in Python."""
+    """Return the `Mode` of native code for the NumPy function `name`, or None if it stays in Python."""
     if name in GROWING | WARNING and name not in _PLAIN:
         return None
     kinds = ((_PRODUCTS, Mode.PRODUCT), (_VIEWS, Mode.VIEW), (_PLAIN, Mode.CALL), (BROADCASTING, Mode.BROADCAST))
@@ -194,7 +196,7 @@ def _mode_of(name: str) -> Mode | None:
 
 
 def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code that calls NumPy's function for small arrays, and `slow` for other arguments."""
+    """Return native code that calls NumPy's function `name` for small arrays, and `slow` otherwise."""
     mode = _mode_of(name)
     if mode is None:
         return slow
@@ -211,7 +213,7 @@ _REDUCTIONS = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_
 
 
 def _install_reductions() -> None:
-    """Install native code for the reductions and scans of ufuncs, including those in script functions."""
+    """Install native code for reductions and scans, as methods of weft's ufuncs and of scripts' ufuncs."""
     new = {}
     for ufunc in map(find_ufunc, _REDUCTIONS):
         for name in ("accumulate", "reduce"):
@@ -225,7 +227,10 @@ def _install_reductions() -> None:
 
 
 def _replaced() -> Iterator[tuple[Any, ...]]:
-    """Yield the class, name, mode, way and table of each operator, method and call that native code replaces."""
+    """Yield a description of each operator, method and call that native code replaces.
+
+    A description contains the class, name, mode, implementation and table.
+    """
     for definition in OPS.values():
         name = definition.dunder
         if not name:
@@ -261,7 +266,10 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
 
 
 def _install_steps() -> Iterator[None]:
-    """Install native code in steps of a few milliseconds. Between the steps, operations may be native or in Python."""
+    """Install native code, yielding after each step of a few milliseconds.
+
+    Between the steps, an operation may be native or in Python.
+    """
     made: list[tuple[type, str, Builtin]] = []
 
     def add(kind: type, name: str, mode: Mode, way: Implementation | None, table: Any = None) -> None:

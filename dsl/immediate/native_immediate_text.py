@@ -216,7 +216,7 @@ class _Immediate(ResultText):
         self._total = t.new(f"add i64 {self._positional}, {self._named}")
 
     def _begin_with_operands(self) -> tuple[str, str]:
-        """Emit the entry code of the modes in which the call's arguments are the operands.
+        """Emit the entry code for the modes in which the builtin's arguments are the operands.
 
         Return the index of the first operand and the number of keyword arguments.
         """
@@ -291,7 +291,7 @@ class _Immediate(ResultText):
         self._take_result(result)
 
     def _choose_method(self, function: str) -> str:
-        """Emit code that replaces a NumPy function with the equivalent method of its first operand, if there is one."""
+        """Emit code that calls the equivalent method of the first operand instead of a NumPy function."""
         t, known = self._t, self._known
         most = t.new(f"ptrtoint ptr {known['most']} to i64")
         agree = t.new(f"icmp sle i64 {self._positional}, {most}")
@@ -350,7 +350,7 @@ class _Immediate(ResultText):
         self._hand_out(result)
 
     def _take_out(self) -> None:
-        """Emit code that uses the last operand as `out`. If the memory of `out` may be written, branch to ``call``."""
+        """Emit code that checks the last operand as `out`, and branches to ``call`` if its memory may be written."""
         t, last = self._t, self._last
         out = t.load("%given", last, "ptr")
         t.enter_if(f"icmp eq i1 {self._has_out}, 1", "out", "taken.free")
@@ -363,7 +363,7 @@ class _Immediate(ResultText):
         t.jump("call", "taken.free")
 
     def _finish(self, result: str) -> None:
-        """Emit code that calls the Python function `finish` for a tuple, or for a view of an operand."""
+        """Emit code that converts a tuple or a view of an operand by calling the Python function `finish`."""
         t, known = self._t, self._known
         for k, value in enumerate((result, t.load(self._device, 0, "ptr"))):
             t.do(f"store ptr {value}, ptr {t.at(self._pair, k)}")
@@ -379,7 +379,7 @@ class _Immediate(ResultText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Emit code that loads the arguments of an index operation.
+        """Emit code that loads the arguments of an index operation: the array, the key and the value.
 
         Return the array, the NumPy array over its elements (a new reference) and the key.
         """
@@ -432,7 +432,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Emit code that creates the storage of a new array like `host_values.adopt`, and jumps to ``show.new``."""
+        """Emit code that gives a new array a storage, like `host_values.adopt`, and jumps to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         device, values = self._field(first, "Array._device"), self._field(first, "Array._values")

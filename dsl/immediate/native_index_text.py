@@ -1,4 +1,4 @@
-"""LLVM IR that converts an index that contains weft arrays to a tuple that NumPy accepts.
+"""LLVM IR that makes an index usable by NumPy, by replacing the weft arrays in it.
 
 In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are selected.
 """
@@ -16,12 +16,12 @@ _MASKS, _INDICES = types_of("?"), types_of("bBhHiIlLqQ")
 
 
 class IndexText(OperandText):
-    """Emitter of LLVM IR for the key of an index operation."""
+    """Emitter of LLVM IR that checks and converts the key of an index operation."""
 
     _pair: str  # address of a stack slot
 
     def _key(self, name: str, key: str, values: str) -> None:
-        """Emit code that branches to ``basic`` for a basic index, and to ``arrays`` for an index with integer arrays."""
+        """Emit a branch to ``basic`` for a basic index, and to ``arrays`` for an index with integer arrays."""
         t, known = self._t, self._known
         kind = self._type(key)
         t.enter_if(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.tuple", f"{name}.single")
@@ -39,7 +39,7 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Emit code that converts an index that contains arrays to the tuple that NumPy accepts.
+        """Emit code that converts an index with weft arrays to a tuple that NumPy accepts.
 
         The index is a mask, or it consists of integer arrays and integers. For any other index, branch to ``give.up``.
         """

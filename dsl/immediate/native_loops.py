@@ -1,4 +1,4 @@
-"""Native calls to the inner loops of ufuncs for small arrays, without the overhead of NumPy's ufunc calls.
+"""Native calls to inner loops of ufuncs for small arrays, which avoid the overhead of NumPy's ufunc calls.
 
 In: the builtin of an operator or ufunc. Out: a builtin that runs before the given builtin. The new builtin calls the
 op's inner loop if the arrays in host memory have the same dtype and the same shape, and this dtype can hold the
@@ -85,7 +85,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return a builtin that calls an op's inner loop for small arrays, and `following` for other operands.
+    """Return a builtin that calls an op's inner loop for small arrays, or `following` for other operands.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the words that all builtins share, or () if the C library has no functions for floating-point flags."""
+    """Return the addresses that all builtins share, or () if the C library cannot read floating-point flags."""
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):
@@ -133,7 +133,10 @@ def _common_words() -> tuple[int, ...]:
 
 @cache
 def loop_text(raised: int) -> str:
-    """Return the LLVM IR of the builtin. `raised` is the bit mask of floating-point flags that make NumPy warn."""
+    """Return the LLVM IR of the builtin.
+
+    `raised` is the bit mask of the floating-point flags for which NumPy warns.
+    """
     at = {
         f"{kind.__name__}.{name}": k for kind in (Array, Storage, Buffer, UFunc) for name, k in slots_of(kind).items()
     }
@@ -177,7 +180,7 @@ class _Loop(OperandText):
         return t.end()
 
     def _find_table(self) -> None:
-        """Emit code that loads the operands, and the address of the op's table of inner loops."""
+        """Emit code that loads the operands and the address of the op's inner loop table."""
         t, known = self._t, self._known
         own = known["loops"]
         t.do(
@@ -211,7 +214,7 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Emit code that loads the operands as NumPy arrays, or as null for scalars.
+        """Emit code that loads array operands as NumPy arrays, and null for scalars.
 
         The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
         same shape.
@@ -262,7 +265,7 @@ class _Loop(OperandText):
         )
 
     def _take_numbers(self) -> None:
-        """Emit code that converts scalars to the dtype of the array operands: float64, complex128 or int64."""
+        """Emit code that converts scalars to the dtype of the arrays: float64, complex128 or int64."""
         t, known = self._t, self._known
         t.label("numbers")
         is_double, is_complex, is_long = (
@@ -293,7 +296,7 @@ class _Loop(OperandText):
         t.end_loop("number", reached=True)
 
     def _take_steps(self) -> tuple[str, str]:
-        """Emit code that loads the operands' addresses and strides. Return the numbers of rows and columns."""
+        """Emit code that loads addresses and strides of the operands, and return the numbers of rows and columns."""
         t = self._t
         size = self._size("size", self._first)
         few = t.new(f"icmp sle i64 {size}, {self._limit}")
@@ -344,7 +347,7 @@ class _Loop(OperandText):
         return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
     def _run(self, rows: str, columns: str) -> None:
-        """Emit code that calls the inner loop, once per row, and returns the result."""
+        """Emit code that calls the inner loop for each row and returns the result."""
         t = self._t
         t.enter_if(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "in.place", "result")
         target, result_dtype = t.load(self._arrays, 0, "ptr"), t.load(self._entry, RESULT, "ptr")
@@ -406,7 +409,7 @@ class _Loop(OperandText):
         t.do(f"call void {loop}(ptr {self._args}, ptr {self._dims}, ptr {self._steps}, ptr {data})")
 
     def _check_flags(self, name: str, result: str) -> None:
-        """Emit code that checks the floating-point flags. If a flag is set, the code discards the result."""
+        """Emit code that discards the result if a floating-point flag is set."""
         t, known = self._t, self._known
         raised = t.new(f"call i32 {known['flags']}(i32 {self._raised})")
         t.leave_if(f"icmp eq i32 {raised}, 0", name, f"{name}.not")
@@ -481,7 +484,7 @@ class _Loop(OperandText):
         self._return_array(made)
 
     def _inner_product(self, n: str, left: str, right: str) -> None:
-        """Emit code that computes the inner product of two vectors of `n` elements and returns it as a scalar."""
+        """Emit code that returns the inner product of two vectors of `n` elements as a scalar."""
         t, known = self._t, self._known
         t.label("inner")
         # (NumPy's dot copies an array with a negative or zero stride)

@@ -20,7 +20,7 @@ _OTHER = ">" if sys.byteorder == "little" else "<"  # NumPy's character for the 
 
 
 class ObjectText:
-    """Emitter of LLVM IR that reads and writes fields of objects."""
+    """Emitter of LLVM IR that accesses fields of Python and NumPy objects."""
 
     _at: Mapping[str, int]
     _known: Mapping[str, str]
@@ -40,18 +40,18 @@ class ObjectText:
         return self._word(thing, TYPE)
 
     def _check(self, value: str, name: str, otherwise: str) -> str:
-        """Emit a branch to `otherwise` for a null pointer, and to the label `name` for other pointers. Return `value`."""
+        """Emit a branch to `otherwise` if the pointer `value` is null, and else to `name`. Return `value`."""
         self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
         return value
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
-        """Emit a branch to `otherwise` if an attribute is unset or None, and to the label `name` if it has a value."""
+        """Emit a branch to `name` if an attribute has a value, and to `otherwise` if it is unset or None."""
         t = self._t
         unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
         t.leave_if(f"or i1 {unset}, {none}", otherwise, name)
 
     def _branch_on_type(self, here: str, kind: str, labels: Mapping[str, str]) -> None:
-        """Emit branches on the type `kind` of an object, to the labels in `labels`. Other types branch to ``slow``."""
+        """Emit branches to the labels of `labels` by an object's type, and to ``slow`` for other types."""
         for k, (name, label) in enumerate(labels.items()):
             behind = f"{here}.{k}" if k + 1 < len(labels) else "slow"
             self._t.branch(f"icmp eq ptr {kind}, {self._known[name]}", label, behind)
@@ -67,7 +67,10 @@ class ObjectText:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
 
     def _number(self, name: str, values: str) -> str:
-        """Emit code that loads the type number of an array's dtype. Non-native byte orders branch to ``give.up``."""
+        """Emit code that loads the type number of an array's dtype.
+
+        For a non-native byte order, the code branches to ``give.up``.
+        """
         t = self._t
         dtype = self._word(values, DTYPE)
         # (A dtype may have a second object, for example after unpickling.)
@@ -96,7 +99,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `on` for int, slice and the types in `table`, and to `otherwise` for other types."""
+        """Emit a branch to `on` if a type is int, slice or in `table`, and to `otherwise` for other types."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.leave_if(f"or i1 {whole}, {part}", on, name)

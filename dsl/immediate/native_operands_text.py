@@ -1,4 +1,4 @@
-"""LLVM IR that converts operands for NumPy: small arrays, scalars, and tuples or lists of both.
+"""LLVM IR that prepares operands for NumPy: small arrays, scalars, and tuples or lists of them.
 
 In: the arguments of a call. Out: code that continues with the operands' NumPy arrays and their common device, or
 branches to ``give.up``.
@@ -44,7 +44,7 @@ class Mode(IntEnum):
 
 
 class OperandText(ObjectText):
-    """Emitter of LLVM IR for a builtin's operands."""
+    """Emitter of LLVM IR that checks and converts the operands of a builtin."""
 
     # addresses of stack slots, which hold addresses of objects, and integers
     _taken: str
@@ -71,7 +71,7 @@ class OperandText(ObjectText):
     _total: str
 
     def _take_all(self) -> None:
-        """Emit code that takes each operand as a NumPy array or a plain object, with a new reference to it."""
+        """Emit code that converts each operand to a NumPy array or scalar, and holds a reference to it."""
         t, known = self._t, self._known
         t.leave_if(f"icmp sgt i64 {self._total}, {MOST}", "slow", "take.begin")
         k = t.begin_loop("operand", self._total)
@@ -111,7 +111,10 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
     def _open(self, name: str, at: str) -> tuple[str, str]:
-        """Emit code that loads an argument and its type. A tuple given as `out` to ``__array_ufunc__`` is unpacked."""
+        """Emit code that loads an argument and its type.
+
+        If the argument is the `out` tuple of an ``__array_ufunc__`` call, its only item is loaded.
+        """
         t, known = self._t, self._known
         packed = t.load("%given", at, "ptr")
         kind = self._type(packed)
@@ -128,7 +131,7 @@ class OperandText(ObjectText):
         return thing, t.new(f"phi ptr [ {kind}, %{name}.given ], [ {own}, %{name}.one ]")
 
     def _take_items(self, k: str, things: str, is_tuple: str) -> None:
-        """Emit code that copies a tuple or list, and replaces each weft array in the copy with a NumPy array."""
+        """Emit code that copies a tuple or list, with weft arrays replaced by NumPy arrays."""
         t, known = self._t, self._known
         t.label("items")
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
@@ -164,7 +167,7 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit code that loads the NumPy array over a weft array's elements.
+        """Emit code that loads the NumPy array over the elements of a weft array.
 
         The code branches to ``give.up`` if there is no such array, or if the operands are on different devices.
         """
@@ -197,7 +200,7 @@ class OperandText(ObjectText):
         return values
 
     def _of_protocol(self, fewer: str) -> str:
-        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, and jumps to ``protocol.way`` on a hit.
+        """Emit code that looks up the ufunc of an ``__array_ufunc__`` call, and jumps to ``protocol.way`` if found.
 
         Branch to `fewer` if operands are missing. Branch to ``give.up`` for a method of the ufunc, or for a ufunc that
         is not in the table.
@@ -214,7 +217,7 @@ class OperandText(ObjectText):
         return listed
 
     def _is_free(self, name: str, thing: str, values: str) -> None:
-        """Emit a branch to ``give.up`` unless an array's memory is writable and has no other references."""
+        """Emit a branch to ``give.up`` if an array's memory is read-only or has other references."""
         t = self._t
         writable = t.new(f"and i32 {self._word(values, FLAGS, 'i32')}, {WRITABLE}")
         t.leave_if(f"icmp eq i32 {writable}, 0", "give.up", f"{name}.writable")
@@ -229,7 +232,7 @@ class OperandText(ObjectText):
         t.begin_block(f"{name}.free")
 
     def _check_values(self, name: str, values: str, types: str) -> None:
-        """Emit code that checks an array operand, and branches to ``small`` if the operand is suitable.
+        """Emit a branch to ``small`` if an array operand is small and has a suitable dtype.
 
         The array must be small, have a dtype in `types`, and broadcast with the previous operand to few elements.
         """
@@ -273,7 +276,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` for reductions to which the larger limit of `small_work.limit_of` applies.
+        """Emit a branch to ``few`` for reductions that have the larger limit of `small_work.limit_of`.
 
         The larger limit applies to reductions of a whole contiguous array of integers or bools.
         """
@@ -303,7 +306,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit a branch to ``small`` if BLAS computes a small product of a large operand."""
+        """Emit a branch to ``small`` for a small matrix product of a large operand that BLAS can compute."""
         t, known = self._t, self._known
         t.store("0", self._many, 0)
         function = t.load(self._held, 0, "ptr")
@@ -335,7 +338,7 @@ class OperandText(ObjectText):
         t.store(t.new(f"or i64 {t.load(self._uneven, 0)}, {t.new(f'zext i1 {differs} to i64')}"), self._uneven, 0)
 
     def _find_loop(self, name: str, number: str) -> None:
-        """Emit code that selects the op's compiled loop for a dtype. If there is none, branch to ``give.up``."""
+        """Emit code that selects the op's compiled loop for a dtype, or branches to ``give.up`` if there is none."""
         t, known = self._t, self._known
         as_object = t.new(f"call ptr {known['PyLong_FromLongLong']}(i64 {number})")
         self._check(as_object, f"{name}.boxed", "give.up")
@@ -349,7 +352,7 @@ class OperandText(ObjectText):
         t.do(f"br label %{name}.alike")
 
     def _broadcast(self, name: str, one: str, other: str) -> None:
-        """Emit a branch to ``small`` if two shapes broadcast to few elements."""
+        """Emit a branch to ``small`` if two shapes broadcast to few elements, otherwise to ``give.up``."""
         t = self._t
         counts = [self._axes(one), self._axes(other)]
         lengths = [self._word(each, LENGTHS) for each in (one, other)]
@@ -370,14 +373,14 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {t.load(self._product, 0)}, {self._limit}", "give.up", f"{name}.small")
 
     def _fill(self, array: str, values: str) -> None:
-        """Emit code that sets the fields of a new weft array over the memory of the NumPy array `values`."""
+        """Emit code that initializes a new weft array over the memory of the NumPy array `values`."""
         self._set(array, "Array._values", values)
         for name, value in (("_device", self._t.load(self._device, 0, "ptr")), ("_view", self._known["None"])):
             self._increment_reference(value)
             self._set(array, f"Array.{name}", value)
 
     def _branch_on_caller(self, name: str, library: str, own: str, failed: str, result: str = "") -> None:
-        """Emit a branch to `library` if a library has called the operation, and to `own` if the program has.
+        """Emit a branch to `library` if the caller is in a library, and to `own` if it is in the program.
 
         The code also branches to `library` if the NumPy array `result` has few elements and the program does not use
         weft itself. For a module that is not in the table, the code calls a Python function. If this function raises
@@ -404,6 +407,6 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {judged}, {known['True']}", library, own)
 
     def _count_read(self) -> None:
-        """Emit code that increments the number of reads of values on the host."""
+        """Emit code that counts a read of array values on the host."""
         looks = self._known["looks"]
         self._t.store(self._t.new(f"add i64 {self._t.load(looks, 0)}, 1"), looks, 0)

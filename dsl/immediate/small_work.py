@@ -1,4 +1,4 @@
-"""Size limits of immediate execution. Below its limit, NumPy executes an operation about as fast as weft records it.
+"""Size limits of immediate execution, below which NumPy is about as fast as recording.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately.
@@ -30,12 +30,12 @@ from weft.runtime import IMMEDIATE, default_device
 
 
 def is_few(size: float) -> bool:
-    """Return whether two arrays of `size` elements broadcast to a size within the limit of immediate execution."""
+    """Return whether two arrays of `size` elements each stay small when they are broadcast against each other."""
     return size * size <= IMMEDIATE[0]
 
 
 def most_bools(op: str) -> int:
-    """Return the factor by which an op's limit for bools exceeds the op's limit for other dtypes."""
+    """Return the factor by which an op's limit is larger for bools than for other dtypes."""
     return _LOGIC_BOOLS if op in _LOGIC else 1
 
 
@@ -46,7 +46,7 @@ _LOGIC_BOOLS = 8
 
 
 def limit_of(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    """Return the maximum number of elements for which a call is executed immediately."""
+    """Return the number of elements up to which a call is executed immediately."""
     rule = _RULES.get(name)
     return (rule(name, arguments, options) if rule else 0) or IMMEDIATE[0]
 
@@ -100,7 +100,10 @@ def _limit_elementwise(name: str, arguments: Any, options: dict[str, Any]) -> in
 
 
 def most_at(size: int, where: Location) -> int:
-    """Return the limit at a call site for an operation on arrays of about `size` elements (see `cheap_sites`)."""
+    """Return the number of elements up to which an operation at a call site is executed immediately.
+
+    `size` is about the size of the arrays. The limit is higher at a cheap call site (see `cheap_sites`).
+    """
     limit = IMMEDIATE[0]
     is_medium = limit < size <= MEDIUM * limit and (id(where[0]), where[1]) in CHEAP
     return MEDIUM * limit if is_medium and is_cheap(where) else limit
@@ -113,7 +116,7 @@ _STEPS = 16
 
 
 def _grown_size(name: str, arguments: Any) -> float:
-    """Return an upper bound on the size of the result of a function in `_PRODUCT_SIZES`, or infinity if unknown."""
+    """Return an upper bound on the result size of a function in `_PRODUCT_SIZES`, or infinity if unknown."""
     size = len(arguments) if name == "meshgrid" else 1
     for each in arguments:
         if type(each) in _ARRAYS:
@@ -128,7 +131,7 @@ def _grown_size(name: str, arguments: Any) -> float:
 
 
 def einsum_products(arguments: Any) -> float:
-    """Return the number of products that `numpy.einsum` computes if it evaluates all operands in a single loop.
+    """Return the number of products that `numpy.einsum` computes when it evaluates all operands in one loop.
 
     Return infinity for arguments other than subscripts and arrays.
     """
@@ -153,7 +156,7 @@ _ARRAYS = {Array, np.ndarray}
 
 
 def _is_in_order(name: str, values: np.ndarray, axes: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Return whether a reduction reads memory sequentially: either a contiguous array or long contiguous rows."""
+    """Return whether a reduction reads memory in order: a contiguous array, or long contiguous rows."""
     axes = (*axes, *options.values())
     if not axes or (values.ndim == 1 and axes in ((0,), (-1,))):
         return values.flags.c_contiguous
@@ -168,7 +171,7 @@ _LONG_ROW = 8192
 
 
 def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
-    """Return the maximum number of elements that a call, such as a concatenation, may copy immediately from `arrays`.
+    """Return how many elements of `arrays` may be copied immediately, by a call such as a concatenation.
 
     The limit is higher if nothing was fused with the previous copy at this call site, and lower if `fused` is true.
     """
@@ -181,7 +184,7 @@ def most_moved_alone(arrays: list[Array], fused: bool = False) -> int:
 
 
 def most_moved(array: Array) -> int:
-    """Return the maximum number of elements that may be copied immediately from an array.
+    """Return how many elements may be copied immediately from an array.
 
     The limit is lower for pending arrays.
     """
@@ -246,7 +249,9 @@ _RECORDED_BYTES = 64
 
 
 def recorded_bytes(name: str) -> int:
-    """Return the minimum size of arrays for which a function is recorded, in bytes per element of the limit.
+    """Return the minimum array size for which a function is recorded.
+
+    The size is in bytes per element of the limit of immediate execution.
 
     Smaller arrays in memory may be processed immediately. At call sites for which `was_evaluated_alone` is true, larger
     arrays may also be processed immediately.
@@ -268,7 +273,7 @@ def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements. Incompatible shapes raise no error."""
+    """Return whether two shapes broadcast to at most `limit` elements, without checking that they are compatible."""
     size = 1
     for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
         size *= max(n, m) if n and m else 0
@@ -292,7 +297,7 @@ def most_whole(name: str, itemsize: int) -> int:
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host. Return None if the result of a kernel could differ."""
+    """Reduce all elements of an array on the host, or return None if a kernel's result could differ."""
     kind = values.dtype
     if not values.flags.c_contiguous and name not in ("argmax", "argmin"):  # (plans also read memory in order)
         values = values.transpose(sorted(range(values.ndim), key=lambda axis: -values.strides[axis]))
@@ -315,7 +320,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def reduce_rows(name: str, values: np.ndarray, axis: int) -> np.ndarray | None:
-    """Reduce an array on the host along an axis. Return None if the result of a kernel could differ."""
+    """Reduce an array along an axis on the host, or return None if a kernel's result could differ."""
     kind = values.dtype
     if kind.char not in "fd" or not values.flags.c_contiguous or not -values.ndim <= axis < values.ndim:
         return None
@@ -345,7 +350,7 @@ def _spread(name: str, values: np.ndarray) -> Any:
 
 
 def make_small(function: Callable[..., Any], size: int, *arguments: Any) -> Array | None:
-    """Create an array in host memory with a NumPy function. Return None if `size` exceeds the limit of small arrays."""
+    """Create a small array in host memory with a NumPy function, or return None if `size` is too large."""
     device = default_device()
     if size > IMMEDIATE[0] or not device.small_on_host:
         return None

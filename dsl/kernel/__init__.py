@@ -56,7 +56,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Face(ModuleType):
-    """Module class that keeps submodules from replacing public names such as ``jit``."""
+    """The class of this module, which keeps imports of submodules from replacing public names such as ``jit``."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name not in _LAZY or not isinstance(value, ModuleType):

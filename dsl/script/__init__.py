@@ -1,1 +1,1 @@
-"""Weft's `numpy` namespace, which scripts under ``weft run`` and their libraries see."""
+"""Weft's `numpy` namespace, seen by scripts under ``weft run`` and by their libraries."""

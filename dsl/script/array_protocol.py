@@ -1,4 +1,4 @@
-"""Support for ``__array__`` methods that a program's classes define.
+"""Support for classes of a program that define ``__array__``.
 
 NumPy accepts only its own arrays from these methods, but in a program on weft, they may return weft arrays. Therefore
 ``builtins.__build_class__`` is replaced, and methods of classes that the program defines return NumPy arrays over the
@@ -26,7 +26,7 @@ _latest: tuple[CodeType | None, bool] = None, False
 
 
 class _BuildClass:
-    """Replacement for `builtins.__build_class__`.
+    """Replacement for `builtins.__build_class__` that wraps ``__array__`` methods of the program's classes.
 
     A property returns the function that the interpreter then calls. Class bodies and metaclasses therefore find the
     frames that they expect, except for classes in code that mentions ``__array__``.
@@ -53,7 +53,7 @@ def _build_with_numpys_result(*arguments: Any, **options: Any) -> Any:
 
 
 def _with_numpys_result(method: FunctionType) -> Any:
-    """Return a version of an ``__array__`` method whose result is a NumPy array instead of a weft array."""
+    """Return a version of an ``__array__`` method that returns a NumPy array instead of a weft array."""
 
     @wraps(method)
     def __array__(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -68,5 +68,5 @@ _hook: Any = _BuildClass()
 
 
 def install() -> None:
-    """Replace ``builtins.__build_class__``."""
+    """Replace ``builtins.__build_class__`` by `_BuildClass`."""
     builtins.__build_class__ = _hook

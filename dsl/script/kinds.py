@@ -1,4 +1,4 @@
-"""Properties of NumPy functions that determine how a script calls them: the effect on memory, and the result."""
+"""Properties of NumPy functions that determine how a script calls them: memory effects and result sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MemoryEffect(IntEnum):
 
 
 def is_computed(name: str, kind: MemoryEffect) -> bool:
-    """Return whether a function computes elements, and the result is not much larger than the arguments.
+    """Return whether a function computes a result that is not much larger than its arguments.
 
     NumPy executes such functions for NumPy arrays up to tier 0's limit.
     """
@@ -49,7 +49,7 @@ PLAIN = NUMBERS | {NoneType, EllipsisType, slice, str, bytes, type, *(type(np.dt
 
 
 def take(result: object, held: int = 0) -> Any:
-    """Convert a large NumPy result, or each large array in a sequence of results, to a weft array.
+    """Convert a NumPy result to a weft array if it is large, also within a sequence of results.
 
     Other values are unchanged. `held` is the number of references to the result that the caller keeps.
     """

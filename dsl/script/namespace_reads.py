@@ -1,4 +1,4 @@
-"""Detection of programs that read the dictionary of a NumPy module, as in ``vars(np)`` or ``np.__dict__``.
+"""Detection of programs that read a NumPy module's dictionary, as in ``vars(np)`` or ``np.__dict__``.
 
 The dictionaries of the modules for scripts contain a name only after its first use, so they are filled for such programs.
 """
@@ -14,7 +14,7 @@ _READS = {"__dict__", "vars"}
 
 
 def reads_namespace(code: CodeType) -> bool:
-    """Return whether code, including nested functions, reads the dictionary of a module imported from NumPy."""
+    """Return whether code or its nested functions read the dictionary of a module imported from NumPy."""
     codes = list(_walk(code))
     readers = [each for each in codes if not _READS.isdisjoint(each.co_names)]
     if not readers:

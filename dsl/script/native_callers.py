@@ -1,4 +1,4 @@
-"""Native code for imports and for `Array.__class__`, whose results differ between libraries and the program.
+"""Native code for imports and `Array.__class__`, whose results for a library differ from those for the program.
 
 In: the Python functions with the same effect. Out: builtins that look up the calling module in a table (`callers`), and
 call the Python functions for modules that are not in the table. Invariant: tracebacks do not show the builtins, because
@@ -34,7 +34,7 @@ def native_import(imported: Callable[..., Any], slow: Callable[..., Any]) -> Cal
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the getter of `Array.__class__`, which is `numpy.ndarray` for libraries and the real type otherwise.
+    """Return a getter for `Array.__class__`: `numpy.ndarray` in libraries, and the real type elsewhere.
 
     The getter calls `slow` for unknown callers. Raises CompileError if it cannot be compiled.
     """

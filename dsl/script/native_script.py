@@ -1,4 +1,4 @@
-"""Native version of `script_function.choose`, which is only slightly slower than calling NumPy's function directly.
+"""Native version of `script_function.choose`, almost as fast as a direct call to NumPy's function.
 
 In: NumPy's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's function if every
 argument is a small array, a number, another plain value, or a short tuple or list of these. Otherwise, the builtin
@@ -54,8 +54,8 @@ _OBJECTS: dict[str, Any] = {
     "plain.lengths": dict.fromkeys(PLAIN - {np.dtype(code).type for code in "bBhHiIlLqQ"} - {float, np.float64}, True),
     "take": partial(take, held=1),
 }
-# The same types without names of devices, for functions for which NumPy also creates larger arrays. `_VALUED` includes
-# floats, and is used for all of these functions except `arange`.
+# The same types without str, which may name a device. NumPy then creates larger arrays, too. `_VALUED` also contains
+# the float types, for all of these functions except `arange`.
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
 _RANGE = 2
@@ -63,7 +63,7 @@ _WORDS = ("function", "numpys.method", "own", "method", "slow", "limit", "kind",
 
 
 def check() -> bool:
-    """Return True if the native code compiles, otherwise raise CompileError."""
+    """Compile the native code as a test, and return True or raise CompileError."""
     make_native(len, len, len, MemoryEffect.COMPUTE)
     native_callers.native_class(len)
     return True
@@ -72,7 +72,7 @@ def check() -> bool:
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return the builtin that replaces a script function. Raises CompileError if the code cannot be compiled."""
+    """Return the builtin that replaces a script function, or raise CompileError."""
     name = getattr(wrapped, "__name__", "")
     numpys, most = METHODS_OF_FUNCTIONS.get(wrapped, (wrapped, 0))
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself

@@ -42,7 +42,7 @@ _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, 
 
 
 def redirect(*folders: str) -> None:
-    """Redirect NumPy imports in `__main__` and in the modules of these folders, including in child processes."""
+    """Redirect NumPy imports in `__main__` and in modules of the given folders, also in child processes."""
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
     callers.set_program_test(is_program if _folders else None)
@@ -56,7 +56,7 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return `numpy.ndarray` for an array if a library is the caller, otherwise the value's own type.
+    """Return `numpy.ndarray` for an array that a library inspects, otherwise the value's own type.
 
     Libraries use this class to decide how to process an argument. A library that needs a real NumPy array then converts
     the argument with `numpy.asarray`.
@@ -73,7 +73,7 @@ def _seen_class(value: object, depth: int = 1) -> type:
 
 
 def is_program(frame: types.FrameType | None) -> bool:
-    """Return whether `frame` executes code of the program that runs on weft."""
+    """Return whether `frame` executes code of the program on weft."""
     main = getattr(sys.modules.get("__main__"), "__dict__", None)  # (runpy removes it temporarily)
     while frame is not None and frame.f_globals is not main and "__file__" not in frame.f_globals:
         frame = frame.f_back  # ``exec(code, {})``
@@ -99,7 +99,7 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load a compiled module.
+    """Load a compiled module, whose own imports of NumPy are not redirected.
 
     If the module belongs to the program, its functions may require NumPy arrays or write to the arrays.
     """
@@ -117,7 +117,7 @@ _imports, _due = count(1), [BETWEEN]
 
 
 class _Import:
-    """Replacement for `builtins.__import__` until native code is installed.
+    """Replacement for `builtins.__import__` that is used until native code is installed.
 
     A property returns the function that the interpreter then calls. Only imports of NumPy leave a frame in tracebacks.
     """
@@ -141,7 +141,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def _is_loading(frame: types.FrameType | None) -> bool:
-    """Return whether an import is in progress, during which modules may lack names that native code needs."""
+    """Return whether an import is in progress, so that modules may still lack names that native code needs."""
     # (This loop is a hundred times as fast as the search of all modules, which finds imports of other threads.)
     while frame is not None:
         if frame.f_code.co_filename == _IMPORTER:
@@ -175,7 +175,7 @@ script_function.when_native.append(install_native)
 
 
 def _import_for_caller(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import a module like ``__import__``.
+    """Import a module, with weft's version of NumPy for a program that imports NumPy.
 
     If the module is NumPy and the caller is the program, return weft's version.
     """
@@ -189,7 +189,7 @@ def _import_for_caller(name: str, globals: Any = None, locals: Any = None, froml
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the module name in a frame's import statement, or "numpy" if the frame calls ``__import__``."""
+    """Return the module that a frame's import statement names, or "numpy" for a call to ``__import__``."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"
@@ -198,7 +198,7 @@ def _imported(frame: types.FrameType) -> str:
 
 
 def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-    """Import weft's version of NumPy. In the program, this function replaces ``__import__``."""
+    """Import weft's version of NumPy, as ``__import__`` does in the program."""
     if level or name.partition(".")[0] != "numpy":
         return _import(name, globals, locals, fromlist, level)
     found = script_namespace.script_module(name)
@@ -218,14 +218,14 @@ def _import_numpy(name: str, globals: Any = None, locals: Any = None, fromlist: 
 
 
 class _InChild:
-    """Marker object that redirects NumPy imports when it is unpickled in a child process."""
+    """An object that redirects NumPy imports in a child process when it is unpickled there."""
 
     def __reduce__(self) -> Any:
         return redirect, tuple(_folders)
 
 
 def _redirect_children(spawn: Any) -> None:
-    """Replace `multiprocessing.spawn.get_preparation_data` with a version that includes the redirection."""
+    """Make `multiprocessing.spawn` redirect NumPy imports in child processes."""
     prepare = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Run a ``with`` block in which programs use weft or NumPy. Modules and `sys` are restored at the end."""
+    """Within a ``with`` block, let programs use weft or NumPy, and restore modules and `sys` at the end."""
     folders, modules, main = set(_folders), set(sys.modules), sys.modules["__main__"]
     path, arguments = list(sys.path), sys.argv
     _folders.clear()
@@ -262,7 +262,7 @@ def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
 
 
 def load_program(path: Path, name: str, to_weft: bool = True) -> dict[str, Any]:
-    """Execute a Python file on weft or on NumPy, and return its global names.
+    """Execute a Python file on weft or on NumPy, and return its global variables.
 
     Functions defined by the file keep using the same library.
     """

@@ -1,4 +1,4 @@
-"""NumPy's functions in a script on weft. The functions call NumPy for small arguments, and weft otherwise.
+"""NumPy's functions in a script on weft, which call NumPy for small arguments and weft for others.
 
 In: a NumPy function and its counterpart in weft. Out: a `ScriptFunction`. Invariant: for small NumPy arrays, scalars
 and short sequences, a `ScriptFunction` calls NumPy's function. It returns a weft array if the result is large, and
@@ -68,7 +68,7 @@ def _are_small(values: Iterable[Any], most: int = 0) -> bool:
 
 
 def _count(value: list[Any] | tuple[Any, ...]) -> int:
-    """Estimate the number of elements of nested sequences from the first items. An array counts as one element."""
+    """Estimate the number of elements of a nested sequence from its first items, with 1 for an array."""
     first = value[0] if value else None
     return len(value) * _count(first) if type(first) in (list, tuple) else len(value)  # type: ignore[arg-type]
 
@@ -101,7 +101,9 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that stacks small weft arrays in a list or tuple, and calls `decide` for other arguments.
+    """Return a version of a function such as `vstack` that immediately joins small weft arrays.
+
+    Other calls are passed to `decide`.
 
     A result with few elements is a NumPy array, like the result of any function that creates an array.
     """
@@ -120,7 +122,10 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements that a creation function creates. Return 0 for invalid arguments."""
+    """Estimate the number of elements of the array that a creation function would create.
+
+    The estimate is 0 for invalid arguments.
+    """
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -145,7 +150,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the number of elements of a new array as the product of all integers and sizes in the arguments."""
+    """Estimate the size of a new array as the product of all integers and sizes in a call."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -183,7 +188,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     def __new__(
         cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
     ) -> ScriptFunction:
-        """Create the script's function from NumPy's function `wrapped` and weft's function `own`."""
+        """Create a script's function from the NumPy function `wrapped` and weft's function `own`."""
         name = getattr(wrapped, "__name__", "function")
         kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))
@@ -196,11 +201,11 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """`numpy.ufunc` for a ufunc, since libraries such as pandas pass whole arrays only to ufuncs."""
+        """`numpy.ufunc` for a ufunc, because libraries such as pandas pass whole arrays only to ufuncs."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """Bind the function to an instance whose class has the function as an attribute, if NumPy's would be bound."""
+        """Bind the function as a method of an instance if NumPy's function would be bound."""
         binds = instance is not None and hasattr(type(self.wrapped), "__get__")
         return types.MethodType(self, instance) if binds else self
 
@@ -246,7 +251,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls the NumPy function `wrapped` for small arguments, and `own` for all others."""
+    """Return a function that calls the NumPy function `wrapped` for small arguments, and `own` for others."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)
@@ -281,7 +286,7 @@ def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEff
 
 
 def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -> bool:
-    """Return whether a sequence consists of a few small arrays or numbers.
+    """Return whether a sequence consists of few items, which are numbers or small arrays.
 
     If `any_length` is true, a sequence of numbers may have any length, and items may be rows of numbers.
     """
@@ -301,7 +306,7 @@ def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -
 
 
 def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that creates small arrays from numbers or a tuple of numbers, and calls `decide` otherwise."""
+    """Return a function that lets NumPy create small arrays from numbers, and calls `decide` otherwise."""
     name = getattr(wrapped, "__name__", "function")
 
     def call(*arguments: Any, **options: Any) -> Any:
@@ -319,7 +324,10 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that makes the same choice as `choose`, more slowly, but for arguments of any type."""
+    """Return a function that makes the same choice as `choose`, but for arguments of any type.
+
+    This function is slower.
+    """
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)
@@ -397,7 +405,7 @@ def install_native_code() -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Replace weft's functions in scripts with equivalent ones. `new` maps old functions to new ones."""
+    """Replace weft's functions in scripts by equivalent ones, given a mapping from old to new functions."""
     for made in _made:
         made.own = new.get(made.own, made.own)
         _install_native_function(made)

@@ -45,7 +45,7 @@ def _sum(series: tuple[float, ...], u: float) -> Any:
 
 
 def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
-    """Return P and Q of a Bessel function's asymptotic expansion at x >= 8, multiplied by sqrt(2 / (pi*x)).
+    """Return the factors P and Q of a Bessel function's asymptotic expansion for x >= 8, times sqrt(2 / (pi*x)).
 
     `p` and `q` are the coefficients of the polynomials that approximate P and Q.
     """
@@ -55,7 +55,7 @@ def _phase(x: float, p: tuple[float, ...], q: tuple[float, ...]) -> Any:
     return size * _sum(p, u), size * w * _sum(q, u)
 
 
-def _turned(x: float) -> Any:
+def _shifted_sin_cos(x: float) -> Any:
     """Return the cosine and sine of x - pi/4."""
     s, c = np.sin(x), np.cos(x)
     return (c + s) * ROOT_HALF, (s - c) * ROOT_HALF
@@ -71,7 +71,7 @@ def j0(x: float) -> Any:
         result = _sum(J0_MIDDLE, size * 0.5 - 3)
     elif size < np.inf:
         p, q = _phase(size, P0, Q0)
-        c, s = _turned(size)
+        c, s = _shifted_sin_cos(size)
         result = p * c - q * s
     else:
         result = 1 / size
@@ -87,7 +87,7 @@ def j1(x: float) -> Any:
         result = _sum(J1_MIDDLE, size * 0.5 - 3)
     elif size < np.inf:
         p, q = _phase(size, P1, Q1)
-        c, s = _turned(size)
+        c, s = _shifted_sin_cos(size)
         result = p * s + q * c
     else:
         result = 1 / size
@@ -97,7 +97,10 @@ def j1(x: float) -> Any:
 
 
 def y0(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 0. The result is NaN for x < 0, and -inf for x = 0."""
+    """Compute the Bessel function of the second kind of order 0.
+
+    The result is NaN for x < 0, and -inf for x = 0.
+    """
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -108,7 +111,7 @@ def y0(x: float) -> Any:
         result = _sum(Y0_MIDDLE, x * 0.5 - 3)
     elif x < np.inf:
         p, q = _phase(x, P0, Q0)
-        c, s = _turned(x)
+        c, s = _shifted_sin_cos(x)
         result = p * s + q * c
     else:
         result = 1 / x
@@ -116,7 +119,10 @@ def y0(x: float) -> Any:
 
 
 def y1(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 1. The result is NaN for x < 0, and -inf for x = 0."""
+    """Compute the Bessel function of the second kind of order 1.
+
+    The result is NaN for x < 0, and -inf for x = 0.
+    """
     if x < 0 or x != x:
         result = x * np.nan
     elif x == 0:
@@ -127,7 +133,7 @@ def y1(x: float) -> Any:
         result = _sum(Y1_MIDDLE, x * 0.5 - 3)
     elif x < np.inf:
         p, q = _phase(x, P1, Q1)
-        c, s = _turned(x)
+        c, s = _shifted_sin_cos(x)
         result = q * s - p * c
     else:
         result = 1 / x
@@ -160,7 +166,10 @@ def jn(n: int, x: float) -> Any:
 
 
 def yn(n: int, x: float) -> Any:
-    """Compute the Bessel function of the second kind of order n: NaN for n < 0 or x < 0, and -inf for x = 0."""
+    """Compute the Bessel function of the second kind of order n.
+
+    The result is NaN for n < 0 or x < 0, and -inf for x = 0.
+    """
     first, second = y0(x), y1(x)
     if n < 0 or x < 0 or x != x:
         result = x * np.nan
@@ -174,7 +183,10 @@ def yn(n: int, x: float) -> Any:
 
 
 def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a float32 version of `function`, a float64 function of an order and a number. Results are rounded once."""
+    """Return a float32 version of `function`, which takes an integer order and a float64.
+
+    Each result is rounded once from float64.
+    """
 
     def apply(n: int, x: float) -> Any:
         return np.float32(function(n, np.float64(x)))
@@ -183,7 +195,10 @@ def order_in_double(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _first_term(n: int, x: float) -> Any:
-    """Return (x/2)**n / n!, the first term of the power series of Jn(x). For tiny x*x, other terms are negligible."""
+    """Return (x/2)**n / n!, the first term of the power series of Jn(x).
+
+    For tiny x*x, the other terms are negligible.
+    """
     result = np.float64(1.0)
     k = np.int32(1)
     while k <= n and result > 0:
@@ -193,7 +208,10 @@ def _first_term(n: int, x: float) -> Any:
 
 
 def _recurrence(n: int, x: float, first: float, second: float) -> Any:
-    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1. Overflow gives infinity."""
+    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1.
+
+    Overflow gives infinity.
+    """
     before, now = first, second
     k = np.int32(1)
     while k < n and np.isfinite(now):
@@ -203,7 +221,10 @@ def _recurrence(n: int, x: float, first: float, second: float) -> Any:
 
 
 def _downwards(n: int, x: float, first: float, second: float) -> Any:
-    """Compute Jn(x) for n >= x > 0 by downward recurrence. The values are normalized by the known J0(x) or J1(x)."""
+    """Compute Jn(x) for n >= x > 0 by downward recurrence.
+
+    The values are normalized by the known J0(x) or J1(x).
+    """
     k = n + 30 + np.int32(12 * np.cbrt(np.float64(n)))
     after, now, wanted = np.float64(0.0), np.float64(1e-300), np.float64(0.0)
     while k > 0:

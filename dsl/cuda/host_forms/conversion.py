@@ -20,7 +20,9 @@ UP_54 = 2.0**54
 
 
 def to_integer(rounding: Callable[..., Any], held: Any, least: Any, greatest: Any, at_nan: int) -> Callable[..., Any]:
-    """Return a function that rounds a float with `rounding`, and converts the result to an integer of dtype `held`.
+    """Return a function that rounds a float and converts the result to an integer of dtype `held`.
+
+    `rounding` is the function that rounds.
 
     The result is saturated to [`least`, `greatest`]. NaN becomes `at_nan`.
     """
@@ -84,7 +86,7 @@ def from_half(bits: np.integer) -> np.float32:
 
 
 def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
-    """Return a function that converts an integer, interpreted as unsigned, to the nearest float of type `kind`."""
+    """Return a function that interprets an integer as unsigned and converts it to the nearest float of type `kind`."""
 
     def apply(x: Any) -> Any:
         return kind(unsigned(x))
@@ -93,7 +95,7 @@ def unsigned_float(unsigned: Any, kind: type) -> Callable[..., Any]:
 
 
 def rounded_from(parts: Callable[..., Any], unsigned: Any, choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that converts an integer to a float in the rounding mode `choose`.
+    """Return a function that converts an integer to a float, with the rounding direction `choose`.
 
     `parts` returns the nearest float and its error.
     """
@@ -150,7 +152,10 @@ def scale_single(x: float, n: int) -> np.float32:
 
 
 def exponent_of(x: float) -> np.int32:
-    """Compute `ilogb`: the exponent of 2 as an int32. 0 and NaN give the smallest int32, and infinity the largest."""
+    """Compute `ilogb`, the exponent of 2, as an int32.
+
+    0 and NaN give the smallest int32, and infinity gives the largest.
+    """
     result = GREATEST_INT
     if x == 0 or x != x:
         result = LEAST_INT

@@ -25,21 +25,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Return the result rounded down. `r` is the nearest number, and `e` has the sign of the error of `r`."""
+    """Round a result down, given the nearest float `r` and a number `e` with the sign of its error."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Return the result rounded up. `r` is the nearest number, and `e` has the sign of the error of `r`."""
+    """Round a result up, given the nearest float `r` and a number `e` with the sign of its error."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Return the result rounded towards zero. `r` is the nearest number, and `e` has the sign of the error of `r`."""
+    """Round a result towards zero, given the nearest float `r` and a number `e` with the sign of its error."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -66,7 +66,7 @@ def add_error(x: float, y: float) -> tuple[float, float]:
 
 
 def _scaled_error(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of x*y + z - r. The operands must be scaled to avoid overflow and underflow."""
+    """Return a number with the sign of x*y + z - r, for operands scaled to avoid overflow and underflow."""
     p = x * y
     low = fma(x, y, -p)
     close = fma(x, y, z)
@@ -80,7 +80,7 @@ def _scaled_error(x: float, y: float, z: float, r: float) -> float:
 
 
 def fma_sign(x: float, y: float, z: float, r: float) -> float:
-    """Return a number with the sign of the error x*y + z - r, where r is x*y + z rounded to the nearest number."""
+    """Return a number with the sign of x*y + z - r, where r is the nearest float to x*y + z."""
     p = abs(x * y)
     q = abs(z)
     e = 0.0
@@ -154,7 +154,7 @@ def sqrt_error(x: float) -> tuple[float, float]:
 
 
 def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
-    """Round s + low, the sum of two float64 numbers, to float32. Return the result and the rounding error.
+    """Round the sum s + low of two float64 numbers to float32, and return the result and the rounding error.
 
     |low| is at most half a unit in the last place of s.
     """
@@ -179,7 +179,10 @@ def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
 
 
 def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
-    """Return x * y + z in float32, and the rounding error. Two roundings may not give the nearest float32."""
+    """Return x * y + z, rounded twice to float32, and the rounding error.
+
+    Two roundings may not give the nearest float32.
+    """
     p = np.float64(x) * np.float64(y)
     s, low = two_sum(p, np.float64(z))
     return narrow_error(s, low)
@@ -223,9 +226,10 @@ def integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of one operand. `error` computes a result and its error, and `choose` rounds the result.
+    """Return a function of one operand with directed rounding.
 
-    `error` computes the result rounded to nearest and its error.
+    `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
+    direction.
     """
 
     def apply(x: float) -> float:
@@ -236,9 +240,10 @@ def one_operand(error: Callable[..., Any], choose: Callable[..., Any]) -> Callab
 
 
 def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of two operands. `error` computes a result and its error, and `choose` rounds the result.
+    """Return a function of two operands with directed rounding.
 
-    `error` computes the result rounded to nearest and its error.
+    `error` computes the result rounded to nearest and its error. `choose` rounds the result in the wanted
+    direction.
     """
 
     def apply(x: float, y: float) -> float:
@@ -249,7 +254,7 @@ def two_operands(error: Callable[..., Any], choose: Callable[..., Any]) -> Calla
 
 
 def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: object) -> Callable[..., Any]:
-    """Return a function that computes ``one / x`` and rounds the quotient with `choose`."""
+    """Return a function that computes ``one / x``, rounded in the direction `choose`."""
 
     def apply(x: float) -> float:
         r, e = divide(one, x)
@@ -259,7 +264,7 @@ def reciprocal_of(divide: Callable[..., Any], choose: Callable[..., Any], one: o
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return a function that computes x + y, or x - y if `sign` is -1, and rounds the result with `choose`.
+    """Return a function that computes x + y (x - y if `sign` is -1), rounded in the direction `choose`.
 
     A zero sum rounded down is -0 if a term has a sign bit.
     """
@@ -277,7 +282,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes x * y + z and rounds the result with `choose`.
+    """Return a function that computes x * y + z, rounded in the direction `choose`.
 
     A zero result has the sign that `sum_of` gives it.
     """

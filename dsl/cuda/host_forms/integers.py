@@ -45,14 +45,14 @@ def leading_zeros_wide(x: int) -> np.int32:
 
 
 def first_set(x: int) -> np.int32:
-    """Return the position of the lowest set bit of a 32-bit integer, counted from 1, or 0 if there is none."""
+    """Return the position of the lowest set bit of a 32-bit integer, counted from 1, or 0 for the integer 0."""
     u = np.uint32(x)
     position = np.int32(np.bitwise_count(u ^ (u - 1)))
     return position if u != 0 else np.int32(0)
 
 
 def first_set_wide(x: int) -> np.int32:
-    """Return the position of the lowest set bit of a 64-bit integer, counted from 1, or 0 if there is none."""
+    """Return the position of the lowest set bit of a 64-bit integer, counted from 1, or 0 for the integer 0."""
     u = np.uint64(x)
     position = np.int32(np.bitwise_count(u ^ (u - 1)))
     return position if u != 0 else np.int32(0)
@@ -159,7 +159,10 @@ def absolute_difference_unsigned(x: int, y: int, z: int) -> int:
 
 
 def extreme_unsigned(choose: Callable[..., Any], unsigned: Any, signed: Any) -> Callable[..., Any]:
-    """Return a function that applies the minimum or maximum `choose` to integers interpreted as unsigned."""
+    """Return a function that computes the unsigned minimum or maximum of two integers.
+
+    `choose` is the minimum or maximum function.
+    """
 
     def apply(x: int, y: int) -> Any:
         return signed(choose(unsigned(x), unsigned(y)))

@@ -37,10 +37,10 @@ from weft.runtime import counted
 
 
 def length(c: Compiler, extent: Extent) -> Constant | ScalarValue:
-    """Return `extent` as a non-negative kernel integer, which is promoted like a Python int."""
+    """Return a length as a non-negative kernel integer that is promoted like a Python int."""
     if isinstance(extent, int):
         return Constant(extent)
-    return ScalarValue(c.builder.cast(extent, np.int64), weak=True, natural=True)
+    return ScalarValue(c.builder.cast(extent, np.int64), weak=True, nonnegative=True)
 
 
 def is_contiguous(array: ArrayValue) -> bool:
@@ -57,7 +57,7 @@ def size(c: Compiler, array: ArrayValue) -> Extent:
 
 
 def known_shape(value: object) -> tuple[int, ...] | None:
-    """Return a shape as Python ints if it is known at compile time. Otherwise return None."""
+    """Return a shape as Python ints, or None if a length is not known at compile time."""
     items = value.items if isinstance(value, TupleValue) else (value,)
     found = []
     for item in items:
@@ -76,7 +76,7 @@ def known_shape(value: object) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Convert an index on an axis of length `extent` to a non-negative position.
+    """Convert an index on an axis of length `extent` to a non-negative position on this axis.
 
     In kernels with `debug` or the `checked` setting, the position is checked against the bounds of the axis.
 
@@ -95,7 +95,7 @@ def position(
             _check(c, c.builder.constant(held), extent, array, axis)
         return held
     value = asked = c.index(index, what)
-    if not (isinstance(index, ScalarValue) and index.natural) and not (
+    if not (isinstance(index, ScalarValue) and index.nonnegative) and not (
         isinstance(index, ScalarValue) and index.dtype.kind in "ub"
     ):
         below = c.builder.op("less", value, c.builder.constant(0), dtype=np.bool_)
@@ -123,7 +123,7 @@ def _check(
 
 
 def select(c: Compiler, array: ArrayValue, index: Any) -> Any:
-    """Compile ``array[index]``. Return an element if the index selects a single element, otherwise a view."""
+    """Compile ``array[index]`` to a single element or to a view."""
     view = view_of(c, array, index)
     return element(c, view) if view.ndim == 0 and not _keeps_array(index) else view
 
@@ -134,7 +134,7 @@ def _keeps_array(index: Any) -> bool:
 
 
 def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
-    """Return the view ``array[index]``. If the index selects a single element, the view has no axes."""
+    """Compile ``array[index]`` to a view, which has no axes if the index selects a single element."""
     if isinstance(index, Constant) and isinstance(index.value, str) and array.dtype.names:
         return field_of(c, array, index.value)
     parts = _with_every_axis(c, array, list(index.items) if isinstance(index, TupleValue) else [index])
@@ -192,7 +192,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
 
 
 def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[Any]:
-    """Return the parts of an index, including a full slice for each axis that the index omits."""
+    """Return the parts of an index, with full slices for the axes that the index omits."""
     full = [p for p in parts if not (isinstance(p, Constant) and (p.value is None or p.value is Ellipsis))]
     if len(full) > array.ndim:
         axes = "axis" if array.ndim == 1 else "axes"
@@ -206,7 +206,7 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """Return the start, length and step of a slice. The step must be known at compile time."""
+    """Return the start, the length and the compile-time step of a slice on an axis of length `extent`."""
     step = 1
     if part.step is not None:
         known = known_shape(part.step)
@@ -226,7 +226,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
         if value is None:
             return default
         found = c.index(value, "the end of a slice")
-        if not (isinstance(value, ScalarValue) and value.natural):
+        if not (isinstance(value, ScalarValue) and value.nonnegative):
             below = b.op("less", found, b.constant(0), dtype=np.bool_)
             found = b.op("where", below, b.op("add", found, whole), found)
         return b.op("maximum", b.op("minimum", found, high), low)
@@ -243,7 +243,7 @@ def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent,
 
 
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
-    """Load the only element of an array without axes."""
+    """Load the only element of an array that has no axes."""
     if in_bytes(view.dtype):
         return RecordValue(view.pointer, view.dtype, view.writable, view.label, view.space, view.origin, view.index)
     if c.tracer is not None:
@@ -251,7 +251,7 @@ def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
     loaded = c.builder.load(view.pointer, c.builder.constant(0), **attributes)
     if is_date_dtype(view.dtype):
         return DateValue(ScalarValue(loaded), view.dtype)
-    return ScalarValue(loaded, natural=view.dtype.kind == "u")
+    return ScalarValue(loaded, nonnegative=view.dtype.kind == "u")
 
 
 def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
@@ -260,7 +260,7 @@ def store(c: Compiler, array: ArrayValue, index: Any, value: Any) -> None:
 
 
 def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any) -> None:
-    """Assign a value to a view, element by element. Arrays and scalars are broadcast to the shape of the view."""
+    """Compile ``view[...] = value``, element by element, with arrays and scalars broadcast to the view's shape."""
     if not view.writable:
         c.fail(
             f"{view.label or 'the array'} is read-only here: read-only arguments, constant memory and arrays from outside cannot be written"
@@ -281,7 +281,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
         check_fits(c, value, view)
     if isinstance(value, ArrayValue) and value.ndim > view.ndim:
         c.fail(f"an array of {value.ndim} axes cannot be assigned to {view.ndim}")
-    with each(c, view.shape, goes_backward(c, view, value)) as index:
+    with each(c, view.shape, must_iterate_backward(c, view, value)) as index:
         spots = TupleValue(index)
         if isinstance(value, ArrayValue):
             inner = select(c, value, TupleValue(aligned(value, index)))
@@ -289,7 +289,7 @@ def assign_view(c: Compiler, view: ArrayValue, value: object, **attributes: Any)
 
 
 def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
-    """Raise an error if an array cannot be broadcast to the shape of a view.
+    """Raise an error if the array `value` cannot be broadcast to the shape of the array `view`.
 
     Kernels with `debug` or the `checked` setting also compare the lengths at run time.
     """
@@ -312,13 +312,16 @@ def check_fits(c: Compiler, value: ArrayValue, view: ArrayValue) -> None:
 
 
 def aligned(array: ArrayValue, index: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index into `array` for an index into the shape to which `array` is broadcast."""
+    """Convert an index into a broadcast result to an index into the operand `array`.
+
+    Axes of length 1 get the index 0.
+    """
     own = index[len(index) - array.ndim :] if array.ndim else ()
     return tuple(Constant(0) if isinstance(n, int) and n == 1 else k for n, k in zip(array.shape, own, strict=True))
 
 
-def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
-    """Return a run-time bool that tells whether to assign `value` to `view` starting from the last element.
+def must_iterate_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
+    """Return a run-time bool that is true if ``view[...] = value`` must iterate from the last element to the first.
 
     The result is None if any order works.
 
@@ -351,7 +354,7 @@ def goes_backward(c: Compiler, view: ArrayValue, value: object) -> Value | None:
 
 
 class each:
-    """Context manager that compiles a loop for each axis of a shape and yields the loop indices.
+    """Context manager that compiles nested loops over the axes of a shape and yields the loop indices.
 
     If `backward` is true at run time, indices run from the last to the first.
     """
@@ -409,7 +412,7 @@ def _put(c: Compiler, view: ArrayValue, value: object, attributes: dict[str, Any
 
 
 def unit(dtype: np.dtype) -> int:
-    """Return the stride of a contiguous 1-D array: 1, or the item size for dtypes with strides in bytes."""
+    """Return the stride of a contiguous 1-D array: 1, or the item size for dtypes that have strides in bytes."""
     return dtype.itemsize if in_bytes(dtype) else 1
 
 
@@ -465,7 +468,7 @@ def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
 
 
 def record_field(c: Compiler, record: RecordValue, name: str) -> ArrayValue:
-    """Return a view of a field of a record. For a scalar field, the view has no axes."""
+    """Return a view of a field of a record, which has no axes if the field is a scalar."""
     whole = ArrayValue(
         record.pointer,
         record.dtype,

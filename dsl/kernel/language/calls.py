@@ -49,7 +49,7 @@ from weft.runtime import counted
 def call_value(
     frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Compile a call and return its result."""
+    """Compile a call inside a kernel and return its result."""
     call = Invocation(frame, node)
     try:
         match function:
@@ -96,7 +96,7 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
     if handler is not None:
         return _bound(call, held, handler, arguments, keywords)
     if isinstance(held, (UFunc, np.ufunc)):
-        return _row(call, held, arguments, keywords)
+        return _elementwise(call, held, arguments, keywords)
     if isinstance(held, (Type, np.dtype)) or (isinstance(held, type) and issubclass(held, np.generic)):
         return handlers.convert(call, handlers.dtype_of(c, Constant(held)), arguments)
     if isinstance(held, type):
@@ -119,7 +119,7 @@ def _bound(call: Invocation, held: object, handler: Any, arguments: list[Any], k
     return handler(*bound.args, **bound.kwargs)
 
 
-def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _elementwise(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     c = call.c
     name = held.definition.name if isinstance(held, UFunc) else held.__name__
     out = keywords.pop("out", None)
@@ -134,7 +134,7 @@ def _row(call: Invocation, held: Any, arguments: list[Any], keywords: dict[str, 
     if len(arguments) != definition.arity:
         c.fail(f"{name}() takes {counted(definition.arity, 'argument')}, but {len(arguments)} were given")
     if out is not None:
-        return _row_into(call, definition.name, arguments, out)
+        return _elementwise_into(call, definition.name, arguments, out)
     return functions.elementwise(call, definition.name, *arguments)
 
 
@@ -173,8 +173,8 @@ def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np
     return rule(np.dtype(c.kind(value)), wanted.dtype)
 
 
-def _row_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Compile the elementwise application of an op to arrays and scalars, and write the result to the array `out`."""
+def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
+    """Compile an elementwise op on arrays and scalars that writes to the array `out`."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

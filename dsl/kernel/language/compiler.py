@@ -1,4 +1,4 @@
-"""The state of a kernel's compilation: the current function, number promotion, errors and hidden parameters.
+"""The state of a kernel's compilation: current function, number promotion, errors and hidden parameters.
 
 In: values of the kernel language. Out: kernel IR appended to a builder.
 """
@@ -55,7 +55,7 @@ _COUNTING = frozenset(
     "add subtract multiply floor_divide remainder power negative positive left_shift right_shift invert absolute".split()
 )
 # Ops whose result is not negative if their operands are not negative.
-_NATURAL = frozenset(
+_KEEPS_NONNEGATIVE = frozenset(
     "add multiply floor_divide remainder right_shift left_shift bitwise_and bitwise_or minimum maximum".split()
 )
 _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
@@ -63,7 +63,7 @@ _POWERS = {2: "square", 1: "positive", 0.5: "sqrt", -1: "reciprocal"}
 
 @dataclass(eq=False)
 class FunctionFrame:
-    """An inlined call to a function: the source of the function, and the names that are visible in the function."""
+    """An inlined function call: the function's source, and the names visible in the function."""
 
     compiler: Compiler
     source: Source
@@ -78,7 +78,7 @@ class FunctionFrame:
     returned: Any = None
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a syntax node assigns or reads, or None if no assignment reaches the node."""
+        """Return the variable that a syntax node assigns or reads, or None if the node is unreachable."""
         number = self.source.webs.of.get(key)
         return None if number is None else self.compiler.variable((*self.path, number), name)
 
@@ -87,16 +87,16 @@ class FunctionFrame:
         return self.source.location(node)
 
     def located(self, error: KernelError, node: ast.AST) -> KernelError:
-        """Return `error` unchanged if it has a source location. Otherwise return a copy with the location of `node`."""
+        """Return `error` with its own source location, or with that of `node` if it has none."""
         return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
-        """Raise the error that `kind` names, at the source location of a node."""
+        """Raise an error of kind `kind` at the source location of a node."""
         raise _ERRORS[kind](message, self.location(node), self.called)
 
 
 class Compiler(Variables):
-    """The compiler of one specialization of a kernel."""
+    """The compiler of a kernel for certain argument types."""
 
     def __init__(self, call: Callable[..., Any], target: Any, checked: bool, index_dtype: np.dtype) -> None:
         super().__init__()
@@ -136,11 +136,11 @@ class Compiler(Variables):
         self.block: tuple[int, int, int] | None = None  # threads per block, if the kernel is compiled for a block size
 
     def use_types_for(self, function: Callable[..., Any]) -> None:
-        """Set the promotion rules for `function`: NumPy's rules if it is part of weft, otherwise the kernel's rules."""
+        """Select the promotion rules for `function`: NumPy's for weft's own functions, otherwise the kernel's."""
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a run of the compilation with a new kernel builder.
+        """Start a new run of the compilation, with an empty kernel builder.
 
         Compilation is repeated until the kinds of all variables are known.
         """
@@ -163,9 +163,10 @@ class Compiler(Variables):
         self.stack = []
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Return how often this run has already compiled the call `node`.
+        """Return how many times this run has already compiled the call `node`.
 
-        An unrolled loop compiles a call several times."""
+        An unrolled loop compiles a call several times.
+        """
         key = (path, id(node))
         count = self.occurrences.get(key, 0)
         self.occurrences[key] = count + 1
@@ -179,13 +180,13 @@ class Compiler(Variables):
     # -- errors -----------------------------------------------------------------------------
 
     def fail(self, message: str, kind: str = "type") -> NoReturn:
-        """Raise the error that `kind` names. The enclosing expression adds the source location."""
+        """Raise an error of kind `kind` without a source location, which the enclosing expression adds."""
         raise _ERRORS[kind](message)
 
     # -- numbers ----------------------------------------------------------------------------
 
     def number(self, value: object, what: str = "a number") -> Constant | ScalarValue:
-        """Return a value that must be a number. Raise KernelTypeError for any other value."""
+        """Return `value` if it is a number, otherwise raise KernelTypeError."""
         value = self.unwrap(value)
         if isinstance(value, ScalarValue):
             return value
@@ -198,7 +199,7 @@ class Compiler(Variables):
         self.fail(f"{what} is needed here, not {describe(value)}")
 
     def unwrap(self, value: object) -> Any:
-        """Return the value inside an optional value. Other values are returned unchanged.
+        """Return the value inside an optional value, and other values unchanged.
 
         In checked kernels, an optional that is None at run time is reported as an error.
         """
@@ -212,14 +213,14 @@ class Compiler(Variables):
         return value.value
 
     def kind(self, value: Constant | ScalarValue) -> Any:
-        """Return the type of a number for promotion: the dtype, or a Python type if the number is weak (NEP 50)."""
+        """Return the type by which a number is promoted: its dtype, or a Python type for a weak number (NEP 50)."""
         if isinstance(value, ScalarValue):
             return WEAK[value.dtype.kind] if value.weak else value.dtype
         held = value.value
         return held.dtype if isinstance(held, np.generic) else type(held)
 
     def ir(self, value: object, dtype: Any = None) -> Value:
-        """Return a number as an IR value. The number is cast to `dtype` if given."""
+        """Return a number as an IR value, cast to `dtype` if given."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value.ir if dtype is None else self.builder.cast(value.ir, dtype)
@@ -231,7 +232,7 @@ class Compiler(Variables):
         return self.builder.constant(_cast_constant(held, np.dtype(dtype), self.numba), dtype)
 
     def scalar(self, value: object) -> ScalarValue:
-        """Return a number as a run-time scalar, even if it is a constant."""
+        """Return a number as a run-time scalar, with constants converted to run-time scalars."""
         value = self.number(value)
         if isinstance(value, ScalarValue):
             return value
@@ -239,7 +240,7 @@ class Compiler(Variables):
         assert isinstance(kind, ConstantKind)
         number = number_kind(kind)
         assert number is not None
-        return ScalarValue(self.ir(value, number.dtype), number.weak, number.natural)
+        return ScalarValue(self.ir(value, number.dtype), number.weak, number.nonnegative)
 
     def cast(self, value: Any, dtype: Any, weak: bool = False) -> Constant | ScalarValue:
         """Cast a number to `dtype`."""
@@ -248,11 +249,14 @@ class Compiler(Variables):
         if isinstance(value, Constant):
             cast = _cast_constant(value.value, dtype, self.numba)
             return Constant(cast.item() if weak else cast)
-        natural = value.natural and dtype.kind in "iu"
-        return ScalarValue(self.builder.cast(value.ir, dtype), weak, natural)
+        nonnegative = value.nonnegative and dtype.kind in "iu"
+        return ScalarValue(self.builder.cast(value.ir, dtype), weak, nonnegative)
 
     def truth(self, value: object) -> bool | Value:
-        """Return the truth of a value: a bool if it is known at compile time, otherwise a run-time bool."""
+        """Return the truth of a value, as a Python bool if it is known at compile time.
+
+        Otherwise return a run-time bool.
+        """
         match value:
             case Constant(value=held):
                 return bool(held)
@@ -268,7 +272,7 @@ class Compiler(Variables):
         self.fail(f"{describe(value)} is neither true nor false: compare it with something")
 
     def apply(self, name: str, *operands: Any) -> Constant | ScalarValue:
-        """Apply an op to numbers by the promotion rules (NumPy's or Numba's) of the current function."""
+        """Apply an op to numbers, with the promotion rules (NumPy's or Numba's) of the current function."""
         numbers = [self.number(value, f"a number for {name}") for value in operands]
         if name in _COUNTING and not self.numba:
             numbers = [self._count(n) for n in numbers]
@@ -282,7 +286,7 @@ class Compiler(Variables):
             and not (self.numba and has_floats(numbers))
         ):
             return fold(self, name, [n.value for n in numbers])  # type: ignore[union-attr]
-        return self._row(name, numbers)
+        return self._emit_op(name, numbers)
 
     def _count(self, value: Constant | ScalarValue) -> Constant | ScalarValue:
         if isinstance(value, ScalarValue):
@@ -297,7 +301,7 @@ class Compiler(Variables):
             number = exponent.value
             if integer and isinstance(number, int) and number < 0:
                 if base.weak:
-                    return self._row("power", [self.cast(base, np.float64, weak=True), Constant(float(number))])
+                    return self._emit_op("power", [self.cast(base, np.float64, weak=True), Constant(float(number))])
                 self.fail("integers to negative integer powers are not allowed: make the base a float")
             if number in _POWERS and (not integer or (isinstance(number, int) and number > 0)):
                 if self.numba and base.dtype.kind in "iufc" and (isinstance(number, float) or base.dtype.kind != "f"):
@@ -305,7 +309,7 @@ class Compiler(Variables):
                 return self.apply(_POWERS[number], base)
         return None
 
-    def _row(self, name: str, numbers: list[Constant | ScalarValue]) -> ScalarValue:
+    def _emit_op(self, name: str, numbers: list[Constant | ScalarValue]) -> ScalarValue:
         definition = find_op(name)
         kinds = beside(self.kind(n) for n in numbers)
         if self.numba and not any(isinstance(k, np.dtype) and is_bfloat16(k) for k in kinds):
@@ -321,11 +325,11 @@ class Compiler(Variables):
             self.fail(f"{name} cannot be computed of {names}{detail}")
         weak = not self.numba and all(isinstance(self.kind(n), type) for n in numbers)
         values = [self.ir(n, d) for n, d in zip(numbers, dtypes, strict=True)]
-        natural = name in _NATURAL and result.kind in "iu" and all(_is_natural(n) for n in numbers)
+        nonnegative = name in _KEEPS_NONNEGATIVE and result.kind in "iu" and all(_is_nonnegative(n) for n in numbers)
         made = self.builder.op(name, *values, dtype=result)
         if result == BOOL:
             return ScalarValue(made, True)
-        return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), natural)
+        return ScalarValue(made, weak and result in (INT, np.float64, np.complex128), nonnegative)
 
     def index(self, value: object, what: str = "an index") -> Value:
         """Convert an integer to an IR value of the index dtype."""
@@ -338,7 +342,9 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread and makes the launch raise `error`, either always or if `condition` is true.
+        """Emit code that ends the thread and makes the launch raise `error`.
+
+        If `condition` is given, the code does so only if the condition is true at run time.
 
         `message` has a ``{}`` for each of the int64 or float64 `values`.
         """
@@ -375,12 +381,18 @@ class Compiler(Variables):
         return self.errors
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Append a hidden pointer parameter to the kernel, and return it. `what` describes the argument of a launch."""
+        """Add a hidden pointer parameter to the kernel and return it.
+
+        `what` tells a launch which argument to pass.
+        """
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return a hidden index parameter, which is appended on first use. `what` names the argument of a launch."""
+        """Return the hidden index parameter for `what`, after adding the parameter to the kernel on first use.
+
+        `what` tells a launch which argument to pass.
+        """
         found = self.hidden_scalars.get(what)
         if found is None:
             self.hidden.append((what,))
@@ -388,14 +400,17 @@ class Compiler(Variables):
         return found
 
 
-def _is_natural(value: Constant | ScalarValue) -> bool:
+def _is_nonnegative(value: Constant | ScalarValue) -> bool:
     if isinstance(value, ScalarValue):
-        return value.natural
+        return value.nonnegative
     return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:
-    """Cast a number to `dtype` at compile time, like a run-time cast. If `wraps` is true, Python ints wrap around."""
+    """Cast a number to `dtype` at compile time, with the same result as a cast at run time.
+
+    Python ints that are out of range wrap around if `wraps` is true, and are errors otherwise.
+    """
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic) and is_bfloat16(value.dtype):

@@ -18,7 +18,7 @@ NAT = Constant(-(2**63))
 
 
 def as_date(c: Compiler, value: object) -> DateValue | None:
-    """Return `value` as a DateValue if it is a date or duration. Otherwise return None."""
+    """Return `value` as a DateValue if it is a date or duration, otherwise None."""
     if isinstance(value, DateValue):
         return value
     if isinstance(value, Constant) and isinstance(value.value, (np.datetime64, np.timedelta64)):
@@ -28,7 +28,7 @@ def as_date(c: Compiler, value: object) -> DateValue | None:
 
 
 def converted(c: Compiler, value: DateValue, dtype: np.dtype) -> DateValue:
-    """Convert a date or duration to the unit of the dtype `dtype`."""
+    """Convert a date or duration to the unit of `dtype`."""
     if value.dtype == dtype:
         return value
     factor = _factor(c, value.dtype, dtype)
@@ -38,7 +38,7 @@ def converted(c: Compiler, value: DateValue, dtype: np.dtype) -> DateValue:
 
 
 def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
-    """Return the number of units of the dtype `wanted` in one unit of the dtype `given`."""
+    """Return how many units of the dtype `wanted` make one unit of the dtype `given`."""
     units: list[Any] = [np.datetime_data(dtype) for dtype in (given, wanted)]
     if units[0][0] == "generic":
         return 1
@@ -53,7 +53,7 @@ def _factor(c: Compiler, given: np.dtype, wanted: np.dtype) -> int:
 
 
 def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]:
-    """Return the common unit of dates and durations, such as ``[D]``, and their integer values in this unit."""
+    """Return the common unit of dates and durations, such as ``[D]``, and their values as integers in this unit."""
     try:
         common = np.result_type(*(np.dtype(f"m8{value.dtype.str[3:]}") for value in values))
     except TypeError as error:
@@ -64,7 +64,7 @@ def _common(c: Compiler, values: tuple[DateValue, ...]) -> tuple[str, list[Any]]
 
 
 def _unless_nat(c: Compiler, result: object, *numbers: Any) -> Any:
-    """Return `result`, or NaT if one of the operands `numbers` is NaT."""
+    """Return `result`, or NaT if one of the operands is NaT."""
     for number in numbers:
         result = c.apply("where", c.apply("equal", number, NAT), NAT, result)
     return c.scalar(result)
@@ -76,7 +76,7 @@ def is_nat(c: Compiler, value: DateValue) -> Any:
 
 
 def date_operator(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    """Compile an operator on dates, durations and numbers. Return None if neither operand is a date or duration."""
+    """Compile an operator that has a date or duration as an operand, or return None for other operands."""
     first, second = as_date(c, left), as_date(c, right)
     if first is None and second is None:
         return None
@@ -114,7 +114,7 @@ def _scaled(c: Compiler, name: str, duration: DateValue, number: Any) -> DateVal
     number = c.number(number)
     kind = np.dtype(c.kind(number)).kind
     if kind in "biu" and name == "divide":
-        name = "floor_divide"  # towards zero, below
+        name = "floor_divide"  # (the quotient is rounded towards zero below)
     operand = duration.number
     if kind == "f":
         scaled = c.cast(c.apply(name, c.cast(operand, np.float64), number), np.int64)
@@ -128,7 +128,7 @@ def _scaled(c: Compiler, name: str, duration: DateValue, number: Any) -> DateVal
 
 
 def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    """Compile a comparison of dates or durations. Return None if neither operand is a date or duration."""
+    """Compile a comparison of dates or durations, or return None for other operands."""
     first, second = as_date(c, left), as_date(c, right)
     if first is None and second is None:
         return None
@@ -141,7 +141,7 @@ def compare_dates(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def stored_date(c: Compiler, value: object, dtype: np.dtype, label: str) -> Any:
-    """Return the int64 that stores a date or duration in an array of dtype `dtype`."""
+    """Convert a date or duration to the int64 that an array of dtype `dtype` contains."""
     date = as_date(c, value)
     if date is None or date.dtype.kind != dtype.kind or not is_date_dtype(dtype):
         c.fail(f"{describe(value)} cannot be stored in {label or 'an array'} of {dtype}")

@@ -1,4 +1,4 @@
-"""Device functions, and the base class that identifies kernels to the compiler."""
+"""Device functions, and the base class by which the compiler recognizes kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weft.runtime import Device, counted
 
 
 def reduce_function(held: Any, *arguments: Any) -> Any:
-    """Return the result of ``__reduce__`` for a decorated function: the name, or the type and `arguments`.
+    """Implement ``__reduce__`` for a decorated function by returning its name, or its type and `arguments`.
 
     The name is returned if the function can be imported under this name.
 
@@ -28,7 +28,7 @@ def reduce_function(held: Any, *arguments: Any) -> Any:
 
 
 class DeviceFunction:
-    """A function that kernels can call. Python code can also call the function.
+    """A function that can be called in kernels and in Python.
 
     If the function has signatures, a call uses the signature that fits best. The arguments are cast to the argument
     types of this signature, and the result is cast to its result type.
@@ -79,7 +79,7 @@ class DeviceFunction:
     inspect_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None, cc: Any = None) -> Any:
-        """Raise RuntimeError, because a device function has no machine code outside a kernel."""
+        """Raise RuntimeError, because a device function has no machine code of its own."""
         raise RuntimeError("Cannot inspect SASS of a device function: inspect a kernel that calls it")
 
     def _stage(self, name: str, signature: Any, cc: Any) -> Any:

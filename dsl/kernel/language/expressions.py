@@ -77,7 +77,7 @@ def _name(frame: FunctionFrame, node: ast.Name) -> Any:
 
 
 def lookup(frame: FunctionFrame, node: ast.AST, key: object, name: str) -> Any:
-    """Return the value of a local, global or built-in name that a syntax node uses."""
+    """Return the value of a local, global or built-in name at a syntax node."""
     c = frame.compiler
     if name in frame.source.webs.names:
         variable = frame.variable(key, name)
@@ -136,7 +136,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: object, first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile ``first and rest()`` with short-circuit evaluation. If `stop` is True, compile ``first or rest()``."""
+    """Compile ``first and rest()``, or ``first or rest()`` if `stop` is True, with short-circuit evaluation."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):
@@ -177,7 +177,7 @@ def _conditional(frame: FunctionFrame, node: ast.IfExp) -> Any:
 
 
 def _choose(frame: FunctionFrame, variable: Variable, node: ast.expr) -> None:
-    """Compile one branch of a conditional expression, and assign the branch's value to a variable.
+    """Compile one branch of a conditional expression and assign its value to a variable.
 
     A branch that calls the function recursively may be compiled in the next run instead.
     """
@@ -251,7 +251,7 @@ def field_name(c: Compiler, record: RecordValue, number: int) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Return the item of a range at an index. A negative index counts from the end."""
+    """Return the item at an index of a range, where negative indices count from the end."""
     if isinstance(index, Constant):
         known, length = arrays.known_shape(index), length_of(c, owner)
         if known is None:
@@ -263,7 +263,7 @@ def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
 
 
 def python_index(c: Compiler, index: Any) -> Any:
-    """Convert a kernel index to a Python index. All parts of the index must be compile-time constants."""
+    """Convert a kernel's index, which must consist of compile-time constants, to a Python index."""
     match index:
         case Constant(value=held):
             return held
@@ -308,7 +308,7 @@ def _slice(frame: FunctionFrame, node: ast.Slice) -> Any:
 
 
 def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
-    """Evaluate the items of a list, tuple or call, and unpack starred items."""
+    """Evaluate the items of a list, a tuple or a call, with starred items unpacked."""
     items: list[Any] = []
     for part in parts:
         if isinstance(part, ast.Starred):
@@ -323,7 +323,7 @@ def _display(frame: FunctionFrame, node: ast.Tuple | ast.List) -> Any:
 
 
 def unpack(frame: FunctionFrame, value: object) -> tuple[Any, ...]:
-    """Return the items of a value whose number of items is known at compile time."""
+    """Return the items of a value, whose number must be known at compile time."""
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
@@ -351,7 +351,7 @@ def _formatted(frame: FunctionFrame, node: ast.JoinedStr) -> Any:
 
 
 def _format(frame: FunctionFrame, part: ast.FormattedValue) -> str:
-    """Return the format of a value in an f-string. Raises KernelSyntaxError for formats that C's printf lacks."""
+    """Return the format of a value in an f-string, or raise KernelSyntaxError if C's printf has no such format."""
     if part.format_spec is None:
         return ""
     assert isinstance(part.format_spec, ast.JoinedStr)
@@ -373,7 +373,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return a callable for a function or lambda defined inside a kernel. The body is inlined at each call."""
+    """Return the callable for a function or lambda defined inside a kernel, which is inlined at each call."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}
@@ -397,7 +397,7 @@ def _call(frame: FunctionFrame, node: ast.Call) -> Any:
 
 
 def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -> TupleValue:
-    """Compile a comprehension into a tuple. The number of items must be known at compile time."""
+    """Compile a comprehension to a tuple, whose length must be known at compile time."""
     made: list[Any] = []
 
     def turn(k: int) -> None:
@@ -418,7 +418,7 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
 
 
 def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = False) -> None:
-    """Compile the assignment of a value to a target: a name, tuple, element or attribute."""
+    """Compile an assignment to a name, tuple, element or attribute."""
     c = frame.compiler
     match target:
         case ast.Name(id=name):
@@ -442,7 +442,7 @@ def bind(frame: FunctionFrame, target: ast.expr, value: object, fresh: bool = Fa
 
 
 def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
-    """Compile the assignment to a nonlocal name. A global name cannot be assigned."""
+    """Compile an assignment to a nonlocal name, or fail for a global name."""
     parent = frame.parent
     while parent is not None:
         if target.id in parent.source.webs.names:
@@ -455,7 +455,7 @@ def _bind_outer(frame: FunctionFrame, target: ast.Name, value: object) -> None:
 
 
 def named_variable(frame: FunctionFrame, name: str) -> Any:
-    """Return the variable for a name if inner functions use the name, otherwise None."""
+    """Return the variable for a name that inner functions share, or None for other names."""
     number = frame.source.webs.shared.get(name)
     return None if number is None else frame.compiler.variable((*frame.path, number), name)
 

@@ -1,4 +1,4 @@
-"""Lengths and strides: Python ints if known at compile time, else IR indices."""
+"""Lengths and strides of arrays in kernels: Python ints if known at compile time, otherwise IR indices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft.dsl.kernel.language.values import Extent
 
 
 class Building(Protocol):
-    """Protocol of objects that have a kernel IR builder."""
+    """Protocol for objects that have a kernel IR builder."""
 
     builder: KernelBuilder
 
@@ -52,7 +52,7 @@ def add(c: Building, x: Extent, y: Extent) -> Extent:
 
 
 def contiguous(c: Building, shape: tuple[Extent, ...], unit: int = 1, order: str = "C") -> tuple[Extent, ...]:
-    """Return the strides of an array that is contiguous in C or Fortran order. The smallest stride is `unit`."""
+    """Return the strides of a contiguous array in C or Fortran order, the smallest of which is `unit`."""
     strides: list[Extent] = []
     step: Extent = unit
     for extent in shape[::-1] if order == "C" else shape:

@@ -1,4 +1,4 @@
-"""Globals and closure variables that a kernel uses: scalars, tuples, functions and arrays.
+"""Values of globals and closure variables in a kernel: scalars, tuples, functions and arrays.
 
 In: a Python object. Out: a value. Invariant: host arrays are copied when the kernel is compiled. weft arrays are
 passed at each launch.
@@ -19,7 +19,7 @@ from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, T
 
 
 def wrap(c: Compiler, value: object, label: str = "") -> Any:
-    """Return the kernel value of a Python object to which a global or closure variable refers."""
+    """Convert the value of a global or closure variable to a kernel value."""
     if isinstance(value, (tuple, list)):
         fields = tuple(getattr(type(value), "_fields", ()))
         return TupleValue(tuple(wrap(c, item) for item in value), type(value) if fields else None, fields)
@@ -36,7 +36,7 @@ def wrap(c: Compiler, value: object, label: str = "") -> Any:
 
 
 def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
-    """Return a NumPy array as an array in constant memory. The compiled kernel contains the elements."""
+    """Return a NumPy array as a kernel array in constant memory, which is part of the compiled kernel."""
     found = c.tables.get(id(values))
     if found is not None:
         return found
@@ -68,7 +68,7 @@ def table(c: Compiler, values: np.ndarray, label: str = "") -> ArrayValue:
 
 
 def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
-    """Return a NumPy array of records as an array in constant memory with an alignment of 8 bytes."""
+    """Return a NumPy array of records as a kernel array in constant memory, aligned to 8 bytes."""
     words = np.zeros(-(-max(values.nbytes, 1) // 8), np.uint64)
     words.view(np.uint8)[: values.nbytes] = np.frombuffer(values.tobytes(), np.uint8)
     with c.at_top():
@@ -79,7 +79,10 @@ def _record_table(c: Compiler, values: np.ndarray, label: str) -> ArrayValue:
 
 
 def captured(c: Compiler, value: LazyArray, label: str) -> ArrayValue:
-    """Return a global weft array as a kernel array. Each launch passes the array's pointer as a hidden argument."""
+    """Return a global weft array as a kernel array.
+
+    Each launch passes the array's pointer as a hidden argument.
+    """
     found = c.tables.get(id(value))
     if found is not None:
         return found

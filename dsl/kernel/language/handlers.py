@@ -1,4 +1,7 @@
-"""Registry of the Python functions that kernels can call, and helpers for the handlers of these functions."""
+"""Registry of the Python functions that kernels can call, and helpers for compiling these calls.
+
+A handler is a function that compiles the calls to a Python function.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ TABLE: dict[Any, Handler] = {}
 
 
 def handles(*objects: Any) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a handler for calls to Python objects."""
+    """Return a decorator that registers a function as the compiler of calls to the given Python objects."""
 
     def register(handler: Handler) -> Handler:
         for item in objects:
@@ -33,7 +36,7 @@ def handles(*objects: Any) -> Callable[[Handler], Handler]:
 
 
 def find_function(held: object) -> Handler | None:
-    """Return the handler for calls to a Python object, or None if kernels cannot call this object."""
+    """Return the handler that compiles calls to a Python object, or None if kernels cannot call the object."""
     try:
         return TABLE.get(held)
     except TypeError:
@@ -41,7 +44,7 @@ def find_function(held: object) -> Handler | None:
 
 
 def dtype_of(c: Compiler, value: object) -> np.dtype:
-    """Return the dtype that a value such as ``np.float32`` denotes. Raises KernelTypeError for other values."""
+    """Return the dtype that a value such as ``np.float32`` denotes, or raise KernelTypeError."""
     held = value.value if isinstance(value, Constant) else value
     if held in (int, float, complex, bool):
         return np.dtype(held)
@@ -75,25 +78,25 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
     return call.c.cast(value, dtype)
 
 
-def elementwise(call: Invocation, row: str, *operands: Any) -> Any:
+def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
     """Compile an op on scalars, or on the components of vectors such as float4."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if any(isinstance(o, ArrayValue) for o in operands):
-        c.fail(f"{row} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
+        c.fail(f"{op} of a whole array is not part of the kernel language: loop over its elements, or compute outside")
     if any(isinstance(o, TupleValue) and getattr(o.maker, "lanes", 0) for o in operands):
-        return componentwise(c, lambda *parts: c.apply(row, *parts), *operands)
-    return c.apply(row, *operands)
+        return componentwise(c, lambda *parts: c.apply(op, *parts), *operands)
+    return c.apply(op, *operands)
 
 
 def truth_value(c: Compiler, value: object) -> Value:
-    """Convert the truth of a value to a run-time bool."""
+    """Return the truth of a value as a run-time bool."""
     truth = c.truth(value)
     return c.builder.constant(truth, BOOL) if isinstance(truth, bool) else truth
 
 
 def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
-    """Allocate a thread-local array."""
+    """Allocate an array in a thread's local memory."""
     known = arrays.known_shape(shape)
     if known is None:
         c.fail(f"the shape of {what} has to be known when the kernel is compiled: a constant, or an argument's default")

@@ -1,4 +1,4 @@
-"""The description of a call that a handler compiles."""
+"""Description of a call that is being compiled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 
 @dataclass(slots=True)
 class Invocation:
-    """A call to be compiled: the frame of the calling function, and the syntax node of the call."""
+    """A call that is being compiled: the frame of the calling function, and the call's syntax node."""
 
     frame: FunctionFrame
     node: ast.AST

@@ -26,7 +26,7 @@ from weft.dsl.kernel.language.values import (
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """Compile ``range(...)``. The arguments must be integers."""
+    """Compile ``range(...)`` with integer arguments."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for argument in arguments:
@@ -41,7 +41,7 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
 
 
 def known_range(value: Range) -> range | None:
-    """Return the Python range for a kernel's range, or None if an argument is not known at compile time."""
+    """Return a kernel's range as a Python range, or None if an argument is not known at compile time."""
     ends = (value.start, value.stop, value.step)
     if not all(isinstance(e, Constant) for e in ends):
         return None
@@ -102,7 +102,7 @@ def _range_length(c: Compiler, value: Range) -> ScalarValue:
 
 
 def item_of(c: Compiler, value: object, k: Any) -> Any:
-    """Return the item of an iterable at position `k`, which must be in range."""
+    """Return the item at position `k` of an iterable, without a bounds check."""
     match value:
         case TupleValue(items=items):
             if isinstance(k, Constant):
@@ -131,14 +131,14 @@ def item_of(c: Compiler, value: object, k: Any) -> Any:
 
 
 def _as_int64(c: Compiler, value: Any) -> Any:
-    """Convert an item of a range to an int64 that is promoted like a Python int."""
+    """Convert an item of a range to an int64 that promotes like a Python int."""
     if isinstance(value, Constant):
         return value
-    return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.natural)
+    return ScalarValue(c.builder.cast(value.ir, np.int64), True, value.nonnegative)
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether an iterable contains a tuple or a Python object, so that loops over the iterable are unrolled."""
+    """Return whether an iterable contains a tuple or a Python object, which requires loops over it to be unrolled."""
     match value:
         case TupleValue():
             return True
@@ -152,7 +152,7 @@ def has_tuple(value: object) -> bool:
 
 
 def items_of(c: Compiler, value: object) -> tuple[Any, ...]:
-    """Return all items of an iterable whose length is known at compile time."""
+    """Return all items of an iterable that has a compile-time length."""
     if isinstance(value, TupleValue):
         return value.items
     count = length_of(c, value)

@@ -1,4 +1,4 @@
-"""Errors of the kernel language. An error contains the user's source line and a suggested correction."""
+"""Errors of the kernel language, which show the user's source line and suggest a correction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weft.runtime import WeftError, public_error, show_cell
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that suggests the most similar known name, or an empty string."""
+    """Return the part of an error message that suggests a similar known name, or "" if there is none."""
     found = get_close_matches(name, list(known), 1, 0.7)
     return f"; did you mean {found[0]!r}?" if found else ""
 
@@ -106,7 +106,7 @@ class KernelTypeError(KernelError, TypeError):
 
 @public_error
 class KernelNameError(KernelTypeError, NameError):
-    """Raised if a kernel uses a name that is undefined, or uses a name before the definition of the name.
+    """Raised if a kernel uses an undefined name, or uses a name before its definition.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class LaunchError(KernelError, ValueError):
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised if threads wait for each other at different source locations, and no thread can continue.
+    """Raised if threads wait for each other at different source locations, so that none can continue.
 
     Examples
     --------

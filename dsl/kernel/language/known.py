@@ -46,14 +46,14 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 
 
 def known(c: Compiler, value: object, what: str) -> Any:
-    """Return the Python object of a constant. Raises KernelTypeError for a value that is not known at compile time."""
+    """Return the Python object of a compile-time constant, or raise KernelTypeError for other values."""
     if not isinstance(value, Constant):
         c.fail(f"{what} has to be known when the kernel is compiled, but it is {describe(value)}")
     return value.value
 
 
 def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any) -> Constant:
-    """Call a Python function with the values of constants, and return the result as a constant."""
+    """Apply a Python function to constants at compile time, and return the result as a constant."""
     try:
         with np.errstate(all="ignore"):
             return Constant(function(*objects))
@@ -62,12 +62,12 @@ def compute(c: Compiler, what: str, function: Callable[..., Any], *objects: Any)
 
 
 def can_fold(name: str) -> bool:
-    """Return whether a Python operator can compute an op on constants at compile time."""
+    """Return whether an op on constants can be computed at compile time by a Python operator."""
     return name in _OPERATORS
 
 
 def fold(c: Compiler, name: str, objects: list[Any]) -> Constant:
-    """Compute an op on constant numbers at compile time, with the corresponding Python operator."""
+    """Compute an op on constant numbers at compile time by the corresponding Python operator."""
     kinds = [o.dtype if isinstance(o, np.generic) else type(o) for o in objects]
     objects = [k.type(o) if isinstance(k, np.dtype) else o for k, o in zip(beside(kinds), objects, strict=True)]
     shown = " and ".join(map(repr, objects))

@@ -1,4 +1,4 @@
-"""Compilation of attribute accesses: members of arrays, scalars, records, named tuples and Python objects."""
+"""Compilation of attribute accesses: attributes of arrays, scalars, records, named tuples and Python objects."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def attribute(c: Compiler, owner: object, name: str) -> Any:
 
 
 def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
-    """Return a component of threadIdx, blockIdx, blockDim or gridDim as a number typed like a Python int."""
+    """Return a component of threadIdx, blockIdx, blockDim or gridDim as an integer that promotes like a Python int."""
     if path == "blockDim" and c.block is not None:
         return Constant(c.block[axis])
     (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)

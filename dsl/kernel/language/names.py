@@ -1,4 +1,4 @@
-"""Names of the CUDA model in kernels: ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx.x`` and others.
+"""Names of the CUDA model for use in kernels: ``cuda.grid``, ``cuda.shared.array``, ``cuda.threadIdx`` and others.
 
 This file owns a table from paths to parameters and descriptions, and the objects created from it. The compiler knows
 the objects by identity and path. In a kernel that runs as plain Python, they call the simulated thread in `running`.
@@ -190,7 +190,7 @@ TRIPLES = {
 
 
 class SimulatedThread(Protocol):
-    """Protocol for a thread of a kernel that runs as plain Python."""
+    """Protocol for a thread of a kernel that runs in Python mode."""
 
     def perform(self, path: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         """Execute the intrinsic named `path`, such as ``atomic.add``, and return its result."""
@@ -201,7 +201,7 @@ class SimulatedThread(Protocol):
         ...
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for the end of this thread's grid."""
+        """Schedule a kernel launch for when this thread's grid has ended."""
         ...
 
 
@@ -213,7 +213,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> SimulatedThread:
-    """Return the running thread of a kernel that runs as plain Python. Raises TypeError outside of kernels."""
+    """Return the thread that is running in Python mode, or raise TypeError outside of kernels."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -228,7 +228,7 @@ def _read_parameter(text: str) -> Parameter:
 
 
 class Intrinsic:
-    """A function that only the threads of a kernel can call.
+    """A function that only kernels can call, executed by the current thread.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class Intrinsic:
         return self._signature
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a dict from parameter names to arguments, including defaults. Raises TypeError for wrong arguments."""
+        """Return a dict from parameters to arguments and defaults, or raise TypeError if they do not match."""
         try:
             bound = self.__signature__.bind(*arguments, **keywords)
         except TypeError as error:
@@ -301,7 +301,7 @@ class ThreadNumbers:
 
 
 class ThreadNumber:
-    """A built-in variable such as ``laneid``, whose value depends on the running thread. It acts like an int."""
+    """A built-in variable such as ``laneid``, which acts as an int with the current thread's value."""
 
     def __init__(self, path: str, doc: str) -> None:
         self.path = path
@@ -332,7 +332,7 @@ class ThreadNumber:
 
 
 def _install_operators() -> None:
-    """Define the operators of an int for `ThreadNumber`."""
+    """Define the operators of an int for the class `ThreadNumber`."""
 
     def plain(function: Callable[..., Any]) -> Callable[..., Any]:
         return lambda self, *others: function(int(self), *(int(o) if o is self else o for o in others))
@@ -379,7 +379,7 @@ class Namespace:
 
 
 class BrainNamespace(Namespace):
-    """The ``cuda.bf16`` namespace: bfloat16 functions and, if ml_dtypes is installed, the type with conversions."""
+    """The ``cuda.bf16`` namespace: bfloat16 functions and, with ml_dtypes, the type and its conversions."""
 
     __slots__ = ()
 
@@ -397,7 +397,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Return a dict from paths to the intrinsics, built-in variables and namespaces of `weft.cuda`."""
+    """Return a dict that maps paths to the intrinsics, built-in variables and namespaces of `weft.cuda`."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."

@@ -1,4 +1,4 @@
-"""Conversion of objects of Numba: types, signatures, and functions decorated with ``@njit`` or ``@vectorize``.
+"""Conversion of Numba's objects: types, signatures, and functions decorated with ``@njit`` or ``@vectorize``.
 
 In: an object from outside a kernel. Out: weft's object for it. Numba is never imported: its objects are recognized by
 the module of their class, and read through their public attributes.
@@ -14,7 +14,7 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert a type, signature or function of Numba to weft's or Python's. Return other objects unchanged."""
+    """Convert Numba's types, signatures and functions to weft's or Python's, and return other objects unchanged."""
     kind = type(value)
     if not kind.__module__.startswith("numba."):
         return value

@@ -1,4 +1,4 @@
-"""Numba's promotion rules for numbers, as the kernels of `weft.cuda` use them.
+"""Numba's promotion rules for numbers, which the kernels of `weft.cuda` use.
 
 In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes to which the
 operands are converted before NumPy's promotion. Integer arithmetic uses 64 bits, signed if one operand is signed.
@@ -29,7 +29,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes to which Numba converts the operands of `op`. NumPy's rules then promote these dtypes.
+    """Return the dtypes to which Numba converts the operands of `op`, before NumPy's promotion applies.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ..
 
 
 def promotes_to_double(kinds: Iterable[np.dtype]) -> bool:
-    """Return whether a float32 becomes a float64 if `kinds` are promoted to a common dtype."""
+    """Return whether promotion of `kinds` to a common dtype converts a float32 to float64."""
     kinds = tuple(kinds)
     return np.dtype(np.float32) in kinds and np.result_type(*kinds) == _DOUBLE
 
 
 def has_floats(constants: Iterable[Any]) -> bool:
-    """Return whether any constant is a NumPy float or complex number.
+    """Return whether any constant is a NumPy floating-point or complex number.
 
     Numba computes an op on such constants in its own types, so the op is not folded by Python's rules.
     """

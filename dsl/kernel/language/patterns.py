@@ -20,7 +20,10 @@ Truth = bool | Value
 
 
 def test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
-    """Compile a test of `subject` against `pattern`. Return a bool if the result is constant, else a run-time bool."""
+    """Compile a test of `subject` against `pattern`.
+
+    Return a bool if the result is known at compile time, otherwise a run-time bool.
+    """
     c = frame.compiler
     match pattern:
         case ast.MatchAs(pattern=None):
@@ -97,7 +100,7 @@ def _class(
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
-    """Assign the parts of a subject that matches a pattern to the names in the pattern."""
+    """Assign the parts of a subject that matches a pattern to the pattern's names."""
     match pattern:
         case ast.MatchAs(pattern=inner, name=name):
             if inner is not None:

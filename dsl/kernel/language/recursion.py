@@ -1,4 +1,4 @@
-"""Recursive functions, which are compiled as functions of the kernel instead of being inlined.
+"""Recursive functions, which become functions of the kernel instead of being inlined.
 
 Invariant: the result's kind is determined over several runs. Until it is known, statements that depend on it are
 omitted.
@@ -33,7 +33,7 @@ from weft.dsl.kernel.language.variables import Restart, Unresolved, Variable
 
 @dataclass(slots=True)
 class Recursive:
-    """A recursive function compiled for certain argument types: its name in the kernel, and its result variable."""
+    """A recursive function for certain argument types: its name in the kernel, and the variable for its result."""
 
     name: str
     result: Variable
@@ -43,12 +43,15 @@ class Recursive:
 
 
 def marked(c: Compiler) -> set[Any]:
-    """Return the functions that the compiler has recognized as recursive."""
+    """Return the functions that this compilation treats as recursive."""
     return {key[0] for key in c.recursive}
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call to a recursive function. Also compile the function if this run has not compiled it yet."""
+    """Compile a call to a recursive function.
+
+    The first call in a run also compiles the function itself.
+    """
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -77,7 +80,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
-    """Append the IR values of an argument to `flat`. Return a hashable description of the argument's type."""
+    """Append an argument's IR values to `flat`, and return a hashable description of the argument's type."""
     match value:
         case Constant():
             number = c.scalar(value)
@@ -97,7 +100,7 @@ def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
 
 
 def _restore(value: object, values: list[Any]) -> Any:
-    """Rebuild an argument from parameters at the front of `values`, and remove these parameters from `values`."""
+    """Rebuild an argument from the first parameters in `values`, which are removed from the list."""
     match value:
         case Constant() | ScalarValue():
             found = values.pop(0)
@@ -137,7 +140,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
 
 
 def result_types(result: Variable) -> list[np.dtype | Pointer]:
-    """Return the IR types of the function result that is stored in the variable `result`."""
+    """Return the IR types of a recursive function's result, given the variable that holds it."""
     match result.kind:
         case ScalarKind(dtype=dtype):
             return [dtype]
@@ -151,7 +154,7 @@ def result_types(result: Variable) -> list[np.dtype | Pointer]:
 
 
 def result_values(c: Compiler, result: Variable) -> list[Any]:
-    """Return the IR values of the function result that is stored in the variable `result`."""
+    """Return the IR values of a recursive function's result, given the variable that holds it."""
     value = c.load(result)
 
     def flat(item: object) -> list[Any]:
@@ -166,8 +169,8 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 def _rebuild(result: Variable, results: list[Any]) -> Any:
     match result.kind:
-        case ScalarKind(weak=weak, natural=natural):
-            return ScalarValue(results.pop(0), weak, natural)
+        case ScalarKind(weak=weak, nonnegative=nonnegative):
+            return ScalarValue(results.pop(0), weak, nonnegative)
         case TupleKind(maker=maker, names=names):
             return TupleValue(tuple(_rebuild(part, results) for part in result.parts), maker, names)
         case ConstantKind(value=held):

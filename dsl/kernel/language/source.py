@@ -1,4 +1,4 @@
-"""Source code of Python functions: syntax trees with the locations of their nodes.
+"""Source of Python functions: syntax trees, and the source locations of their nodes.
 
 In: a function, which may be a lambda, nested, or defined in a notebook. Out: a `Source`. A function without
 source text, such as one made by `exec`, is decompiled from its byte code. Invariant: line and column numbers are those
@@ -28,7 +28,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """The source of a function: the syntax tree, the file, and the variables as SSA webs."""
+    """The source of a function: its syntax tree, its file, and its variables as SSA webs."""
 
     tree: Tree
     file: str
@@ -47,13 +47,13 @@ class Source:
         return SourceLocation(self.file, line, start, end + self.shift, linecache.getline(self.file, line).rstrip("\n"))
 
     def inner(self, tree: Tree) -> Source:
-        """Return the source of a nested function, given the syntax tree of this function."""
+        """Return the source of a nested function, given its syntax tree."""
         name = tree.name if isinstance(tree, ast.FunctionDef) else "<lambda>"
         return Source(tree, self.file, name, find_webs(tree), self.shift)
 
 
 def source_of(function: FunctionType) -> Source:
-    """Return the source of a function. Raises KernelSyntaxError if the source cannot be read."""
+    """Return the source of a function, or raise KernelSyntaxError if it cannot be read."""
     linecache.lazycache(function.__code__.co_filename, function.__globals__)
     return _source(function.__code__)
 
@@ -92,7 +92,7 @@ def _source(code: CodeType) -> Source:
 
 
 def _without_text(code: CodeType) -> Source:
-    """Return the source of a function that has no source text, decompiled from its byte code."""
+    """Return the source of a function without source text, decompiled from its byte code."""
     try:
         tree = read_function(code)
     except Unreadable as error:
@@ -103,7 +103,7 @@ def _without_text(code: CodeType) -> Source:
 
 
 def _lambda_source(code: CodeType) -> Source:
-    """Return the source of a lambda's code object. The byte code tells several lambdas on one line apart."""
+    """Return the source of a lambda, using the byte code to distinguish lambdas on the same line."""
     module = ast.parse("".join(linecache.getlines(code.co_filename)))
     lambdas = [n for n in ast.walk(module) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
     tree = next((n for n in lambdas if equals(n, code)), None)
@@ -113,7 +113,7 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a name that a function reads but does not bind. Raises KeyError if the name is undefined.
+    """Return the value of a nonlocal, global or built-in name in a function, or raise KeyError.
 
     The value is that of a closure variable, a global or a builtin.
     """

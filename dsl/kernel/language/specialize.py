@@ -1,4 +1,4 @@
-"""Specialization of kernels: compilation of a Python function to kernel IR for given argument types.
+"""Specialization of kernels, which compiles a Python function to kernel IR for given argument types.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
 terminates, because the kinds of variables only widen from run to run.
@@ -56,11 +56,11 @@ class Specialization:
 
     @property
     def cooperative(self) -> bool:
-        """Whether the kernel contains a grid barrier, for which all blocks must run concurrently."""
+        """Whether the kernel has a grid barrier, which requires all blocks to run concurrently."""
         return any(o.opcode == "grid_barrier" for o in self.kernel.walk())
 
     def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
-        """Return the maximum number of blocks of a cooperative launch on the current device."""
+        """Return the maximum number of blocks in a cooperative launch on the current device."""
         from weft.dsl.cuda.devices import current_context
 
         context = current_context()
@@ -74,7 +74,7 @@ _DIVISIONS = frozenset(("divide", "floor_divide", "remainder"))
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a kernel's decorator that affect the generated code."""
+    """Options of a kernel's decorator that affect the generated code."""
 
     debug: bool = False
     fastmath: bool = False
@@ -234,7 +234,7 @@ def _identifier(name: str) -> str:
 def _device_function(
     c: Compiler, frame: FunctionFrame, name: str, descriptors: tuple[Descriptor, ...], device: Any, options: Options
 ) -> Specialization:
-    """Compile a function for callers outside the kernel language. If no result dtype is given, infer the dtype."""
+    """Compile a function for callers outside the kernel language, inferring the result dtype if none is given."""
     wanted, abi = device
     source = frame.source
     b = c.builder
@@ -279,7 +279,7 @@ def _device_function(
 
 
 def _as_number(c: Compiler, value: object) -> Any:
-    """Return a function's result. A constant result is converted to a run-time scalar.
+    """Return a function's result, with a constant converted to a run-time scalar.
 
     Raises KernelTypeError if a constant is not a number.
     """
@@ -291,10 +291,10 @@ def _as_number(c: Compiler, value: object) -> Any:
 
 
 def _declared(c: Compiler, name: str, descriptor: Descriptor, values: list[Any]) -> Any:
-    """Rebuild the value of a function parameter from IR values."""
+    """Rebuild the value of a function parameter from the function's IR parameters."""
 
     class Source:
-        """A stand-in for the kernel builder that returns existing parameters instead of declaring new ones."""
+        """A stand-in for the kernel builder that returns existing parameters instead of declaring parameters."""
 
         def pointer(self, *ignored: Any, **options: Any) -> Any:
             return values.pop(0)

@@ -1,4 +1,4 @@
-"""SSA webs, which are the variables of a function. A web consists of the assignments that reach a common use.
+"""SSA webs: the variables of a function, each consisting of assignments that reach a common use.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. If
 a name has two unrelated uses, the two variables may have different types. Invariant: two definitions that reach a
@@ -30,12 +30,12 @@ class Webs:
 
 
 def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
-    """Return the local variables of a function."""
+    """Return the local variables of a function as SSA webs."""
     return _Flow(function).run()
 
 
 def own_nodes(function: ast.FunctionDef | ast.Lambda) -> Iterable[ast.AST]:
-    """Yield the syntax nodes of a function, except those inside nested functions."""
+    """Yield the syntax nodes of a function without those of nested functions."""
     body = function.body if isinstance(function.body, list) else [function.body]
     stack: list[ast.AST] = list(body)
     while stack:
@@ -76,7 +76,7 @@ class _Flow:
         self.continues: list[list[State]] = []
 
     def run(self) -> Webs:
-        """Analyse the data flow of the function, and return the variables."""
+        """Analyse the function's data flow and return its variables."""
         for node in own_nodes(self.function):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)):
                 inner = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}

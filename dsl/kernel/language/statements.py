@@ -53,7 +53,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler inserts in a loop. When the statement is compiled, `action` is called."""
+    """A statement that the compiler adds to a loop, compiled by calling `action`."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class LoopStep(ast.Pass):
 
 
 def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
-    """Compile `statements`. Return whether control can reach the end of the last statement."""
+    """Compile statements, and return whether control can reach the end of the last one."""
     c = frame.compiler
     for statement in statements:
         c.location = frame.location(statement)
@@ -129,7 +129,7 @@ def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
 
 def _whole_array(frame: FunctionFrame, array: ArrayValue, operator: type[ast.operator], value: object) -> None:
     c = frame.compiler
-    with arrays.each(c, array.shape, arrays.goes_backward(c, array, value)) as position:
+    with arrays.each(c, array.shape, arrays.must_iterate_backward(c, array, value)) as position:
         other = value
         if isinstance(value, ArrayValue):
             other = arrays.select(c, value, TupleValue(arrays.aligned(value, position)))
@@ -156,7 +156,7 @@ def _if(frame: FunctionFrame, node: ast.If) -> bool:
 
 @contextmanager
 def _loop_scopes(frame: FunctionFrame, node: ast.While | ast.For) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Open the IR scopes of a loop, which `break`, `continue` and the normal end of the loop leave.
+    """Open the IR scopes that `break`, `continue` and the normal end of a loop leave.
 
     Yield the label that ends the loop, and a context for the loop's body.
     """
@@ -239,7 +239,7 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
 
 
 def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """Compile a loop over a range. Assignments to the loop variable in the body do not affect the iteration."""
+    """Compile a loop over a range, without letting assignments to the loop variable affect the iteration."""
     c = frame.compiler
     known = known_range(items)
     if known is not None and not known:
@@ -250,16 +250,16 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
     counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
     rising = isinstance(step, Constant) and step.value > 0
     falling = isinstance(step, Constant) and step.value < 0
-    natural = (rising or (not falling and isinstance(step, ScalarValue) and step.natural)) and start.natural
-    c.assign(counter, ScalarValue(c.builder.cast(start.ir, INT), True, natural))
+    nonnegative = (rising or (not falling and isinstance(step, ScalarValue) and step.nonnegative)) and start.nonnegative
+    c.assign(counter, ScalarValue(c.builder.cast(start.ir, INT), True, nonnegative))
     if isinstance(step, ScalarValue):
-        step = ScalarValue(c.builder.cast(step.ir, INT), True, step.natural)
-        step = ScalarValue(step.ir, True, step.natural)
+        step = ScalarValue(c.builder.cast(step.ir, INT), True, step.nonnegative)
+        step = ScalarValue(step.ir, True, step.nonnegative)
     limit = ScalarValue(c.builder.cast(stop.ir, INT), True)
     with _loop_scopes(frame, node) as (done, body):
         with c.builder.repeat(0 if known is None else len(known)):
             k = c.load(counter)
-            if rising or (isinstance(step, ScalarValue) and step.natural):
+            if rising or (isinstance(step, ScalarValue) and step.nonnegative):
                 over = c.apply("greater_equal", k, limit)
             elif falling:
                 over = c.apply("less_equal", k, limit)
@@ -279,7 +279,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _unrolled(frame: FunctionFrame, node: ast.For, items: Any, count: int) -> None:
-    """Compile a loop over a tuple by unrolling the loop, since the items of the tuple may differ in type."""
+    """Compile a loop over a tuple by unrolling it, since the items may differ in type."""
     c = frame.compiler
     if count > UNROLL_LIMIT:
         c.fail(f"a tuple of {count} items is too long for a loop: use an array")
@@ -342,7 +342,7 @@ def _match(frame: FunctionFrame, node: ast.Match) -> bool:
 
 
 def _case(frame: FunctionFrame, case: ast.match_case, subject: Any, label: str) -> bool:
-    """Compile the guard and body of a `case` with a matching pattern. Return whether control can reach the end."""
+    """Compile the guard and body of a `case` that matches, and return whether control can reach the end."""
     c = frame.compiler
     patterns.bind_pattern(frame, case.pattern, subject)
     if case.guard is not None:
@@ -391,7 +391,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return an error message with a ``{}`` for each run-time value, and the run-time values."""
+    """Return the text of an error message, with ``{}`` for each run-time value, and these values."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):
@@ -460,7 +460,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[FunctionFrame, Any], Any]] = {
 def inline(
     frame: FunctionFrame, node: ast.AST, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    """Compile a call by inlining the function, and return the result of the call."""
+    """Compile a call by inlining the function, and return the call's result."""
     c = frame.compiler
     inner = enter(frame, node, function, arguments, keywords)
     location, numba = c.location, c.numba
@@ -484,7 +484,7 @@ def inline(
 
 
 def _runs_straight(body: list[ast.stmt]) -> bool:
-    """Return whether a function body contains no `return` other than as the last statement."""
+    """Return whether a function body has no `return` except as its last statement."""
     for k, statement in enumerate(body):
         if isinstance(statement, ast.Return):
             return k == len(body) - 1
@@ -507,7 +507,7 @@ def _walk_own(statement: ast.stmt) -> Iterator[ast.AST]:
 def enter(
     frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
 ) -> FunctionFrame:
-    """Return the frame of an inlined call, with the arguments assigned to the parameters."""
+    """Return the frame for an inlined call, after assigning the arguments to the parameters."""
     depth = len(frame.called)
     called = (*frame.called, frame.location(node))
     if depth > DEPTH_LIMIT:
@@ -566,7 +566,7 @@ def bind_arguments(
     keywords: dict[str, Any],
     defaults: dict[str, Any],
 ) -> list[tuple[ast.arg, Any]]:
-    """Return each parameter of a function with its value, which is an argument of the call or the default."""
+    """Return pairs of each parameter of a function and its value, an argument or a default."""
     tree = source.tree.args
     positional = (*tree.posonlyargs, *tree.args)
     bound: list[tuple[ast.arg, Any]] = list(zip(positional, arguments, strict=False))

@@ -1,4 +1,4 @@
-"""Text in kernels: elements of NumPy arrays of str or bytes, which have a fixed length.
+"""Text in kernels: elements of fixed length from NumPy arrays of str or bytes.
 
 In: `RecordValue` of a text dtype, that is, a pointer to the characters, or a constant. Out: copies, comparisons and
 lengths. Invariant: unused characters at the end are 0, as in NumPy. Text that is too long is cut.
@@ -32,7 +32,7 @@ def width(dtype: np.dtype) -> int:
 
 
 class _Letters:
-    """The characters of a text by position. A position after the end of the text contains 0."""
+    """The characters of a text by position, with 0 at positions after its end."""
 
     def __init__(self, c: Compiler, value: Any) -> None:
         self.c = c
@@ -63,7 +63,7 @@ class _Letters:
 
 
 def store_text(c: Compiler, target: RecordValue, value: object) -> None:
-    """Copy a text to an element of a text array, and pad the element with zeros."""
+    """Copy a text to an element of a text array, padded with zeros."""
     letters = _Letters(c, value)
     kind = np.dtype(np.uint32 if target.dtype.kind == "U" else np.uint8)
     pointer = c.builder.reinterpret(target.pointer, kind)
@@ -72,13 +72,13 @@ def store_text(c: Compiler, target: RecordValue, value: object) -> None:
 
 
 def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
-    """Compile a comparison of texts. Return None if neither operand is an element of a text array."""
+    """Compile a comparison of texts, or return None if no operand is an element of a text array."""
     if not is_text(left) and not is_text(right):
         return None
     first, second = _Letters(c, left), _Letters(c, right)
     b = c.builder
     less, equal = b.constant(False, np.bool_), b.constant(True, np.bool_)
-    for k in range(max(first.length, second.length)):  # the first characters that differ decide
+    for k in range(max(first.length, second.length)):  # the first differing characters determine the result
         x, y = first.at(k), second.at(k)
         less = b.op("bitwise_or", less, b.op("bitwise_and", equal, b.op("less", x, y, dtype=np.bool_)))
         equal = b.op("bitwise_and", equal, b.op("equal", x, y, dtype=np.bool_))

@@ -25,7 +25,7 @@ Layout = Literal["A", "C", "F"]
 
 
 class Type:
-    """Base class of types. ``float32[:]`` is an array type, and ``void(float32)`` is a signature."""
+    """Base class of types, with ``float32[:]`` for an array type and ``void(float32)`` for a signature."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar. A call with a value casts the value to the type. A call with types returns a signature."""
+    """The type of a scalar, which can be called to cast a value or, with types, to make a signature."""
 
     name: str
     dtype: np.dtype
@@ -76,7 +76,7 @@ class ScalarType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NoneType(Type):
-    """The type of None, which is also the result type of a function without a result."""
+    """The type of None, which also stands for a function without a result."""
 
     def __repr__(self) -> str:
         return "void"
@@ -252,7 +252,7 @@ class CPointer(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Signature:
-    """Argument types and a result type. A result type of None is inferred by the compiler."""
+    """The argument types of a function and its result type, which the compiler infers if it is None."""
 
     result: Type | None
     arguments: tuple[Type, ...]
@@ -382,7 +382,7 @@ def from_dtype(dtype: Any) -> Type:
 
 
 def as_type(value: object) -> Type:
-    """Convert a type of weft or Numba, a dtype, or a class such as `float` or `np.float32` to a type of weft."""
+    """Convert a type of weft or Numba, a dtype, or a class such as `float` to a weft type."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
     if isinstance(value, Type):
@@ -393,7 +393,7 @@ def as_type(value: object) -> Type:
 
 
 def layout_of(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> Layout:
-    """Return the layout of an array with the given byte strides: "C", "F" or "A". Strides of None mean C order.
+    """Return the layout of an array, "C", "F" or "A", given its byte strides or None for C order.
 
     As in NumPy, the stride of an axis of length 1 has no effect, and an array without elements has any layout.
     """
@@ -475,7 +475,7 @@ _MAKERS: dict[str, Callable[..., Type]] = {
 
 
 def parse_type(text: str) -> Type:
-    """Parse a type such as ``"float32[:, ::1]"``. Raises TypeError if the text cannot be parsed."""
+    """Return the type that a text such as ``"float32[:, ::1]"`` describes, or raise TypeError."""
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")
@@ -483,7 +483,7 @@ def parse_type(text: str) -> Type:
 
 
 def parse_signature(text: str) -> Signature:
-    """Parse a signature such as ``"void(float32[:, ::1], int32)"`` or ``"(float32, int32)"`` (no result type).
+    """Return the signature that a text such as ``"void(float32[:, ::1], int32)"`` describes.
 
     Raises
     ------
@@ -500,7 +500,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def as_signature(value: object) -> Signature:
-    """Convert a text, a tuple of argument types, or a signature of weft or Numba to a signature of weft."""
+    """Convert a text, a tuple of argument types, or a signature of weft or Numba to a weft signature."""
     if type(value).__module__.startswith("numba."):
         value = face.from_numba(value)
     match value:
@@ -534,7 +534,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """Return the value of a syntax node in a signature: a type, a signature, a tuple of types, or a constant."""
+    """Return the object that a syntax node of a signature stands for: a type, signature, tuple or constant."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)
@@ -587,7 +587,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: type) -> np.dtype:
-    """Return the dtype of array elements of a given type. Raises TypeError for types that arrays cannot contain."""
+    """Return the dtype of array elements of type `kind`, or raise TypeError if arrays cannot contain them."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):

@@ -1,4 +1,4 @@
-"""Compilation of methods of kernel values: array reductions and reshapes, conversions, methods of dataclasses."""
+"""Compilation of methods of kernel values: array methods, conversions, and methods of dataclasses."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _number_method(call: Invocation, number: ScalarValue, name: str, arguments: 
         case "conjugate":
             return c.apply("conjugate", number) if number.dtype.kind == "c" else number
         case "item":
-            return ScalarValue(c.builder.cast(number.ir, _python_dtype(number.dtype)), True, number.natural)
+            return ScalarValue(c.builder.cast(number.ir, _python_dtype(number.dtype)), True, number.nonnegative)
         case "astype":
             return c.cast(number, dtype_of(c, arguments[0]))
         case "view":
@@ -123,8 +123,8 @@ def _array_method(
     return handler(call, array, *arguments)
 
 
-def _reduce_elements(call: Invocation, array: ArrayValue, row: str, start: Any) -> Any:
-    """Compile a reduction of all elements of an array with the op `row`, in the order of the elements."""
+def _reduce_elements(call: Invocation, array: ArrayValue, op: str, start: Any) -> Any:
+    """Compile a reduction of all elements of an array in order, with the named op."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -132,7 +132,7 @@ def _reduce_elements(call: Invocation, array: ArrayValue, row: str, start: Any) 
     c.assign(total, start)
     with arrays.each(c, array.shape) as index:
         item = arrays.select(c, array, TupleValue(index))
-        c.assign(total, c.cast(c.apply(row, c.load(total), item), c.kind(start)))
+        c.assign(total, c.cast(c.apply(op, c.load(total), item), c.kind(start)))
     return c.load(total)
 
 
@@ -150,8 +150,8 @@ def _start(call: Invocation, value: object, dtype: np.dtype) -> ScalarValue:
     return ScalarValue(call.c.builder.constant(dtype.type(value), dtype))
 
 
-def _extreme(row: str, call: Invocation, array: ArrayValue) -> Any:
-    return _reduce_elements(call, array, row, _start(call, identity_of(row, array.dtype), array.dtype))
+def _extreme(op: str, call: Invocation, array: ArrayValue) -> Any:
+    return _reduce_elements(call, array, op, _start(call, identity_of(op, array.dtype), array.dtype))
 
 
 def _mean(call: Invocation, array: ArrayValue) -> Any:
@@ -159,7 +159,7 @@ def _mean(call: Invocation, array: ArrayValue) -> Any:
     return c.apply("divide", _sum(call, array), arrays.length(c, arrays.size(c, array)))
 
 
-def _quantified(call: Invocation, array: ArrayValue, row: str, start: bool) -> Any:
+def _quantified(call: Invocation, array: ArrayValue, op: str, start: bool) -> Any:
     c = call.c
     total = c.variable(
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -167,7 +167,7 @@ def _quantified(call: Invocation, array: ArrayValue, row: str, start: bool) -> A
     c.assign(total, ScalarValue(c.builder.constant(start, np.bool_), True))
     with arrays.each(c, array.shape) as index:
         truth = truth_value(c, arrays.select(c, array, TupleValue(index)))
-        c.assign(total, ScalarValue(c.builder.op(row, c.ir(c.load(total)), truth, dtype=np.bool_), True))
+        c.assign(total, ScalarValue(c.builder.op(op, c.ir(c.load(total)), truth, dtype=np.bool_), True))
     return c.load(total)
 
 
@@ -234,9 +234,9 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Replace a length of -1 in a reshape with the run-time length that preserves the number of elements."""
+    """Replace a length of -1 in a reshape by the run-time length that preserves the number of elements."""
     b = c.builder
-    unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.natural]
+    unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.nonnegative]
     if not unknown:
         return
     missing = b.op("floor_divide", extents.extent_ir(c, total), b.op("negative", extents.extent_ir(c, product)))

@@ -106,7 +106,7 @@ def has_lanes(value: TupleValue) -> bool:
 
 
 def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> TupleValue:
-    """Apply a function to the components of vectors. Scalars are broadcast."""
+    """Apply a function to each component of vectors, with scalars broadcast."""
     vectors = [o for o in operands if isinstance(o, TupleValue)]
     count = len(vectors[0].items)
     if any(len(v.items) != count for v in vectors):
@@ -122,7 +122,7 @@ def componentwise(c: Compiler, function: Callable[..., Any], *operands: Any) -> 
 
 
 def negate(c: Compiler, truth: Any) -> Constant | ScalarValue:
-    """Compile ``not truth``, where `truth` is a bool or a run-time bool."""
+    """Compile ``not truth`` for a Python bool or a run-time bool."""
     if isinstance(truth, bool):
         return Constant(not truth)
     return ScalarValue(c.builder.op("bitwise_xor", truth, c.builder.constant(True, np.bool_)), True)

@@ -36,15 +36,15 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarValue:
-    """A scalar whose value is known only at run time.
+    """A scalar that is known only at run time.
 
-    A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `natural`
+    A `weak` number is computed from Python numbers only, and takes the dtype of the other operand (NEP 50). A `nonnegative`
     number is known at compile time not to be negative, so an index needs no wrapping.
     """
 
     ir: Value
     weak: bool = False
-    natural: bool = False
+    nonnegative: bool = False
 
     @property
     def dtype(self) -> np.dtype:
@@ -114,7 +114,7 @@ class DateValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChildKernel:
-    """The expression ``kernel[grid, block]`` in a kernel. The value in the brackets is the launch configuration."""
+    """The expression ``kernel[grid, block]`` in a kernel: a kernel with its launch configuration."""
 
     kernel: Any
     configuration: Any
@@ -131,7 +131,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """``zip(*parts)`` or ``enumerate(...)``. In `parts`, None stands for the index of the item."""
+    """``zip(*parts)``, or ``enumerate(x)`` with the parts None (for the index) and `x`."""
 
     parts: tuple[Any, ...]
 
@@ -196,7 +196,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time. If the value is None, the run-time bool `present` is false.
+    """A value that may be None at run time, with a run-time bool for its presence.
 
     `value` is None until the compiler sees an assignment of another value.
     """
@@ -215,7 +215,7 @@ class ScalarKind:
 
     dtype: np.dtype
     weak: bool
-    natural: bool
+    nonnegative: bool
 
     def __str__(self) -> str:
         return f"Python {WEAK[self.dtype.kind].__name__}" if self.weak else self.dtype.name
@@ -223,7 +223,7 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class ConstantKind:
-    """The kind of a variable whose value is always the same compile-time constant."""
+    """The kind of a variable that always holds the same compile-time constant."""
 
     key: tuple[Any, ...]
     value: Any = field(compare=False)
@@ -234,7 +234,7 @@ class ConstantKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """The kind of a variable that holds a tuple. A separate variable stores each item."""
+    """The kind of a variable that holds a tuple, with a separate variable for each item."""
 
     length: int
     maker: Any
@@ -247,7 +247,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable whose value exists only at compile time, and cannot change at run time."""
+    """The kind of a variable whose value exists only at compile time and thus cannot change at run time."""
 
     text: str
 
@@ -257,7 +257,7 @@ class HeldKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """The kind of a variable that holds one of several arrays. The array is selected at run time."""
+    """The kind of a variable that holds one of several arrays, selected at run time."""
 
     dtype: np.dtype
     ndim: int
@@ -272,7 +272,10 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class OptionalKind:
-    """The kind of a variable that is None or has a value at run time. A second variable stores the value."""
+    """The kind of a variable that may be None at run time.
+
+    A second variable stores the value.
+    """
 
     def __str__(self) -> str:
         return "a value or None"
@@ -293,7 +296,7 @@ Kind = ScalarKind | ConstantKind | TupleKind | HeldKind | ArrayKind | OptionalKi
 
 
 def is_none(kind: Kind | None) -> bool:
-    """Return whether a variable of kind `kind` is always None."""
+    """Return whether a variable of kind `kind` can only be None."""
     return isinstance(kind, ConstantKind) and kind.value is None
 
 
@@ -320,12 +323,12 @@ def is_text_dtype(dtype: np.dtype) -> bool:
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether kernels access arrays of `dtype`, such as records and text, through pointers to bytes."""
+    """Return whether kernels access elements of `dtype` through byte pointers, as for records and text."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of the pointers through which kernels access elements of `dtype`.
+    """Return the dtype of the pointers by which kernels access elements of `dtype`.
 
     The dtype is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """
@@ -340,7 +343,7 @@ def is_number(value: object) -> bool:
 
 
 def beside(kinds: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the types `kinds`. If one of them is bfloat16, Python int and float are also replaced by bfloat16.
+    """Replace Python int and float by bfloat16 among types to be promoted, if one of the types is bfloat16.
 
     NumPy treats its own float dtypes in this way, but promotes Python numbers and ml_dtypes' bfloat16 to float32.
     """
@@ -355,7 +358,7 @@ def kind_of(value: object) -> Kind:
         case Constant(value=held):
             return ConstantKind(_key(held), held)
         case ScalarValue():
-            return ScalarKind(value.dtype, value.weak, value.natural)
+            return ScalarKind(value.dtype, value.weak, value.nonnegative)
         case TupleValue(items=items, maker=maker, names=names):
             return TupleKind(len(items), maker, names)
         case OptionalValue():
@@ -375,7 +378,7 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def number_kind(kind: ConstantKind) -> ScalarKind | None:
-    """Return the scalar kind of a constant number, or None if the constant is not a number."""
+    """Return the scalar kind of a constant, or None if the constant is not a number."""
     value = kind.value
     if isinstance(value, enum.Enum):
         value = value.value
@@ -384,15 +387,15 @@ def number_kind(kind: ConstantKind) -> ScalarKind | None:
     if isinstance(value, np.generic):
         return ScalarKind(value.dtype, False, value.dtype.kind in "iu" and int(value) >= 0)
     dtype = np.dtype(type(value))
-    natural = isinstance(value, int) and value >= 0
+    nonnegative = isinstance(value, int) and value >= 0
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         dtype = np.dtype(np.uint64)
         return ScalarKind(dtype, False, True)
-    return ScalarKind(dtype, True, natural)
+    return ScalarKind(dtype, True, nonnegative)
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable that can hold values of the kinds `first` and `second`, or None if there is none.
+    """Return the kind of a variable that can hold values of two kinds, or None if there is none.
 
     If `numba`, Python numbers are int64 and float64.
     """
@@ -424,9 +427,9 @@ def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
     if isinstance(first, ScalarKind) and isinstance(second, ScalarKind):
         numba = numba and not is_bfloat16(first.dtype) and not is_bfloat16(second.dtype)
         weak = first.weak and second.weak and (not numba or first.dtype == second.dtype)
-        natural = first.natural and second.natural
+        nonnegative = first.nonnegative and second.nonnegative
         operands = [k if k.weak and not numba else k.dtype for k in (first, second)]
-        return ScalarKind(_promote(operands), weak, natural)
+        return ScalarKind(_promote(operands), weak, nonnegative)
     return None
 
 
@@ -440,7 +443,7 @@ def _promote(kinds: list[Any]) -> np.dtype:
 
 
 def describe(value: object) -> str:
-    """Return a description of the type of a value, for error messages."""
+    """Return a description of a value's type for error messages."""
     match value:
         case Constant(value=held):
             if is_number(held):

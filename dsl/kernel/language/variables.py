@@ -1,4 +1,4 @@
-"""Variables of a kernel: their kinds, which all runs of a compilation share, and their storage in the current run.
+"""Variables of a kernel: their kinds, shared by all runs of a compilation, and their storage in the current run.
 
 In: values assigned to variables. Out: kernel IR that stores and loads them. Invariant: a variable has one kind in a run.
 If an assignment widens the kind after a use, the run ends (`Restart`), and the next run starts with the wider kind.
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 
 
 class Restart(Exception):
-    """Raised to restart the compilation of the kernel, because the kind of a variable has become wider."""
+    """Raised to restart the compilation of the kernel after the kind of a variable has become wider."""
 
 
 class Unresolved(Exception):
-    """Raised if a value depends on a variable or a recursive function whose type is not known yet."""
+    """Raised if a value depends on a variable or recursive function that has no known type yet."""
 
 
 class Variable:
-    """A Python variable: the kind of the variable in all runs, and the storage in the current run.
+    """A Python variable: its kind in all runs of the compilation, and its storage in the current run.
 
     `blocks` is the tuple of IR blocks that were open at the first assignment. `later` is the variable that replaced this
     one in the run `later_run`, when a value of another kind was assigned in the same blocks.
@@ -76,7 +76,7 @@ class Variable:
         self.later_run = -1
 
     def now(self, run: int) -> Variable:
-        """Return the variable that replaces this variable in run number `run`, or this variable if none does."""
+        """Return the variable that has replaced this variable in run number `run`, or this variable itself."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -84,7 +84,7 @@ class Variable:
 
 
 class Variables:
-    """Base class of `Compiler`, which manages the variables of a compilation."""
+    """Base class of `Compiler` for the variables of a compilation."""
 
     builder: KernelBuilder
     index_dtype: np.dtype
@@ -110,14 +110,14 @@ class Variables:
         raise NotImplementedError
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which is created on first use. All runs of a compilation share it."""
+        """Return the variable with the key `key`, which is created on first use and shared by all runs."""
         found = self.variables.get(key)
         if found is None:
             found = self.variables[key] = Variable(name)
         return found
 
     def assign(self, variable: Variable, value: object) -> None:
-        """Assign a value to a variable. The kind of the variable is widened if necessary."""
+        """Assign a value to a variable, after widening the kind of the variable if necessary."""
         variable = variable.now(self.run)
         kind = kind_of(value)
         known = variable.kind
@@ -148,7 +148,7 @@ class Variables:
         self._store(variable, value)
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Replace a variable with a new variable of another kind, and assign a value to the new variable.
+        """Assign a value to a new variable of another kind that replaces `variable` from then on.
 
         The caller ensures that the old value is never read again.
         """
@@ -159,7 +159,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the kind that a variable gets when `value` is assigned to it.
+        """Return a variable's kind after an assignment of `value`.
 
         A second array of the same type gives the variable the kind `ArrayKind`, and restarts compilation.
         """
@@ -189,7 +189,7 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Convert a variable to a variable that may be None, with a second variable for values other than None."""
+        """Convert a variable to one that may be None, with a second variable for its other values."""
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):
@@ -197,7 +197,7 @@ class Variables:
                 variable.parts[0].kind = number or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
-        """Allocate a local array in the arena of the array's dtype. Return None if the dtype has no arena."""
+        """Allocate a local array in the arena for its dtype, or return None if there is no such arena."""
         length = self.arena_lengths.get(dtype)
         if length is None:
             return None
@@ -209,7 +209,7 @@ class Variables:
         return self.builder.offset(pointer, self.builder.constant(taken)) if taken else pointer
 
     def _arena(self, dtype: np.dtype) -> tuple[Value, int]:
-        """Return a pointer to the arena of `dtype`, and the number of elements allocated in the arena."""
+        """Return a pointer to the arena for `dtype`, and the number of elements allocated in it."""
         if dtype not in self.arenas:
             with self.at_top():
                 self.arenas[dtype] = self.builder.local(dtype, max(self.arena_lengths[dtype], 1)), 0
@@ -307,9 +307,9 @@ class Variables:
                 raise KeyError(variable.name)
             self._touch(variable)
         match variable.kind:
-            case ScalarKind(weak=weak, natural=natural):
+            case ScalarKind(weak=weak, nonnegative=nonnegative):
                 assert variable.slot is not None
-                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, natural)
+                return ScalarValue(self.builder.load(variable.slot, self.builder.constant(0)), weak, nonnegative)
             case ConstantKind(value=held):
                 return Constant(held)
             case TupleKind(maker=maker, names=names):
@@ -338,7 +338,7 @@ class Variables:
         )
 
     def _chosen(self, variable: Variable, kind: ArrayKind) -> ArrayValue:
-        """Load the array that a variable of the kind `ArrayKind` holds at run time."""
+        """Load the array that a variable of kind `ArrayKind` refers to at run time."""
         b = self.builder
         address, *rest = [b.load(slot, b.constant(0)) for slot in variable.held]
         if kind.space == "local":
@@ -353,13 +353,13 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, variable.name, kind.packed)
 
     def forget(self, variable: Variable) -> None:
-        """Delete the kind of a variable, so that the next iteration of an unrolled loop can choose another kind."""
+        """Delete a variable's kind, so that the next iteration of an unrolled loop can choose another kind."""
         variable.kind = None
         variable.run = -1
         variable.later = None
 
     @contextmanager
     def at_top(self) -> Iterator[None]:
-        """Context manager that emits operations at the start of the kernel."""
+        """Context manager that inserts operations at the start of the kernel."""
         with self.builder.at(0):
             yield

@@ -17,7 +17,7 @@ LIMIT = 2**30  # iterations
 
 
 def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
-    """Return an iteration counter for a loop that only waits, or None for other loops and on a GPU."""
+    """Return an iteration counter for a loop that only waits, or None for other loops and on GPUs."""
     c = frame.compiler
     if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
         return None
@@ -27,13 +27,13 @@ def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
 
 
 def _only_waits(node: ast.While) -> bool:
-    """Return whether a loop only waits. Such a loop tests function results or array elements, and assigns nothing."""
+    """Return whether a loop only waits: it tests function results or array elements and assigns nothing."""
     asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
     return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
 
 
 def count_waiting(c: Compiler, counter: Variable) -> None:
-    """Emit code that counts the iterations of a waiting loop, and reports an error if there are too many."""
+    """Emit code that counts iterations of a waiting loop, and reports an error when there are too many."""
     count = c.apply("add", c.load(counter), Constant(1))
     c.assign(counter, count)
     c.report(

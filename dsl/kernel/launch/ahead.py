@@ -37,7 +37,7 @@ def compile_ptx(
     launch_bounds: Any = None,
     **ignored: Any,
 ) -> tuple[str, Any]:
-    """Compile a kernel or device function to PTX for a signature. Return the PTX and the result type.
+    """Compile a kernel or device function to PTX for a signature, and return the PTX and the result type.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def compile_ptx(
 
 
 def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
-    """Return the code of a device function after each stage of compilation: ``kernel``, ``llvm`` and ``asm``."""
+    """Return a device function's code after each compilation stage: ``kernel``, ``llvm`` and ``asm``."""
     target = resolve_target(architecture(cc))
     return lower_stages(_specialized(pyfunc, sig, target, make_options(pyfunc.options), True, "c").kernel, target)
 
@@ -93,7 +93,7 @@ def stages_of(pyfunc: Any, sig: Any, cc: Any = None) -> dict[str, str]:
 def _specialized(
     pyfunc: Any, sig: Any, target: Target, options: Options, device: bool, abi: str | None
 ) -> Specialization:
-    """Compile a function to kernel IR for the types in a signature, and return the specialization."""
+    """Compile a function to kernel IR for the argument types of a signature."""
     (signature,) = as_signatures(sig)
     function: Any = pyfunc.py_func if isinstance(pyfunc, (KernelDispatcher, DeviceFunction)) else pyfunc
     descriptors = tuple(from_type(kind) for kind in signature.arguments)
@@ -143,7 +143,7 @@ def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tup
 def compile(
     pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
 ) -> tuple[Any, Any]:
-    """Compile a function to PTX like `compile_ptx`, but compile a device function by default.
+    """Compile a device function, or a kernel if `device` is false, to PTX.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function like `compile`, but return the code as a list. The result type is also returned.
+    """Compile a function like `compile`, and return a list of the code, and the result type.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kernel arguments: descriptors, by which kernels are specialized, and 64-bit words, which launches pass.
+"""Kernel arguments: descriptors that select a specialization, and 64-bit words that a launch passes.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
 specialization. The descriptor gives the kernel's parameters, and with an object the words of a launch. Invariant: a
@@ -46,7 +46,7 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Same:
-    """A constant argument. A str, an enum member or None is compared by value, and any other object by identity."""
+    """A constant argument, compared by value if it is a str, an enum member or None, and otherwise by identity."""
 
     value: Any
 
@@ -67,7 +67,7 @@ def _plain(value: object) -> bool:
 
 
 def describe_scalar(value: Any) -> Descriptor | None:
-    """Return the descriptor of a scalar, or None for other values."""
+    """Return the descriptor of a scalar, or None for a value that is not a scalar."""
     kind = type(value)
     if kind is float:
         return ("scalar", np.dtype(np.float64), True)
@@ -92,7 +92,10 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the descriptor of an array with `ndim` axes. `packed` is true for a C-contiguous array."""
+    """Return the descriptor of an array argument.
+
+    `packed` is true for a C-contiguous array.
+    """
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(
@@ -116,7 +119,7 @@ def is_packed(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -
 
 
 def describe_lazy(value: LazyArray) -> Descriptor:
-    """Return the descriptor of a weft array that is an argument."""
+    """Return the descriptor of a weft array argument."""
     dtype = value._storage.dtype
     window = value._view
     if window is None:
@@ -126,7 +129,7 @@ def describe_lazy(value: LazyArray) -> Descriptor:
 
 
 def describe(value: object) -> Descriptor:
-    """Return the descriptor of an argument other than an array. Raises KernelTypeError for unsupported types."""
+    """Return the descriptor of an argument that is not an array, or raise KernelTypeError."""
     found = describe_scalar(value)
     if found is not None:
         return found
@@ -147,7 +150,7 @@ def describe(value: object) -> Descriptor:
 
 
 def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """Return the constructor, field names and items of a tuple, dataclass or vector, or None for other arguments."""
+    """Return the constructor, field names and items of a tuple, dataclass or vector, or None for other values."""
     if isinstance(value, Vector):
         return type(value), _LANES[: value.lanes], tuple(value)
     if isinstance(value, tuple):
@@ -160,7 +163,7 @@ def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | No
 
 
 def from_type(kind: Any) -> Descriptor:
-    """Return the descriptor of an argument of the type `kind`."""
+    """Return the descriptor of an argument that has the type `kind`."""
     match kind:
         case types.ArrayType(dtype=element, ndim=ndim, layout=layout):
             return describe_array(_element_dtype(element), ndim, layout == "C")
@@ -190,7 +193,7 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether arguments described by `given` can be converted to `wanted` without loss."""
+    """Return whether an argument with the descriptor `given` can be converted to `wanted` without loss."""
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return bool(np.can_cast(dtype, target, "safe"))
@@ -200,7 +203,10 @@ def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether arguments described by `given` can be passed as `wanted`. Only scalars are converted."""
+    """Return whether an argument with the descriptor `given` can be passed as `wanted`.
+
+    Only scalars are converted.
+    """
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):
             return dtype_kind(dtype) in _TAKES[dtype_kind(target)]
@@ -216,7 +222,7 @@ def can_pass(given: Descriptor, wanted: Descriptor) -> bool:
 
 
 def extended(value: object, extensions: Sequence[Any], stream: object, retrieve: list[Any]) -> Any:
-    """Convert an argument with a kernel's extensions. As in Numba, the last extension is applied first."""
+    """Convert an argument with a kernel's extensions, starting with the last one, as Numba does."""
     try:
         kind = types.typeof(value)
     except (TypeError, ValueError):
@@ -230,7 +236,7 @@ def extended(value: object, extensions: Sequence[Any], stream: object, retrieve:
 
 
 def declare(c: Compiler, name: str, descriptor: Descriptor, origin: int = -1) -> Any:
-    """Declare the kernel parameters for an argument. Return the value of the argument in the kernel."""
+    """Declare the kernel parameters for an argument, and return the argument's value in the kernel."""
     b = c.builder
     match descriptor:
         case ("scalar", dtype, weak):
@@ -284,7 +290,7 @@ _CODES = {"?": "?7x", "e": "e6x", "f": "f4x", "d": "d"}
 
 
 def pack(value: Any, dtype: np.dtype) -> int:
-    """Encode a scalar of dtype `dtype` as a 64-bit word. The low bytes of the word are the bytes of the scalar."""
+    """Encode a scalar as a 64-bit word that has the scalar's bytes as its low bytes."""
     code = _CODES.get(dtype.char)
     if is_bfloat16(dtype):
         return int(np.asarray(value).astype(dtype).view(np.uint16))
@@ -295,7 +301,7 @@ def pack(value: Any, dtype: np.dtype) -> int:
 
 
 def flatten_numbers(value: Any, descriptor: Descriptor, items: list[int]) -> None:
-    """Append the 64-bit words of an argument to `items`. The argument contains no arrays."""
+    """Append the 64-bit words of an argument without arrays to `items`."""
     match descriptor:
         case ("scalar", dtype, _):
             if dtype.kind == "c":

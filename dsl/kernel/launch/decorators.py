@@ -19,7 +19,7 @@ _REJECTED = {
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Convert a function to a kernel. With ``device=True``, convert it to a function that kernels can call.
+    """Convert a function to a kernel or, with ``device=True``, to a function that kernels can call.
 
     Parameters
     ----------
@@ -97,7 +97,9 @@ def guvectorize(function: Any = None, layout: Any = None, **options: Any) -> Any
 
 
 def literal_unroll(container: Any) -> Any:
-    """Return a tuple unchanged. Numba requires this function for loops over tuples, which weft always unrolls.
+    """Return a tuple unchanged.
+
+    Numba requires this function for loops over tuples, which weft always unrolls.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kernels as Python objects, which are specialized by argument types and launched by ``kernel[grid, block](...)``.
+"""Kernels as Python objects that are specialized by argument types and launched by ``kernel[grid, block](...)``.
 
 In: a Python function, grid and block, and arguments. Out: a launch on the device of the arguments. Invariant: errors
 of a launch are raised before it runs. An array that a kernel writes is unshared, so earlier expressions see the old
@@ -41,7 +41,7 @@ Triple = tuple[int, int, int]
 
 
 def triple(what: str, size: Any) -> Triple:
-    """Return a grid or block size as three integers. Raises LaunchError or KernelTypeError for invalid sizes."""
+    """Return a grid or block size as three integers, or raise LaunchError or KernelTypeError if it is invalid."""
     items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"{what}dim must be a sequence of 1, 2 or 3 integers, got {list(items)}")
@@ -65,7 +65,7 @@ def triple(what: str, size: Any) -> Triple:
 
 
 class ConfiguredKernel:
-    """A kernel with a launch configuration, such as the sizes of the grid and of the blocks.
+    """A kernel together with a launch configuration: grid and block sizes, stream and shared memory.
 
     A call with the kernel's arguments launches the kernel.
     """
@@ -164,7 +164,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return self.configure(*configuration)
 
     def configure(self, griddim: Any, blockdim: Any, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """Return the kernel with a launch configuration: grid, block, stream, and bytes of dynamic shared memory."""
+        """Return the kernel with a launch configuration: grid, block, stream and dynamic shared memory."""
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
         shared = int(sharedmem)
@@ -240,7 +240,7 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def _find_compiled(self, descriptors: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the argument descriptors of a compiled signature that accepts arguments described by `descriptors`."""
+        """Return the descriptors of a compiled signature that accepts the given arguments."""
         known = list(dict.fromkeys(key[0] for key in self._found))
         if descriptors in known:
             return descriptors
@@ -253,7 +253,9 @@ class KernelDispatcher(KernelFunction, Inspection):
         raise KernelTypeError(f"No matching definition: {self.__name__} was compiled for {have}, not for ({shown})")
 
     def specialize(self, *arguments: Any) -> KernelDispatcher:
-        """Return a kernel that accepts only the types of `arguments` (values or types). Specialized kernels are cached.
+        """Return a kernel that accepts only arguments of the given types, from a cache if possible.
+
+        `arguments` contains types, or values of these types.
 
         Raises RuntimeError if the kernel is already specialized.
         """
@@ -272,12 +274,12 @@ class KernelDispatcher(KernelFunction, Inspection):
         return found
 
     def described(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-        """Return the device for a launch with `arguments`, and the descriptors of the arguments."""
+        """Return the device on which a launch would run, and the descriptors of its arguments."""
         launch = DispatchedLaunch(self, ConfiguredKernel(self, (1, 1, 1), (1, 1, 1), None, 0), arguments)
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Recompile the kernel for all argument types used so far, so that new values of global names take effect."""
+        """Recompile the kernel for all argument types used so far, with the current values of global variables."""
         self.generation += 1
         keys = [key for key in self._found if key[3] != "sanitized"]
         self._found.clear()

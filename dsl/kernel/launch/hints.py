@@ -1,4 +1,4 @@
-"""Argument hints `In`, `Out` and `InOut`: whether a launch copies a host array to the device, back, or both."""
+"""Argument hints `In`, `Out` and `InOut`, which tell a launch in which directions to copy a host array."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ArgHint:
-    """A host array as a kernel argument, with a hint that tells in which directions to copy the array.
+    """A host array as a kernel argument, with the directions in which to copy it.
 
     Attributes
     ----------
@@ -28,7 +28,9 @@ class ArgHint:
 
 
 class In(ArgHint):
-    """A host array that is copied to the device before the launch, but not back, so that the kernel's writes are lost.
+    """A host array that is copied to the device before a launch but not back.
+
+    Writes by the kernel are lost.
 
     Examples
     --------
@@ -47,7 +49,7 @@ class In(ArgHint):
 
 
 class Out(ArgHint):
-    """A host array that is not copied to the device before the launch, but is copied back after the launch.
+    """A host array that is copied back after a launch, but is not copied to the device before the launch.
 
     The kernel starts with uninitialized elements.
 
@@ -68,7 +70,7 @@ class Out(ArgHint):
 
 
 class InOut(ArgHint):
-    """A host array that is copied to the device before the launch, and back after the launch.
+    """A host array that is copied to the device before a launch and back after the launch.
 
     A host array without a hint is copied in the same way, with a warning.
 

@@ -1,4 +1,4 @@
-"""Inspection of kernels: code after each stage of compilation, resource usage, and signatures.
+"""Inspection of kernels: code after each compilation stage, resource usage, and signatures.
 
 Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Queries of resources
 that only the assembler knows (registers, memory) need nvJitLink.
@@ -23,7 +23,7 @@ DEFAULT_ARCHITECTURE = "sm_75"
 
 
 def architecture(cc: Any = None) -> str:
-    """Return the architecture for which to compile.
+    """Return the GPU architecture, such as "sm_80", for a compute capability or None.
 
     ``(8, 0)`` gives sm_80. None gives the architecture of the current GPU. If there is no GPU, None
     gives the architecture in the ``NUMBA_CUDA_DEFAULT_PTX_CC`` environment variable, or sm_75.
@@ -41,7 +41,7 @@ def architecture(cc: Any = None) -> str:
 
 
 def type_of(descriptor: Descriptor) -> types.Type:
-    """Return the argument type for a descriptor, for display in signatures."""
+    """Return the type of the arguments that a descriptor describes, to show in signatures."""
     match descriptor:
         case ("scalar", dtype, _):
             return types.from_dtype(dtype)
@@ -87,13 +87,13 @@ class Inspection:
         return not self._compiling
 
     def disable_compile(self, flag: bool = True) -> None:
-        """Forbid launches with new argument types. If `flag` is False, allow such launches again."""
+        """Forbid launches with new argument types, or allow them again if `flag` is false."""
         self._compiling = not flag
 
     # -- code -----------------------------------------------------------------------------------
 
     def compiled(self, signature: Any = None, cc: Any = None) -> dict[tuple[types.Type, ...], CompiledKernel]:
-        """Return a dict from argument types to compiled kernels, for all signatures or only for `signature`.
+        """Return a dict from argument types to compiled kernels, for all signatures or for `signature` alone.
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """Return the code of a specialization after a compilation stage: ``kernel``, ``llvm``, ``asm`` or ``sass``."""
+        """Return a kernel's code after a compilation stage: ``kernel``, ``llvm``, ``asm`` or ``sass``."""
         return next(iter(self.compiled(signature, cc).values())).stage(name)
 
     def inspect_llvm(self, signature: Any = None, cc: Any = None) -> Any:
@@ -157,7 +157,7 @@ class Inspection:
     # -- resources --------------------------------------------------------------------------------
 
     def _resource(self, signature: Any, cc: Any, what: object) -> Any:
-        """Return a resource for one signature, or a dict from signatures to values of this resource."""
+        """Return the usage of a resource for one signature, or a dict from signatures to usages."""
         found = self._asked(signature, cc, what)
         alone = signature is None and self.specialized and len(found) == 1
         return next(iter(found.values())) if alone else found
@@ -179,7 +179,7 @@ class Inspection:
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the maximum number of threads per block. It is less than 1024 if threads need many registers."""
+        """Return the maximum number of threads per block, which register usage may reduce below 1024."""
 
         def most(kernel: CompiledKernel) -> int:
             registers = max(kernel.resources["registers"], 1)

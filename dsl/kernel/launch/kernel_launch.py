@@ -1,4 +1,4 @@
-"""Kernel launches: the conversion of arguments, copies of host arrays, and the errors that kernels report.
+"""Kernel launches: conversion of arguments, copies of host arrays, and errors that kernels report.
 
 Invariant: an array that the kernel writes is unshared, so earlier expressions see the old values. A host array
 without a hint is copied both ways on a GPU, and used in place on the CPU.
@@ -62,7 +62,7 @@ class DispatchedLaunch:
             self.given.append(self._prepare(value))
 
     def run(self, signature: Any = None) -> None:
-        """Compile the kernel for the argument types if necessary, launch the kernel, and raise any reported error.
+        """Compile the kernel if necessary, launch it, and raise the error that it reports.
 
         With a `signature`, the launcher caches the launch for later calls with the same signature.
         """
@@ -96,7 +96,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def run_words(self, descriptors: tuple[Any, ...], items: list[int]) -> None:
-        """Launch the kernel with arguments that are already encoded as 64-bit words."""
+        """Launch the kernel with arguments already encoded as 64-bit words."""
         self.spans, self.extents = face.spans_of(descriptors, items)
         target, block = self.device.target, self.launcher.block
         found = self.kernel.specialization(descriptors, target, self.choose_index(), block, self.sanitized)
@@ -105,7 +105,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _function(self, found: Specialization) -> Any:
-        """Return the kernel's function on the device. The function is compiled and loaded on first use."""
+        """Return the kernel's function on the device, compiling and loading it on first use."""
         function = found.functions.get(self.device)
         if function is None:
             function = found.functions[self.device] = obtain_function(self.device, found.kernel)
@@ -114,7 +114,7 @@ class DispatchedLaunch:
         return function
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel reported, if any. Otherwise launch the kernels that its threads recorded."""
+        """Raise the error that the kernel has reported, or execute the launches that its threads have recorded."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -122,17 +122,17 @@ class DispatchedLaunch:
             face.launch_children(self, queue, sites)
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the device of the arguments `given`. The kernel runs on this device."""
+        """Return the device on which the kernel runs: that of the arguments."""
         return _device_of(given)
 
     def choose_index(self) -> np.dtype:
-        """Return the narrowest index dtype that is sufficient for the arguments and the grid."""
+        """Return the narrowest index dtype that can index the arguments and the grid."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument. A shared buffer is copied first if the kernel writes to it."""
+        """Return the buffer of an array argument, after copying a shared buffer if the kernel writes to it."""
         buffer = exclusive(storage) if written else realise(storage)
         if self.device.streaming:
             self.device.claim(buffer, self.launcher.stream, written)
@@ -162,11 +162,11 @@ class DispatchedLaunch:
             start()
 
     def describe(self) -> tuple[Any, ...]:
-        """Return the descriptors of all arguments."""
+        """Return the descriptors of all arguments, which select a specialization of the kernel."""
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:
-        """Convert an argument to a value that the device can use. Host arrays are copied if necessary."""
+        """Convert an argument to a value for the device, copying host arrays if necessary."""
         if isinstance(value, (LazyArray, int, float)) or hasattr(value, "kernel_type"):
             return value
         hint = value if isinstance(value, ArgHint) else None
@@ -182,7 +182,10 @@ class DispatchedLaunch:
         return self._copied(value, hint) if isinstance(value, np.ndarray) else value
 
     def _copied(self, value: np.ndarray, hint: ArgHint | None) -> Any:
-        """Return a device array for a host array. On the CPU, only arrays with the hint `In` are copied."""
+        """Return a device array for a host array.
+
+        On the CPU, only arrays with the hint `In` are copied.
+        """
         args.describe_array(value.dtype, value.ndim, True)  # raises an error for unsupported dtypes
         if self.device.name == "cpu":
             # If the kernel writes to an `In` argument, it writes to a copy.
@@ -319,7 +322,7 @@ def _device_of(given: tuple[Any, ...]) -> Device:
 
 
 def _foreign(value: Any) -> Any:
-    """Return another library's array as a CUDA or NumPy array, without a copy. Return other values unchanged."""
+    """Return another library's array as a CUDA or NumPy array without a copy, and other values unchanged."""
     if is_cuda_array(value):
         return as_cuda_array(value)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] == 1:
@@ -328,7 +331,7 @@ def _foreign(value: Any) -> Any:
 
 
 def _report(device: Device, record: Any, found: Specialization) -> None:
-    """Raise the error that a thread of the kernel has reported, if any."""
+    """Raise the error that a thread of the kernel has reported, if there is one."""
     words = np.array(device.download(record, np.dtype(np.int64), (16,)))
     if not words[0]:
         return
@@ -348,7 +351,10 @@ def _report(device: Device, record: Any, found: Specialization) -> None:
 
 
 def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, ...]) -> None:
-    """Run all threads of a kernel in Python mode. Device arrays are copied to the host before, and back afterwards."""
+    """Run all threads of a kernel in Python mode.
+
+    Device arrays are copied to the host before the run, and back after it.
+    """
     if running.thread is not None:  # launched by a simulated thread
         running.thread.launch_later(partial(run_in_python, function, launcher, given))
         return

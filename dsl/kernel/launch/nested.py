@@ -1,4 +1,4 @@
-"""Kernel launches by kernels. A kernel records the launches, and the host executes them after the kernel's grid.
+"""Kernel launches by kernels, which the kernel records and the host executes after the kernel's grid.
 
 In: the launch queue, which threads of the parent appended to. Out: the launches, in the order of the records, in the
 parent's stream. Invariant: a child sees all memory that its parent wrote, and the parent's launch returns when its
@@ -25,14 +25,17 @@ QUEUE_BYTES = 8 * (1 + RECORDS * RECORD_WORDS)
 
 
 def make_queue(device: Device) -> Buffer:
-    """Allocate an empty launch queue: a buffer for the number of recorded launches, and for their records."""
+    """Allocate an empty launch queue in a buffer: the number of recorded launches, followed by their records."""
     queue = device.allocate(QUEUE_BYTES)
     device.write(queue.address, np.zeros(1, np.int64))
     return queue
 
 
 def launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -> None:
-    """Launch the recorded kernels. Raises LaunchError for an invalid grid or block size, or for too many launches."""
+    """Launch the kernels that a kernel has recorded.
+
+    Raises LaunchError for an invalid grid or block size, or for too many launches.
+    """
     device = parent.device
     count = int(device.download(queue, np.dtype(np.int64), (1,))[0])
     if count > RECORDS:

@@ -1,4 +1,4 @@
-"""Cache of launches by kernel, launch configuration, and the types and shapes of the arguments.
+"""Cache of kernel launches, by kernel, launch configuration, and argument types and shapes.
 
 In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
 the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.
@@ -23,7 +23,7 @@ LIMIT = 256  # maximum number of signatures per launcher
 
 
 def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return the cache key of a launch, or None if the launch cannot be cached."""
+    """Return the cache key of a kernel launch, or None if the launch cannot be cached."""
     parts: list[Any] = [launcher.kernel.generation, setting("checked")]
     device = None
     for value in given:
@@ -46,7 +46,7 @@ def signature_of(launcher: ConfiguredKernel, given: tuple[Any, ...]) -> tuple[An
 
 
 class PreparedLaunch:
-    """A cached launch. Repeating the launch replaces only the addresses of arrays and the values of scalars.
+    """A cached launch, which is repeated with new array addresses and scalar values only.
 
     Parameters
     ----------

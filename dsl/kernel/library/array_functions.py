@@ -1,4 +1,4 @@
-"""NumPy's functions of whole arrays in kernels: statistics, sorting, scans, and new local arrays.
+"""NumPy's functions of whole arrays for use in kernels: statistics, sorting, scans and new local arrays.
 
 In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Most functions
 are written in the kernel language, and take a local array for their result. Invariant: results are those of NumPy for one
@@ -50,7 +50,7 @@ def _flat(call: Invocation, value: object, name: str) -> ArrayValue:
 
 
 def new_array(c: Compiler, like: ArrayValue, dtype: Any, name: str) -> ArrayValue:
-    """Allocate a local array with the shape of `like`, which must be known at compile time."""
+    """Allocate a local array with the compile-time shape of `like`."""
     if not all(isinstance(extent, int) for extent in like.shape):
         c.fail(
             f"{name} needs memory for its result: the shape of its argument has to be known when the kernel is compiled"
@@ -205,12 +205,12 @@ def _running_product(x: Any, out: Any) -> None:
 
 
 def _after(x: Any, y: Any) -> Any:
-    """Return whether x comes after y in a sorted array, where NaN comes last."""
+    """Return whether x comes after y in sorted order, with NaN last."""
     return x > y or (x != x and y == y)
 
 
 def _sort(x: Any) -> None:
-    """Sort an array in place with Shellsort. This function runs in kernels."""
+    """Sort an array in place inside a kernel, with Shellsort."""
     gap = x.size // 2
     while gap > 0:
         for k in range(gap, x.size):
@@ -230,7 +230,7 @@ def _sorted_into(x: Any, out: Any) -> None:
 
 
 def _order(x: Any, out: Any) -> None:
-    """Write to `out` the indices that sort an array, with a stable insertion sort. This function runs in kernels."""
+    """Write the indices that sort an array to `out` inside a kernel, with a stable insertion sort."""
     for k in range(x.size):
         j = k
         while j > 0 and _after(x[out[j - 1]], x[k]):
@@ -261,7 +261,7 @@ TABLE.update({getattr(np, name): partial(_into, name) for name in _INTO})
 
 
 def sort_in_place(call: Invocation, array: ArrayValue) -> Constant:
-    """Compile ``array.sort()`` of a 1-D array."""
+    """Compile ``array.sort()`` for a 1-D array."""
     if array.ndim != 1:
         call.c.fail("sort() in a kernel takes an array of one axis")
     _call(call, _sort, array)
@@ -302,7 +302,7 @@ for _name in _FILLED:
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the dtype of an array of numbers. A Python int counts as int64, and a Python float as float64."""
+    """Return the common dtype of numbers, with int64 for a Python int and float64 for a Python float."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(kind_of(n)).dtype for n in numbers]  # type: ignore[union-attr, arg-type]
     return np.result_type(*beside(kinds))
 
@@ -334,7 +334,7 @@ def _array_of(call: Invocation, object: Any, dtype: Any = None) -> Any:
 
 
 def _nested(c: Compiler, value: object) -> tuple[tuple[int, ...], list[Any]]:
-    """Return the shape of a nested tuple, and its numbers in C order."""
+    """Return the shape of a nested tuple and a list of its numbers in C order."""
     if not isinstance(value, TupleValue):
         return (), [c.number(value, "a number in an array")]
     parts = [_nested(c, item) for item in value.items]
@@ -374,7 +374,7 @@ def _linspace(call: Invocation, start: Any, stop: Any, num: Any = None) -> Any:
 
 
 def _counted(call: Invocation, like: np.ndarray, item: Callable[[ScalarValue], Any]) -> ArrayValue:
-    """Return a 1-D local array with the size and dtype of `like`. `item` computes an element from its index."""
+    """Return a 1-D local array with the size and dtype of `like`, whose elements `item` computes from their indices."""
     c = call.c
     made = local_array(c, Constant(like.size), Constant(like.dtype), "an array made in a kernel")
     with arrays.each(c, made.shape) as index:

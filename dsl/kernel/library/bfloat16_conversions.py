@@ -1,4 +1,4 @@
-"""Conversions from and to bfloat16 in the kernel language, under the names of Numba CUDA.
+"""Conversions to and from bfloat16 in the kernel language, under Numba CUDA's names.
 
 In: numbers of any dtype, cast to the dtype at the start of a function's name. Out: numbers of the other dtype.
 Invariant: a number is rounded once, in the direction at the end of the name (``rn`` to nearest, ``rz`` to zero,
@@ -36,7 +36,7 @@ def _narrow(x: Any, way: str) -> Any:
 
 
 def _exact(x: Any) -> Any:
-    """Convert an integer to a float64 that rounds to the same narrower float as the integer.
+    """Convert an integer to a float64 that can be rounded to a narrower float without double rounding.
 
     The last bit is sticky: it is set if the conversion is inexact.
     """

@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels: functions of collections and of arrays, `operator`, libdevice, vector types.
+"""Compilation of calls in kernels: functions on collections and arrays, `operator`, libdevice, vector types.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -107,7 +107,7 @@ def _sum(call: Invocation, value: object, start: Any = None) -> Any:
 
 
 def _accumulated(call: Invocation, generator: Generator, start: Any, step: Callable[[Any, Any], Any]) -> Any:
-    """Compile a loop over a generator expression that computes ``total = step(total, item)`` for each item."""
+    """Compile a loop over a generator expression that executes ``total = step(total, item)`` for each item."""
     c = call.c
     total = c.variable(
         (*call.frame.path, "reduction", id(call.node), c.occurrence(call.frame.path, call.node)), "the result"
@@ -125,11 +125,11 @@ def _quantified(call: Invocation, value: object, name: str) -> Any:
     c = call.c
     if isinstance(value, ArrayValue):
         return methods.call_method(call, value, name, [], {})
-    row = "bitwise_and" if name == "all" else "bitwise_or"
+    op = "bitwise_and" if name == "all" else "bitwise_or"
     if isinstance(value, Generator):
 
         def step(old: Any, item: object) -> Any:
-            return c.apply(row, old, ScalarValue(truth_value(c, item), True))
+            return c.apply(op, old, ScalarValue(truth_value(c, item), True))
 
         return _accumulated(call, value, c.scalar(Constant(name == "all")), step)
     found: Any = Constant(name == "all")
@@ -140,7 +140,7 @@ def _quantified(call: Invocation, value: object, name: str) -> Any:
                 return Constant(truth)
             continue
         one = ScalarValue(truth, True)
-        found = one if isinstance(found, Constant) else c.apply(row, found, one)
+        found = one if isinstance(found, Constant) else c.apply(op, found, one)
     return found
 
 
@@ -266,7 +266,7 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Return the printf format of a scalar, given the Python format `spec`."""
+    """Return the printf format for a scalar and the Python format `spec`."""
     if not spec and c.numba and dtype_kind(number.dtype) == "f":
         return "f"  # as in Numba's CUDA target
     if not spec:
@@ -288,8 +288,8 @@ def _operators() -> None:
     comparisons = {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE, "eq": ast.Eq, "ne": ast.NotEq}
     for name, test in comparisons.items():
         TABLE[getattr(operator, name)] = lambda call, x, y, _t=test: compare(call.frame, call.node, _t(), x, y)
-    for name, row in {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}.items():
-        TABLE[getattr(operator, name)] = lambda call, x, _row=row: elementwise(call, _row, x)
+    for name, op in {"neg": "negative", "pos": "positive", "invert": "invert", "abs": "absolute"}.items():
+        TABLE[getattr(operator, name)] = lambda call, x, _op=op: elementwise(call, _op, x)
     TABLE[operator.not_] = lambda call, x: negate(call.c, call.c.truth(x))
     TABLE[operator.getitem] = lambda call, x, k: subscript(call.frame, call.node, x, k)
 
@@ -346,7 +346,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call to a bfloat16 function whose operands and result are bit patterns of bfloat16 numbers."""
+    """Compile a call to a bfloat16 function that takes and returns bit patterns."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):
@@ -370,7 +370,7 @@ def _external(c: Compiler, function: LibraryFunction, values: list[Any]) -> Any:
 
 
 def make_vector(call: Invocation, maker: Any, arguments: list[Any]) -> TupleValue:
-    """Compile ``float4(x, y, z, w)``. The arguments can also be shorter vectors."""
+    """Compile ``float4(x, y, z, w)``, which also accepts shorter vectors as arguments."""
     c = call.c
     parts: list[Any] = []
     for argument in arguments:

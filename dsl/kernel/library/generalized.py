@@ -27,7 +27,7 @@ Layout = tuple[tuple[str, ...], ...]
 
 
 def parse_layout(text: str) -> tuple[Layout, Layout]:
-    """Return the core axes of the inputs and those of the outputs. Raises KernelTypeError for a malformed layout."""
+    """Return the core axes of inputs and of outputs, or raise KernelTypeError for a malformed layout."""
     group = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
     if not re.fullmatch(rf"\s*{group}(\s*,\s*{group})*\s*->\s*({group}(\s*,\s*{group})*)?\s*", text):
         raise KernelTypeError(f"a layout reads as '(m,n),(n)->(m)', not {text!r}")
@@ -41,7 +41,7 @@ def parse_layout(text: str) -> tuple[Layout, Layout]:
 
 
 class GeneralizedFunction:
-    """A generalized ufunc, created by `weft.guvectorize`. It applies a function to subarrays at each outer index."""
+    """A generalized ufunc, created by `weft.guvectorize`, which applies a function to subarrays."""
 
     def __init__(self, function: FunctionType, layout: str, signatures: Any = (), options: Any = None) -> None:
         self.function = function.function if isinstance(function, DeviceFunction) else function
@@ -121,7 +121,10 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _of_dates(self, arrays: list[np.ndarray], given: tuple[Any, ...]) -> Any:
-        """Apply the function to NumPy arrays, some of which contain dates. weft arrays do not support dates."""
+        """Apply the function to NumPy arrays, some of which contain dates.
+
+        weft arrays do not support dates.
+        """
         _, dtypes, _ = self._dtypes(arrays, given)  # type: ignore[arg-type]
         sizes, outer = self._sizes(arrays)  # type: ignore[arg-type]
         lengths = [tuple(sizes[name] for name in core) for core in (*self.inputs, *self.outputs)]
@@ -139,7 +142,7 @@ class GeneralizedFunction:
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _dtypes(self, arrays: list[Array], given: tuple[Any, ...]) -> tuple[list[Any], list[Any], Signature | None]:
-        """Return the dtypes of the inputs and those of the outputs, and the signature that matches the arrays.
+        """Return the input dtypes, the output dtypes, and the signature that matches the arrays.
 
         Without signatures, the input dtypes and the signature are None.
         """
@@ -205,7 +208,7 @@ class GeneralizedFunction:
 
 
 def _over_outer_axes(function: FunctionType) -> Any:
-    """Return a kernel in which each thread calls the function for one index of the outer axes."""
+    """Return a kernel whose threads each call the function for one index of the outer axes."""
 
     def over_outer_axes(inputs, outputs, count):  # type: ignore[no-untyped-def]
         i = cuda.grid(1)

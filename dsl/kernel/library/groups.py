@@ -106,7 +106,7 @@ class ThreadBlock:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A tile of a thread block: `width` adjacent lanes of a warp, where `width` is a power of two."""
+    """A part of a thread block: `width` adjacent lanes of a warp, where `width` is a power of two."""
 
     width: int
 
@@ -127,7 +127,7 @@ class Tile:
         return laneid & (self.width - 1)
 
     def meta_group_size(self) -> int:
-        """Return the number of tiles with `width` lanes in the block."""
+        """Return the number of tiles into which the block is divided."""
         return (blockDim.x * blockDim.y * blockDim.z + self.width - 1) // self.width
 
     def meta_group_rank(self) -> int:
@@ -202,7 +202,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedGroup:
-    """The lanes of a warp that were active when the group was created."""
+    """The lanes of a warp that are active when the group is created."""
 
     members: int
 
@@ -270,7 +270,7 @@ def coalesced_threads() -> CoalescedGroup:
 
 
 def tiled_partition(group: Any, size: int) -> Tile:
-    """Divide a thread block into tiles of `size` lanes, and return the tile of this thread.
+    """Return this thread's tile when a thread block is divided into tiles of `size` lanes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Functions of float16 and bfloat16 numbers, in the kernel language.
+"""Functions on float16 and bfloat16 numbers, in the kernel language.
 
 In: float16 numbers, or bfloat16 numbers as 16 bits (uint16). Out: the same type. Invariant: a result is rounded once.
 By default, it is rounded from a float32 result with the op table's accuracy; docstrings state exceptions.
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def round_to_odd(x: Any) -> Any:
-    """Convert a float64 to float32. An inexact value is rounded to the neighbour whose last bit is odd.
+    """Convert a float64 to float32, rounding an inexact value to the neighbour with an odd last bit.
 
     Rounding the result to 16 bits gives the same number as rounding `x` directly to 16 bits (Boldo and Melquiond,
     "Emulation of FMA and correctly rounded sums", 2008).
@@ -30,7 +30,7 @@ def round_to_odd(x: Any) -> Any:
 
 
 def fused_half(x: Any, y: Any, z: Any) -> Any:
-    """Compute x * y + z in float16, rounded once. `round_to_odd` avoids double rounding of the float64 result."""
+    """Compute x * y + z in float16, rounded once because `round_to_odd` avoids double rounding."""
     return np.float16(round_to_odd(np.float64(x) * np.float64(y) + np.float64(z)))
 
 
@@ -55,7 +55,7 @@ def brain_to_float(x: Any) -> Any:
 
 
 def float_to_brain(x: Any) -> Any:
-    """Convert a float32 to the nearest bfloat16, ties to even. Every NaN becomes 0x7FFF."""
+    """Convert a float32 to the nearest bfloat16, with ties to even and with 0x7FFF for every NaN."""
     bits = x.view(np.uint32)
     rounded = np.uint16((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16)
     if x != x:
@@ -64,7 +64,7 @@ def float_to_brain(x: Any) -> Any:
 
 
 def double_to_brain(x: Any) -> Any:
-    """Convert a float64 to the nearest bfloat16, ties to even."""
+    """Convert a float64 to the nearest bfloat16, with ties to even."""
     return float_to_brain(round_to_odd(x))
 
 
@@ -118,7 +118,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that compares two bfloat16 bit patterns with `function`, and returns true if either is NaN."""
+    """Return a comparison function for bfloat16 bits that returns true if either number is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = brain_to_float(x), brain_to_float(y)
@@ -128,7 +128,7 @@ def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _saturated(bits: Any) -> Any:
-    """Clamp a bfloat16 to [0, 1]. NaN becomes 0."""
+    """Clamp a bfloat16 to [0, 1], with 0 for NaN."""
     return float_to_brain(np.fmin(np.fmax(brain_to_float(bits), np.float32(0)), np.float32(1)))
 
 

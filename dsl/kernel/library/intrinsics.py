@@ -1,4 +1,6 @@
-"""Compilation of CUDA intrinsics. Each intrinsic, such as ``shared.array``, has a handler.
+"""Compilation of CUDA intrinsics such as ``shared.array``, each by its own handler.
+
+A handler is a function that compiles the calls to an intrinsic.
 
 In: a call, and its arguments by parameter name. Out: a value. Masks and lanes are uint32. Counters and positions are
 non-negative Python ints.
@@ -53,7 +55,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
 
 
 def handles(*paths: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a handler for the intrinsics named `paths`."""
+    """Return a decorator that registers a function as the compiler of calls to the intrinsics `paths`."""
 
     def register(handler: Handler) -> Handler:
         for path in paths:
@@ -64,7 +66,10 @@ def handles(*paths: str) -> Callable[[Handler], Handler]:
 
 
 def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a handler of several intrinsics. Its first argument is a value of `variants`."""
+    """Return a decorator that registers one function as the compiler of several intrinsics.
+
+    The function's first argument is the value in `variants` for the intrinsic.
+    """
 
     def register(handler: Handler) -> Handler:
         _TABLE.update({path: partial(handler, variant) for path, variant in variants.items()})
@@ -101,7 +106,7 @@ def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], Scal
 
 
 def lane(c: Compiler) -> ScalarValue:
-    """Return the thread's lane number in its warp."""
+    """Return the thread's lane number in the warp."""
     (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
     return ScalarValue(c.builder.cast(found, INT), True, True)
 
@@ -231,7 +236,7 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 
 def bits(c: Compiler, value: object) -> Value:
-    """Convert a lane mask to uint32. A mask of -1 selects all lanes."""
+    """Convert a lane mask to uint32, with -1 for all lanes."""
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):
@@ -252,7 +257,7 @@ def _shuffle(mode: str, call: Invocation, mask: Any, value: object, width: Any, 
     number = c.scalar(value)
     operands = (bits(c, mask), number.ir, c.ir(last[_SHUFFLES[mode]], INT32))
     (found,) = c.builder.emit("shuffle", operands, (number.dtype,), mode=mode, width=known[0])
-    return ScalarValue(found, number.weak, number.natural)
+    return ScalarValue(found, number.weak, number.nonnegative)
 
 
 @handles_each({f"{kind}_sync": kind for kind in ("all", "any", "eq", "ballot")})
@@ -311,7 +316,7 @@ _ATOMICS: dict[str, tuple[str, str, tuple[int, ...]]] = {
 
 
 def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = False) -> ArrayValue:
-    """Return a view without axes of the array element that an atomic operation accesses."""
+    """Return the element that an atomic operation accesses, as an array view without axes."""
     c = call.c
     if not isinstance(ary, ArrayValue):
         c.fail(f"cuda.atomic.{name} works on an element of an array, not on {describe(ary)}")
@@ -339,18 +344,18 @@ def _check_atomic(c: Compiler, name: str, dtype: np.dtype, kinds: str, sizes: tu
 
 @handles_each({f"atomic.{name}": name for name in _ATOMICS})
 def _atomic(name: str, call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
-    row, kinds, sizes = _ATOMICS[name]
+    op, kinds, sizes = _ATOMICS[name]
     c = call.c
     view = _element(call, name, ary, idx)
     _check_atomic(c, name, view.dtype, kinds, sizes)
     value = c.scalar(convert(call, view.dtype, [val]))  # -1 wraps around
-    if view.dtype.kind != "f" and row in ("fmin", "fmax"):
-        row = {"fmin": "minimum", "fmax": "maximum"}[row]
+    if view.dtype.kind != "f" and op in ("fmin", "fmax"):
+        op = {"fmin": "minimum", "fmax": "maximum"}[op]
     if name in ("min", "max") and view.dtype.kind == "f":
         # A NaN is neither less nor greater, so it changes nothing.
         neutral = c.cast(Constant(float("inf" if name == "min" else "-inf")), view.dtype)
         value = c.scalar(c.apply("where", c.apply("isnan", value), neutral, value))
-    (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=row)
+    (old,) = c.builder.emit("atomic", (view.pointer, c.builder.constant(0), value.ir), (view.dtype,), kind=op)
     return ScalarValue(old)
 
 
@@ -396,8 +401,8 @@ def _integer(call: Invocation, name: str, x: Any) -> ScalarValue:
 
 
 @handles_each({"clz": "clz", "ffs": "ffs"})
-def _counted(row: str, call: Invocation, x: Any) -> Any:
-    return call.c.cast(call.c.apply(row, _integer(call, row, x)), INT, weak=True)
+def _counted(op: str, call: Invocation, x: Any) -> Any:
+    return call.c.cast(call.c.apply(op, _integer(call, op, x)), INT, weak=True)
 
 
 @handles("nanosleep")

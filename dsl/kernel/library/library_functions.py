@@ -1,4 +1,4 @@
-"""Library functions in kernels: signatures, and implementations for GPUs, for the CPU and for plain Python.
+"""Library functions in kernels: signatures, and implementations for GPUs, CPUs and Python mode.
 
 In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
 Python, and that the compiler lowers. Invariant: the host form is an op or a function in the kernel language with the
@@ -20,7 +20,7 @@ from weft.runtime import counted
 
 
 class LibraryFunction:
-    """A function that kernels can call: a libdevice function, or a float16 or bfloat16 function.
+    """A function for kernels from a library: libdevice, float16 or bfloat16.
 
     If the function is called with numbers outside a compiled kernel, it runs as plain Python. Arguments are converted
     as in kernels, and results are NumPy scalars.
@@ -65,10 +65,10 @@ class LibraryFunction:
         self.symbol = symbol
         self.by_pointer = by_pointer
         self.doc = doc
-        self.python = python or (host if callable(host) else _row_in_python(host))
+        self.python = python or (host if callable(host) else _op_in_python(host))
 
     def __call__(self, *values: Any) -> Any:
-        """Compute the function for scalars, in plain Python."""
+        """Compute the function in plain Python for scalars."""
         if len(values) != len(self.arguments):
             kinds = ", ".join(d.name for d in self.arguments)
             raise TypeError(
@@ -83,7 +83,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_brains(self, values: tuple[Any, ...]) -> Any:
-        """Call a bfloat16 function in plain Python. The function's operands and result are bit patterns."""
+        """Call a bfloat16 function, which takes and returns bit patterns, in plain Python."""
         brain = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is brain.type and d == np.uint16 else v
@@ -98,8 +98,8 @@ class LibraryFunction:
         return f"<library function {self.name}({taken}) -> {given}>"
 
 
-def _row_in_python(name: str) -> Callable[..., Any]:
-    """Return a Python function that computes the op `name`: a function of NumPy, or else the op's reference."""
+def _op_in_python(name: str) -> Callable[..., Any]:
+    """Return the Python function that computes the op `name`: NumPy's, or else the op's reference function."""
     definition = find_op(name)
     found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert found is not None

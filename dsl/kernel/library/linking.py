@@ -1,4 +1,4 @@
-"""Linking of kernels with separately compiled code, and calls to functions in such code (`cuda.declare_device`).
+"""Linking of kernels with separately compiled code, and calls to its functions (`cuda.declare_device`).
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. In Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and
@@ -95,13 +95,13 @@ class Archive(LinkableCode):
 
 
 class LTOIR(LinkableCode):
-    """LTO-IR: NVVM code that is optimized when it is linked."""
+    """LTO-IR: NVVM code that the linker optimizes."""
 
     kind = "ltoir"
 
 
 def link_digests(link: Any) -> tuple[str, ...]:
-    """Register the items of ``link=``, and return digests that identify the items in kernels.
+    """Register the items of the ``link=`` option, and return a digest of each item to identify it in kernels.
 
     Raises KernelTypeError for items of other types and unknown file types, and OSError for files that cannot be read.
     """
@@ -158,7 +158,7 @@ class ForeignFunction:
 
 
 def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
-    """Convert an argument to the declared type. A scalar is cast. An array becomes a pointer to the first element."""
+    """Convert an argument to its declared type: a scalar by a cast, and an array to a pointer."""
     c = call.c
     if not isinstance(kind, types.CPointer):
         return c.ir(c.cast(c.scalar(value), kind.dtype), kind.dtype)
@@ -174,7 +174,7 @@ def _operand(call: Invocation, name: str, value: Any, kind: Any) -> Any:
 def declare_device(
     name: str, sig: Any, link: Any = (), use_cooperative: bool = False, abi: str = "numba"
 ) -> ForeignFunction:
-    """Declare a function that is defined in separately compiled code, so that kernels can call the function.
+    """Declare a function of separately compiled code so that kernels can call it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Compilation of calls to scalar functions in kernels: Python's built-ins, `math`, `cmath` and NumPy."""
+"""Compilation of calls to scalar functions in kernels, from Python's built-ins, `math`, `cmath` and NumPy."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from weft.dsl.kernel.language.variables import Restart
 from weft.runtime import counted
 
 
-def _floating(call: Invocation, row: str, operands: tuple[Any, ...]) -> Any:
-    """Compile a call to a `math` function as a call to the op `row`."""
+def _floating(call: Invocation, op: str, operands: tuple[Any, ...]) -> Any:
+    """Compile a call to a `math` function by applying the named op to the operands."""
     c = call.c
     arity = len(operands)
-    if arity != find_op(row).arity:
-        c.fail(f"{row}() takes {counted(find_op(row).arity, 'argument')}, but {arity} were given")
-    return elementwise(call, row, *operands)
+    if arity != find_op(op).arity:
+        c.fail(f"{op}() takes {counted(find_op(op).arity, 'argument')}, but {arity} were given")
+    return elementwise(call, op, *operands)
 
 
 _MATH = {
@@ -44,9 +44,9 @@ _MATH = {
 }
 _MATH |= {"pow": "power", "acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh"}
 _MATH |= {"asinh": "arcsinh", "atanh": "arctanh", "degrees": "rad2deg", "radians": "deg2rad"}
-for _name, _row in _MATH.items():
+for _name, _op in _MATH.items():
     if hasattr(math, _name):
-        TABLE[getattr(math, _name)] = lambda call, *operands, _row=_row: _floating(call, _row, operands)
+        TABLE[getattr(math, _name)] = lambda call, *operands, _op=_op: _floating(call, _op, operands)
 _CMATH = "sqrt exp log10 sin cos tan sinh cosh tanh isnan isinf isfinite".split()
 
 
@@ -58,13 +58,13 @@ def _complex(call: Invocation, value: object) -> Any:
     return call.c.cast(number, np.complex64 if kind == np.dtype(np.float32) else np.complex128, isinstance(kind, type))
 
 
-def _complex_row(row: str, call: Invocation, z: Any) -> Any:
-    return call.c.apply(row, _complex(call, z))
+def _complex_op(op: str, call: Invocation, z: Any) -> Any:
+    return call.c.apply(op, _complex(call, z))
 
 
 for _name in _CMATH + [k for k in _MATH if k.startswith("a") and k != "atan2"]:
     if hasattr(cmath, _name):
-        TABLE[getattr(cmath, _name)] = partial(_complex_row, _MATH.get(_name, _name))
+        TABLE[getattr(cmath, _name)] = partial(_complex_op, _MATH.get(_name, _name))
 
 
 @handles(math.log)
@@ -98,7 +98,7 @@ def _rect(call: Invocation, r: Any, phi: Any) -> Any:
 
 
 def _rect_parts(r: Any, phi: Any) -> Any:
-    """Compute the real and imaginary parts of ``cmath.rect(r, phi)`` in a kernel, with Python's special cases."""
+    """Compute ``cmath.rect(r, phi)`` in a kernel as real and imaginary parts, with Python's special cases."""
     real, imag = r * np.cos(phi), r * np.sin(phi)
     if r == 0 and not np.isfinite(phi):
         real, imag = abs(r), abs(r)
@@ -135,14 +135,14 @@ def _python_complex(call: Invocation, real: Any = None, imag: Any = None) -> Any
 _WHOLE: dict[str, Any] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc, "rint": round}
 
 
-def _to_integer(call: Invocation, row: str, x: Any) -> Any:
+def _to_integer(call: Invocation, op: str, x: Any) -> Any:
     c = call.c
     x = c.number(x)
     if isinstance(x, Constant):
-        return compute(c, f"{row} of {x.value!r}", lambda: int(_WHOLE[row](x.value)))
+        return compute(c, f"{op} of {x.value!r}", lambda: int(_WHOLE[op](x.value)))
     if x.dtype.kind in "biu":
         return c.cast(x, INT, weak=True)
-    return c.cast(c.apply(row, x), INT, weak=True)
+    return c.cast(c.apply(op, x), INT, weak=True)
 
 
 @handles(round, np.round, np.around)
@@ -168,7 +168,7 @@ def number_dtype(c: Compiler, number: Any) -> np.dtype:
 
 
 def _round_digits(x: float, digits: int) -> float:
-    """Compute ``round(x, digits)`` in a kernel. `digits` may be a run-time value."""
+    """Compute ``round(x, digits)`` in a kernel, where `digits` may be known only at run time."""
     up = 10.0 ** min(max(digits, 0), 22)
     beyond = 10.0 ** max(digits - 22, 0)
     down = 10.0 ** max(-digits, 0)
@@ -215,7 +215,7 @@ def _ieee_remainder(call: Invocation, x: Any, y: Any) -> Any:
 
 
 def _exact_remainder(x: float, y: float) -> float:
-    """Compute `math.remainder` in a kernel, by fmod and up to two subtractions as in FreeBSD's msun."""
+    """Compute `math.remainder` in a kernel with fmod and up to two subtractions, as FreeBSD's msun does."""
     size = abs(y)
     rest = math.fmod(abs(x), size + size)
     if rest + rest > size:
@@ -330,11 +330,11 @@ def _extreme_item(call: Invocation, generator: Generator, strict: str) -> Any:
     return c.load(best)
 
 
-def _lesser(row: str, strict: str, call: Invocation, *values: Any) -> Any:
+def _lesser(op: str, strict: str, call: Invocation, *values: Any) -> Any:
     c = call.c
     if len(values) == 1:
         if isinstance(values[0], ArrayValue):
-            return methods.call_method(call, values[0], "min" if row == "minimum" else "max", [], {})
+            return methods.call_method(call, values[0], "min" if op == "minimum" else "max", [], {})
         if isinstance(values[0], Generator):
             return _extreme_item(call, values[0], strict)
         values = unpack(call.frame, values[0])
@@ -344,12 +344,12 @@ def _lesser(row: str, strict: str, call: Invocation, *values: Any) -> Any:
     for value in values[1:]:
         value = c.number(value)
         if isinstance(best, Constant) and isinstance(value, Constant):
-            best = compute(c, row, min if row == "minimum" else max, best.value, value.value)
+            best = compute(c, op, min if op == "minimum" else max, best.value, value.value)
             continue
         if all(_is_integer(c, v) for v in (best, value)):
-            best = c.apply(row, best, value)
+            best = c.apply(op, best, value)
         elif c.numba:  # as Numba's CUDA target: of a number and NaN, the number
-            best = c.apply({"minimum": "fmin", "maximum": "fmax"}[row], best, value)
+            best = c.apply({"minimum": "fmin", "maximum": "fmax"}[op], best, value)
         else:
             # As in Python, the first item is kept unless another is strictly beyond it.
             best = c.apply("where", c.apply(strict, value, best), value, best)

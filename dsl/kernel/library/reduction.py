@@ -23,7 +23,7 @@ MOST_BLOCKS = 1024
 
 
 class Reduce:
-    """A reduction of arrays with a function of two scalars, created by `weft.reduce`."""
+    """A reduction of arrays by a function of two scalars, created by `weft.reduce`."""
 
     def __init__(self, functor: Any) -> None:
         function = functor.function if isinstance(functor, DeviceFunction) else functor
@@ -110,7 +110,7 @@ def _reduce_blocks(function: FunctionType) -> Any:
 
 
 def reduce(function: Any) -> Reduce:
-    """Create a reduction from a function of two scalars: ``total = weft.reduce(lambda a, b: a + b)``.
+    """Create a reduction from a function of two scalars, as in ``total = weft.reduce(lambda a, b: a + b)``.
 
     Parameters
     ----------

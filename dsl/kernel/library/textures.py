@@ -28,14 +28,14 @@ MOST = 2.0**30  # coordinates are clamped to this magnitude, which exceeds every
 
 
 class Filter(enum.Enum):
-    """Filter mode of a texture, which determines the values that are sampled between elements."""
+    """Filter mode of a texture: how values between elements are sampled."""
 
     NEAREST = "nearest"  # the element whose cell contains the coordinate
     LINEAR = "linear"  # interpolated between the nearest elements along every axis
 
 
 class Address(enum.Enum):
-    """Addressing mode of a texture, which determines the values that are sampled outside the array."""
+    """Addressing mode of a texture: how values outside the array are sampled."""
 
     CLAMP = "clamp"  # the nearest element
     BORDER = "border"  # zero
@@ -53,7 +53,7 @@ class Coordinates(enum.Enum):
 def texture(
     array: Any, *, filter: str = "nearest", address: str = "clamp", normalized: bool = False
 ) -> Texture1D | Texture2D | Texture3D:
-    """Create a texture from an array. Kernels can sample textures.
+    """Create a texture from an array for sampling in kernels.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Texture3D(Texture):
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a coordinate to a position in elements. The addressing mode may wrap or mirror the position."""
+    """Convert a texture coordinate to a position in elements, wrapped or mirrored by the addressing mode."""
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)
@@ -212,19 +212,19 @@ def position(t: Any, x: Any, axis: Any) -> Any:
 
 @device
 def cell(x: Any) -> Any:
-    """Return the index of the element whose cell contains a position."""
+    """Return the index of the element in whose cell a position lies."""
     return int(np.floor(x))
 
 
 @device
 def weight(x: Any) -> Any:
-    """Return the weight of linear interpolation at a position: the fractional part, rounded to 8 bits."""
+    """Return the interpolation weight at a position: its fractional part, rounded to 8 bits."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 
 @device
 def element(t: Any, index: Any) -> Any:
-    """Return the element at an index. The addressing mode determines the value for an index outside the array."""
+    """Return the texture's element at an index, or the addressing mode's value outside the array."""
     if t.data.ndim == 1:
         i, inside = inner(t, index[0], 0)
         found = t.data[i]
@@ -244,7 +244,7 @@ def element(t: Any, index: Any) -> Any:
 
 @device
 def inner(t: Any, i: Any, axis: Any) -> Any:
-    """Return the valid index that replaces `i` on an axis, and a flag. If the flag is false, the element is 0."""
+    """Return a valid index in place of `i`, and a flag that is false if the texture is 0 at `i`."""
     n = t.data.shape[axis]
     if t.address is Address.WRAP:
         return i % n, True
@@ -257,7 +257,7 @@ def runs_on_gpu() -> bool:
 
 
 def fetch(data: Any, handle: Any, *coordinates: Any) -> Any:
-    """Sample a texture object. This function works only in GPU kernels."""
+    """Sample a texture object in a GPU kernel."""
     raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Vector types such as ``float32x4(1, 2, 3, 4)``, which also have CUDA C's names (``float4``).
+"""Vector types such as ``float32x4(1, 2, 3, 4)``, also available under CUDA C's names, such as ``float4``.
 
 This file creates the 40 classes, for 10 number types with 1 to 4 lanes, from one table. Components are plain values,
 so that vectors work on the host and in kernels that run as Python. The compiler knows the classes by their `dtype`
@@ -35,7 +35,7 @@ _LONG = {np.dtype("l").name: "long", np.dtype("L").name: "ulong"}  # the width o
 
 
 class Vector:
-    """A vector of 1 to 4 numbers of the same dtype: the components `x`, `y`, `z` and `w`.
+    """A vector of 1 to 4 numbers of one dtype, in the components `x`, `y`, `z` and `w`.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def _component_property(lane: int) -> property:
 
 
 def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Apply a function to each component of the vectors. The dtype of the results determines the type of the vector."""
+    """Apply a function to vectors component by component, and return a vector of the results' dtype."""
     lanes = {side.lanes for side in (left, right) if isinstance(side, Vector)}
     if len(lanes) != 1:
         raise TypeError(f"{type(left).__name__} and {type(right).__name__} have different numbers of lanes")
@@ -163,7 +163,7 @@ _BY_SHAPE = {(kind.dtype, kind.lanes): kind for kind in VECTOR_TYPES.values()}
 
 
 def vector_type(dtype: Any, lanes: int) -> type[Vector]:
-    """Return the vector type with `lanes` components of dtype `dtype`. Raises TypeError if there is no such type."""
+    """Return the vector type with `lanes` components of a dtype, or raise TypeError if there is none."""
     kind = _BY_SHAPE.get((np.dtype(dtype), lanes))
     if kind is None:
         raise TypeError(f"there is no vector type of {lanes} {np.dtype(dtype)}; there are 1 to 4 of {', '.join(BASES)}")

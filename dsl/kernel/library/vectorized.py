@@ -1,4 +1,4 @@
-"""`weft.vectorize`: user-defined functions of scalars as ops in lazy expressions.
+"""`weft.vectorize`: a user's scalar functions as ops in lazy expressions.
 
 In: a scalar Python function, and arrays. Out: recorded arrays. The function becomes an op, which is fused like any other op.
 Invariant: the op's name determines its code.
@@ -76,7 +76,7 @@ class VectorFunction(DeviceFunction):
         self._reason = ""  # the reason why NumPy calls the function
         self.kernel_options = options or Options()
         self.nin = self.function.__code__.co_argcount
-        self._rows: dict[Any, tuple[OpDef, ...]] = {}
+        self._ops: dict[Any, tuple[OpDef, ...]] = {}
         for signature in self.signatures:
             if len(signature.arguments) != self.nin:
                 raise KernelTypeError(
@@ -109,7 +109,7 @@ class VectorFunction(DeviceFunction):
         Array, or tuple of arrays if the function returns a tuple
             `cuda.vectorize` returns an ndarray if all arrays are NumPy's.
         """
-        operands = self._placed(operands, ignored)
+        operands = self._operands_in_order(operands, ignored)
         if len(operands) == self.nin + 1 and out is None:
             *operands, out = operands  # type: ignore[assignment]
         if len(operands) != self.nin:
@@ -128,41 +128,41 @@ class VectorFunction(DeviceFunction):
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
-        rows = self._rows_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
-        if rows is None:
+        ops = self._ops_for(kinds, numpys=None if isinstance(out, Array) else self.numpys)
+        if ops is None:
             return call_numpy(self.numpys, tuple(operands), {})  # type: ignore[arg-type]
-        nodes = [map_(row.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for row in rows]
+        nodes = [map_(op.name, [p[0] for p in pairs], [p[1] for p in pairs], location=where_from) for op in ops]
         if self.otypes is not None:
             nodes = [cast(node, kind) for node, kind in zip(nodes, self.otypes, strict=True)]
         if len(nodes) > 1:
             outs = out if isinstance(out, tuple) else (None,) * len(nodes)
             return tuple(
-                return_result(row.name, node, o, where, casting) for row, node, o in zip(rows, nodes, outs, strict=True)
+                return_result(op.name, node, o, where, casting) for op, node, o in zip(ops, nodes, outs, strict=True)
             )
         out = out[0] if isinstance(out, tuple) else out
-        result = return_result(rows[0].name, nodes[0], out, where, casting)
+        result = return_result(ops[0].name, nodes[0], out, where, casting)
         of_host = out is None and any(isinstance(x, np.ndarray) for x in operands)
         if of_host and self.kernel_options.numba and not any(isinstance(x, Array) for x in operands):
             return np.array(result)  # as in Numba, NumPy arrays give NumPy arrays
         return result
 
-    def _rows_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
-        """Return an op per result for operands of types `kinds`, or None if only NumPy's `vectorize` accepts them."""
-        rows = self._rows.get(kinds)
-        if rows is not None or (self._reason and numpys is not None):
-            return rows
+    def _ops_for(self, kinds: tuple[Any, ...], numpys: np.vectorize | None) -> tuple[OpDef, ...] | None:
+        """Return one op per result for operands of types `kinds`, or None if NumPy must call the function."""
+        ops = self._ops.get(kinds)
+        if ops is not None or (self._reason and numpys is not None):
+            return ops
         try:
-            rows = self._rows[kinds] = self._compile(kinds)
+            ops = self._ops[kinds] = self._compile(kinds)
         except KernelError as error:
             if numpys is None:
                 raise
             self._reason = str(error).splitlines()[0]
             text = f"NumPy calls {self.__name__} for each element, as it cannot be compiled: {self._reason}"
             warn_user(text, PerformanceWarning)
-        return rows
+        return ops
 
-    def _placed(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Return an operand for each parameter, in order, from positional, keyword and default arguments."""
+    def _operands_in_order(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the operand for each parameter from positional, keyword and default arguments."""
         if len(operands) >= self.nin or (not named and not self.function.__defaults__):
             return operands
         names = self.function.__code__.co_varnames[: self.nin]
@@ -172,7 +172,10 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays, some of which contain dates. weft arrays do not support dates."""
+        """Apply the function to NumPy arrays, some of which contain dates.
+
+        weft arrays do not support dates.
+        """
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
@@ -191,7 +194,7 @@ class VectorFunction(DeviceFunction):
         return Reduce(self.function)(array)
 
     def _compile(self, kinds: tuple[Any, ...]) -> tuple[OpDef, ...]:
-        """Compile the function for operands of the types `kinds`. Return an op for each result."""
+        """Compile the function for operands of types `kinds`, and return one op per result."""
         descriptors, result = self._typed(kinds)
         made = specialize(
             self.function,
@@ -209,7 +212,7 @@ class VectorFunction(DeviceFunction):
             raise KernelTypeError(f"{self.__name__} returns nothing: a vectorized function returns a number")
         straight = flatten_branches(body, INDEX)
         return tuple(
-            self._row(made.kernel, straight or body, straight is not None, k) for k in range(len(body.results))
+            self._make_op(made.kernel, straight or body, straight is not None, k) for k in range(len(body.results))
         )
 
     def _typed(self, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
@@ -220,7 +223,7 @@ class VectorFunction(DeviceFunction):
             )
             return found, None
         rules = [_takes]
-        if all(isinstance(kind, type) for kind in kinds):  # only Python scalars: try their own precision first
+        if all(isinstance(kind, type) for kind in kinds):  # prefer signatures that hold Python scalars without loss
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
         for fits in rules:
             for signature in self.signatures:
@@ -233,7 +236,7 @@ class VectorFunction(DeviceFunction):
             f"{self.__name__}: no signature takes ({names}); there are {', '.join(map(str, self.signatures))}"
         )
 
-    def _row(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
+    def _make_op(self, kernel: Kernel, body: Function, straight: bool, k: int) -> OpDef:
         """Return the op for result number `k` of the compiled function."""
         text = print_kernel(Kernel("row", [], kernel.body, INDEX, "threaded", {}, [body]))
         digest = hashlib.sha256(f"{straight} {text}".encode()).hexdigest()[:16]
@@ -259,7 +262,7 @@ class VectorFunction(DeviceFunction):
 
 
 def _takes(kind: type, dtype: np.dtype) -> bool:
-    """Return whether an operand of type `kind` can be passed for a signature's parameter of dtype `dtype`.
+    """Return whether an operand of type `kind` is accepted for a parameter of dtype `dtype`.
 
     NumPy dtypes need a safe cast. A Python number needs a dtype of the same or a higher kind.
     """
@@ -269,7 +272,7 @@ def _takes(kind: type, dtype: np.dtype) -> bool:
 
 
 def _only(body: Function, k: int) -> Function:
-    """Return a copy of an IR function that returns only the result number `k`."""
+    """Return a copy of an IR function that returns only result number `k`."""
     *inside, last = body.body.operations
     block = Block(body.body.parameters)
     block.operations = [*inside, Operation("yield", (last.operands[k],))]
@@ -281,7 +284,7 @@ def _identifier(name: str) -> str:
 
 
 def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any:
-    """Return the reference of an op: a function that calls the user's function for each element of NumPy arrays."""
+    """Return an op's reference: a function that calls the user's function for each element of NumPy arrays."""
 
     def run(*operands: Any) -> Any:
         def one(*values: Any) -> Any:
@@ -295,7 +298,7 @@ def _reference(function: FunctionType, part: int | None, dtype: np.dtype) -> Any
 
 @functools.lru_cache(maxsize=256)
 def _over_elements(function: Any, options: Any) -> KernelDispatcher:
-    """Return a kernel in which each thread calls the function once to compute one element of the output."""
+    """Return a kernel whose threads each call the function for one element of the output."""
 
     def over_elements(inputs: Any, out: Any) -> None:
         i = cuda.grid(1)
@@ -370,7 +373,7 @@ _STARRED = 0x04 | 0x08  # flags of code with parameters ``*args`` or ``**kwargs`
 
 
 def _without_signatures(function: Any, options: Options, numpys: dict[str, Any]) -> Any:
-    """Vectorize a function that has no signatures.
+    """Vectorize a function that the user has given no signatures.
 
     The function is compiled for its operands. NumPy calls a function that cannot be compiled. The options of
     `numpy.vectorize` are supported.

@@ -1,4 +1,4 @@
-"""Conversion of scalars in Python mode, by the rules of compiled kernels.
+"""Conversion and promotion of scalars in Python mode, as in compiled kernels.
 
 In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: integers wrap, out-of-range
 floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.
@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import beside_brains, wide
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
-    """Convert a scalar to another dtype by the rules of the `cast` operation of kernel IR."""
+    """Convert a scalar to another dtype, like the `cast` operation of kernel IR."""
     value = wide(value)
     if dtype.names is not None:
         return np.asarray(value, dtype)[()]
@@ -37,14 +37,17 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """Return the dtype to which the operands of an operation are promoted. Python numbers are weak."""
+    """Return the dtype to which an operation promotes its operands.
+
+    Python numbers are weak.
+    """
     numbers = beside_brains(values)
     numbers = tuple(int(v) if hasattr(v, "__index__") and not isinstance(v, (np.generic, bool)) else v for v in numbers)
     return np.result_type(*numbers)
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Compute ``a * b + c`` in the operands' common dtype. Floats are rounded once."""
+    """Compute ``a * b + c`` in the operands' common dtype, with a single rounding for floats."""
     dtype = common_dtype(a, b, c)
     if dtype.kind != "f":
         return convert(a, dtype) * convert(b, dtype) + convert(c, dtype)

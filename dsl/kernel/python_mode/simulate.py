@@ -28,7 +28,7 @@ def run_python(
     shared_bytes: int,
     arguments: Iterable[Any],
 ) -> None:
-    """Run a kernel as plain Python, with one call to the function per thread.
+    """Run a kernel as plain Python by calling it once per thread.
 
     Parameters
     ----------
@@ -61,7 +61,10 @@ def run_python(
 
 
 def _as_seen(argument: Any) -> Any:
-    """Convert an argument for a kernel in Python mode. Arrays become views of type `KernelArray`."""
+    """Convert an argument to the form that a kernel in Python mode receives.
+
+    Arrays become views of type `KernelArray`.
+    """
     if isinstance(argument, np.ndarray):
         return as_kernel_array(argument)
     if isinstance(argument, tuple):

@@ -1,4 +1,4 @@
-"""NumPy arrays for kernels in Python mode.
+"""Arrays for kernels in Python mode.
 
 In: NumPy arrays. Out: views of them. Invariant: assigned values are converted as in compiled kernels (integers wrap,
 floats saturate). Fields of records are also attributes.
@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 
 
 class KernelArray(np.ndarray):
-    """A NumPy array that casts assigned values to its dtype in the same way as compiled kernels."""
+    """A NumPy array that casts assigned values to its dtype as compiled kernels do."""
 
     def __setitem__(self, index: Any, value: object) -> None:
         if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):
@@ -33,7 +33,7 @@ class KernelArray(np.ndarray):
 
 
 class BrainArray(KernelArray):
-    """A `KernelArray` of bfloat16 elements, which are read as `Brain` scalars."""
+    """A `KernelArray` of bfloat16 elements that returns elements as `Brain` scalars."""
 
     def __getitem__(self, index: Any) -> Any:
         return seen(super().__getitem__(index))
@@ -47,7 +47,10 @@ def as_kernel_array(array: np.ndarray) -> KernelArray:
 
 
 def make_array(shape: tuple[int, ...], dtype: np.dtype) -> KernelArray:
-    """Return an array that simulates uninitialized memory: NaN, -1, the largest unsigned integer, or True."""
+    """Return an array filled with the values that simulate uninitialized memory.
+
+    The elements are NaN, -1, the largest unsigned integer, or True.
+    """
     made = np.empty(shape, dtype)
     made.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else 0xFF
     return as_kernel_array(made)

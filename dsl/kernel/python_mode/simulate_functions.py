@@ -1,4 +1,4 @@
-"""Stand-ins for library functions and number types, for kernels in Python mode.
+"""Stand-ins for library functions and number types in kernels that run in Python mode.
 
 In: a Python function. Out: the same code with replaced globals. Functions of math keep their operand's dtype and do not
 raise errors. Number types convert as in kernels (integers wrap, floats saturate). Scalar functions of NumPy and weft
@@ -24,7 +24,7 @@ from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, conver
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import Brain, beside_brains, seen, wide
 
 # name of a `math` function -> the op that gives the result where Python raises an error
-ROWS = {
+OPS = {
     **{
         name: name
         for name in (
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
-    """Return the dtype of a float function's result for the arguments `values`, or None if all are Python numbers."""
+    """Return the result dtype of a floating-point function, or None if all arguments are Python numbers."""
     if not any(isinstance(value, (np.generic, Brain)) for value in values):
         return None
     found = common_dtype(*values)
@@ -46,9 +46,9 @@ def _float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def _kernel_function(name: str) -> Callable[..., Any]:
-    """Return a variant of a `math` function that keeps the dtype of the operand and never raises an error."""
+    """Return a variant of a `math` function that returns the operand's dtype and never raises an error."""
     function = getattr(math, name)
-    definition = find_op(ROWS[name])
+    definition = find_op(OPS[name])
     reference: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
 
     def call(*values: Any) -> Any:
@@ -68,7 +68,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _raised(name: str, reference: Any, plain: list[Any]) -> float:
-    """Return the float64 result of the function `name` where Python's function raises an error."""
+    """Return the float64 result of a function in cases in which Python's function raises an error."""
     numbers = [np.asarray(value, np.float64 if isinstance(value, float) else None)[()] for value in plain]
     match name:
         case "lgamma":  # a pole, or an overflow
@@ -83,7 +83,7 @@ def _raised(name: str, reference: Any, plain: list[Any]) -> float:
 
 
 class _Cast(type):
-    """Metaclass of stand-ins for number types such as `int`. A call to a stand-in converts a number as in a kernel."""
+    """Metaclass of stand-ins for number types such as `int`, which convert numbers as kernels do."""
 
     real: type
 
@@ -109,7 +109,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return the stand-in for a number type such as `int`. NumPy accepts the stand-in as a dtype."""
+    """Return a stand-in for a number type such as `int`, which NumPy accepts as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 
@@ -118,7 +118,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return seen(np.where(condition, *beside_brains((x, y)))[()])
 
 
-_BY_NAME = {name: _kernel_function(name) for name in ROWS if hasattr(math, name)}
+_BY_NAME = {name: _kernel_function(name) for name in OPS if hasattr(math, name)}
 _CASTS = {kind: _cast(kind) for kind in (int, *(np.dtype(code).type for code in "bhilqBHILQefd"))}
 _REPLACED: Mapping[Any, Any] = {**{getattr(math, n): f for n, f in _BY_NAME.items()}, **_CASTS, np.where: _where}
 _VIEWED = ("math", "numpy", "weft", "weft.dsl.kernel.language.types")
@@ -126,7 +126,7 @@ _FOREIGN = frozenset(sys.stdlib_module_names) | {"numpy", "scipy"}
 
 
 class _View:
-    """A stand-in for a module in which some members are replaced."""
+    """A stand-in for a module, with some of its members replaced by stand-ins."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -140,12 +140,12 @@ class _View:
 
 
 def replacement(held: object) -> Any:
-    """Return the stand-in for an object in a kernel, or None if the object itself can be used."""
+    """Return the stand-in for an object in a kernel, or None if the object needs no stand-in."""
     match held:
         case ModuleType(__name__=name) if name in _VIEWED:
             return _View(held)
         case UFunc():
-            return _row_function(held.definition.name)
+            return _op_function(held.definition.name)
         case ScalarType():
             return replacement(held.dtype.type)
         case type(__name__="bfloat16") if issubclass(held, np.generic):
@@ -157,14 +157,14 @@ def replacement(held: object) -> Any:
                 return None
 
 
-def _row_function(name: str) -> Callable[..., Any]:
+def _op_function(name: str) -> Callable[..., Any]:
     definition = find_op(name)
     found: Any = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     return lambda *operands: seen(np.asarray(found(*operands))[()])
 
 
 class _Forms:
-    """Copies of a kernel's function and of the functions that it calls. Their globals contain stand-ins."""
+    """Copies of a kernel's function and of the functions it calls, with stand-ins among their global variables."""
 
     def __init__(self) -> None:
         self.replaced = False
@@ -172,7 +172,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Return a copy of a function with stand-ins among the globals and closure variables."""
+        """Return a copy of a function with stand-ins among its globals and closure variables."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__
@@ -195,7 +195,7 @@ class _Forms:
         return made
 
     def value(self, held: object) -> Any:
-        """Return the stand-in for the value of a global or closure variable, or the value itself if it can be used."""
+        """Return the stand-in for a variable's value, or the value itself if it needs no stand-in."""
         if isinstance(held, DeviceFunction):
             return self.function(held.function)
         if isinstance(held, FunctionType):
@@ -207,7 +207,7 @@ class _Forms:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names of globals and attributes that a function and the functions nested in it use."""
+    """Yield the names of globals and attributes in a function and its nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -215,7 +215,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function with stand-ins among the globals, or the function itself if none are needed."""
+    """Return a copy of a function that uses stand-ins, or the function itself if it needs none."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

@@ -1,4 +1,4 @@
-"""Implementations of CUDA intrinsics for kernels in Python mode.
+"""Implementations of the CUDA intrinsics for Python mode.
 
 This file owns a table from paths to functions of the simulated thread and the arguments. Invariant: every path of
 `names.TABLE` has an entry. Results are the same as in CUDA. If CUDA leaves a result undefined, NumPy's error is
@@ -84,7 +84,7 @@ def _check_width(width: int) -> int:
 
 
 def _shuffle(path: str, source: Callable[[int, int, int], int]) -> Action:
-    """Return a shuffle operation in which each lane reads from lane ``source(lane, operand, width)``."""
+    """Return a shuffle operation by which a lane reads from lane ``source(lane, operand, width)``."""
 
     def exchange(brought: dict[int, tuple[Any, int]]) -> dict[int, Any]:
         return {lane: brought.get(source_lane, (value, lane))[0] for lane, (value, source_lane) in brought.items()}
@@ -190,7 +190,7 @@ def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
 
 
 def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
-    """Return the array, the index and the current value of the element to which an atomic operation applies."""
+    """Return the array, the index and the current value of the element that an atomic operation accesses."""
     if not isinstance(ary, np.ndarray):
         raise TypeError(f"cuda.{path} works on an array's element, not on {type(ary).__name__}")
     index = tuple(operator.index(i) for i in idx) if isinstance(idx, (tuple, list)) else operator.index(idx)
@@ -201,7 +201,7 @@ def _element(path: str, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
 
 
 def _atomic(name: str, new: Callable[[Any, Any], Any], kinds: str = "iuf") -> Action:
-    """Return an atomic operation that stores ``new(old, value)`` and returns the old value."""
+    """Return an atomic operation that replaces `old` by ``new(old, value)`` and returns `old`."""
     path = f"atomic.{name}"
 
     def action(thread: RunningThread, ary: Any, idx: Any, val: Any) -> Any:
@@ -235,7 +235,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _bits(x: Any) -> tuple[int, int]:
-    """Return an integer's bits as a non-negative int, and the number of bits: 32 or, for wide types, 64."""
+    """Return an integer's bits as a non-negative int, and the number of bits, 32 or 64."""
     if isinstance(x, (bool, np.bool_)):
         return int(x), 32
     if isinstance(x, (float, complex, np.inexact)):
@@ -261,7 +261,7 @@ def _brev(thread: RunningThread, x: Any) -> Any:
 
 
 def _float_function(function: Callable[[Any], Any], thread: RunningThread, a: Any) -> Any:
-    """Call `function` with one argument. An argument other than a float becomes float64."""
+    """Call a floating-point function of one argument, converting an integer argument to float64."""
     dtype = common_dtype(a)
     return function(convert(a, dtype if dtype_kind(dtype) == "f" else np.dtype(np.float64)))
 

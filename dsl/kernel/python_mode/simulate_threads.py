@@ -1,4 +1,4 @@
-"""Scheduler of the threads of a kernel in Python mode.
+"""Scheduler of a kernel's threads in Python mode.
 
 In: a Python function, its arguments, grid and block. Out: the function's effects, or its first error with block and
 thread. Invariant: exactly one simulated thread runs at a time, in an order that depends only on the program. A thread
@@ -37,12 +37,12 @@ Combine = Callable[[dict[int, Any]], Mapping[int, Any]]
 
 
 class Abandoned(BaseException):
-    """Raised in a simulated thread to unwind the stack after the launch has ended with an error."""
+    """Raised in a simulated thread after a failed launch, to unwind the thread's stack."""
 
 
 @dataclass(slots=True)
 class Wait:
-    """The wait of a thread at a synchronization point, and the value that the thread contributes.
+    """A thread's wait at a synchronization point, with the value that the thread contributes.
 
     Threads whose waits have equal `key` wait for each other. `combine` maps the contributed values to the threads'
     results. Both are dicts by lane for a warp, otherwise by rank in the block.
@@ -66,7 +66,7 @@ class Wait:
 
 
 class SimulatedBlock:
-    """A block of threads that has started, with its threads and its shared memory."""
+    """A started block of a simulated launch, with its threads and its shared memory."""
 
     def __init__(self, launch: SimulatedLaunch, index: Triple) -> None:
         self.index = index
@@ -118,7 +118,7 @@ class RunningThread:
         self.ended = False
 
     def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for the end of this thread's grid."""
+        """Schedule a kernel launch for when this thread's grid has ended."""
         self.launch.children.append(start)
 
     def number(self, path: str) -> int:
@@ -148,7 +148,10 @@ class RunningThread:
             raise
 
     def synchronize(self, scope: Scope, path: str, value: object, combine: Combine, lanes: int = 0) -> Any:
-        """Wait at a synchronization point. `combine` takes the values of all threads. Return this thread's result."""
+        """Wait at a synchronization point, and return this thread's result.
+
+        `combine` computes the results from the values of all threads.
+        """
         frames = call_frames()
         site = tuple((id(frame.f_code), frame.f_lasti) for frame in frames)
         self.wait = Wait(scope, path, site, user_line(frames), lanes, value, combine)
@@ -168,7 +171,7 @@ class RunningThread:
 
 
 def call_frames() -> list[FrameType]:
-    """Return the Python frames from the caller of the running intrinsic to the kernel function."""
+    """Return the Python frames from the running intrinsic's caller up to the kernel function."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not Intrinsic.__call__.__code__:
         frame = frame.f_back
@@ -181,7 +184,7 @@ def call_frames() -> list[FrameType]:
 
 
 def user_line(frames: Sequence[FrameType]) -> str:
-    """Return the file and line of the innermost frame that is in user code."""
+    """Return the file and line of the innermost frame in user code."""
     package = str(Path(__file__).parents[1])
     frame = next((f for f in frames if not f.f_code.co_filename.startswith(package)), frames[0])
     path = frame.f_code.co_filename
@@ -202,7 +205,10 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start the OS thread, which holds the baton and first runs the simulated thread `thread`."""
+        """Start the OS thread, which first runs the simulated thread `thread`.
+
+        The OS thread holds the baton.
+        """
         trace = sys.gettrace()  # the debugger's trace function of the starting thread
 
         def run() -> None:
@@ -222,12 +228,12 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Pass the baton to this stack. An idle stack then runs the simulated thread `thread`."""
+        """Let this stack run, and first the simulated thread `thread` if the stack is idle."""
         self._next = thread
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End the OS thread by unwinding its simulated thread. If `at_once` is true, running code is interrupted."""
+        """End the OS thread by unwinding its simulated thread, interrupting running code if `at_once` is true."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return
@@ -237,7 +243,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run `thread` to completion, and then the other simulated threads that the scheduler starts on this stack."""
+        """Run a simulated thread to completion, followed by others that the scheduler starts on this stack."""
         launch = self._launch
         before = running.thread
         try:
@@ -257,7 +263,10 @@ class Stack:
             running.thread = before
 
     def _take(self) -> RunningThread | None:
-        """Return the next simulated thread to start on this stack, or None. Other stacks may run in the meantime."""
+        """Return the next simulated thread to start on this stack, or None if the launch has ended.
+
+        Other stacks may run before this method returns.
+        """
         launch = self._launch
         thread = launch.choose()
         if thread is None:
@@ -271,7 +280,7 @@ class Stack:
         return None if launch.over else self._next
 
     def suspend(self, thread: RunningThread) -> None:
-        """Suspend a simulated thread, and run other threads until the suspended thread is scheduled again."""
+        """Suspend a simulated thread and run others until the scheduler chooses it again."""
         launch = self._launch
         other = launch.choose()
         if other is thread:
@@ -292,7 +301,7 @@ class Stack:
 
 @dataclass(eq=False)
 class SimulatedLaunch:
-    """A launch of a kernel in Python mode: the blocks, and the schedule of the threads.
+    """A launch in Python mode, with its blocks and the schedule of its threads.
 
     Released threads run first, then threads of the newest block that have not started, then sleeping threads. If there
     are none, lanes that wait at an `activemask` are released. If all threads wait for the grid, the next block starts.
@@ -324,7 +333,7 @@ class SimulatedLaunch:
         return getattr(self.function, "__name__", "kernel")
 
     def run(self) -> None:
-        """Run all threads. Raises the first exception that a thread raised, or DivergenceError."""
+        """Run all threads, and raise the first exception of a thread, or DivergenceError."""
         self._main.carry(self.choose())
         self.over = True
         for stack in self.stacks:  # one at a time, because each may run the user's `finally`
@@ -338,7 +347,7 @@ class SimulatedLaunch:
     # -- scheduling --
 
     def choose(self) -> RunningThread | None:
-        """Return the next thread to run, or None at the end of the launch."""
+        """Return the next thread to run, or None if the launch has ended."""
         while self.failure is None:
             if self._ready:
                 return self._ready.popleft()
@@ -354,14 +363,14 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """Mark the launch as ended, and resume the main stack. Return whether `stack` is the main stack."""
+        """Mark the launch as ended, resume the main stack, and return whether `stack` is the main stack."""
         self.over = True
         if stack is not self._main:
             self._main.resume()
         return stack is self._main
 
     def fail(self, error: BaseException, thread: RunningThread) -> None:
-        """Record the error of a thread, unless an earlier error has been recorded."""
+        """Record a thread's error, unless an earlier error has been recorded."""
         if self.failure is None:
             error.add_note(f"in thread {thread} of block {thread.block.index}, kernel {self.name}")
             self.failure = error.with_traceback(error.__traceback__.tb_next if error.__traceback__ else None)
@@ -380,7 +389,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Record that a thread waits at a synchronization point. If all members have arrived, release the group."""
+        """Record a thread's arrival at a synchronization point, and release the group after its last arrival."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -390,7 +399,7 @@ class SimulatedLaunch:
             self._try_warp(thread.block.warp(thread.warp), key, thread.wait.lanes)
 
     def end(self, thread: RunningThread) -> None:
-        """Record that a thread has ended. Release the threads that were waiting only for this thread."""
+        """Record that a thread has ended, and release threads that waited only for it."""
         thread.ended = True
         block = thread.block
         block.live -= 1
@@ -411,7 +420,7 @@ class SimulatedLaunch:
             self._release(members)
 
     def _release(self, group: list[RunningThread]) -> None:
-        """Release threads from a synchronization point, and store a result for each thread."""
+        """Release threads from a synchronization point, and give each thread its result."""
         first = group[0].wait
         assert first is not None
         by_lane = first.scope in ("warp", "active")
@@ -427,7 +436,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release the lanes of a warp that wait at the same `activemask`. Return False if no lane waits there."""
+        """Release lanes of a warp that wait at the same `activemask`, or return False if there are none."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue
@@ -449,7 +458,7 @@ class SimulatedLaunch:
         return True
 
     def _report_stuck(self) -> bool:
-        """Record a DivergenceError if the threads of a block wait for each other. Return whether they do."""
+        """Record a DivergenceError if threads of a block wait for each other, and return whether they do."""
         for block in self._blocks:
             if any(key[0] != "grid" for key in block.arrived):
                 return self._diverge(block.threads, f"block {block.index}")
@@ -469,7 +478,7 @@ class SimulatedLaunch:
 
 
 def _name_threads(threads: list[RunningThread]) -> str:
-    """Return a text that names at most four threads and gives the number of the others."""
+    """Return text that names up to four threads and counts the others."""
     names = [str(thread) for thread in threads[:4]]
     rest = len(threads) - len(names)
     return ("threads " if len(threads) > 1 else "thread ") + ", ".join(names) + (f" and {rest} more" if rest else "")

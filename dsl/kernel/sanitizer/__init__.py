@@ -1,1 +1,1 @@
-"""The kernel sanitizer, which detects out-of-bounds accesses, races, and barriers in divergent code."""
+"""The kernel sanitizer, which detects out-of-bounds accesses, races, and barriers that not all threads reach."""

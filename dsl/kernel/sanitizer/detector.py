@@ -1,4 +1,4 @@
-"""Detection of races and other errors in the event log of a kernel launch.
+"""Detection of races and other errors in the events of a kernel launch.
 
 In: events in order, and the sites that they name. Out: findings. Two accesses of different threads to the same bytes
 race if one of them writes, not both are atomic, not both write the same value (then the order does not matter), and
@@ -37,7 +37,7 @@ Known = dict[Any, int]
 
 @dataclass(slots=True)
 class Unwritten:
-    """Device memory from `start` to `stop` that was uninitialized at first. `fresh` marks the unwritten bytes."""
+    """A region of device memory that was uninitialized before the launch, with a mark for each unwritten byte."""
 
     start: int
     stop: int
@@ -49,7 +49,10 @@ FindingKind = Literal["out of bounds", "uninitialized", "misaligned", "race", "d
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An error that the detector has found. For a race, the fields `other...` describe the second access."""
+    """An error that the detector has found.
+
+    For a race, the fields `other...` describe the second access.
+    """
 
     kind: FindingKind
     site: Site
@@ -62,7 +65,7 @@ class Finding:
 
 
 class ThreadState:
-    """The state of a thread: barrier counts, the vector clock, and the group of threads that wait together.
+    """The state of a thread: barrier counts, vector clock, and the group of threads that it waits with.
 
     `now` identifies the current moment in the record of an access: the thread, its numbers of block barriers and grid
     barriers, and its clock.
@@ -81,12 +84,12 @@ class ThreadState:
         self.move_on()
 
     def move_on(self) -> None:
-        """Start a new interval in the thread's logical time, after a synchronization or a fence."""
+        """Start a new interval of the thread's logical time after a synchronization or fence."""
         self.now = (self, self.epoch, self.grid, self.clock)
         self.seen: dict[Site, Access] = {}
 
     def forget(self) -> None:
-        """Clear the state of a thread that has ended, so that no reference cycle keeps the state alive."""
+        """Clear the state of a thread that has ended, to break reference cycles."""
         self.seen.clear()
         self.group = self.known = self.released = None
         del self.now
@@ -97,7 +100,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to an address that several threads access."""
+    """The recorded accesses to an address that is used by several threads."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -108,7 +111,7 @@ class Cell:
         self.released: Known | None = None  # published by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
-        """Record an access that does not race with any recorded access."""
+        """Record an access that races with none of the recorded accesses."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -121,7 +124,7 @@ class Cell:
             kept[thread] = access
 
     def conflict(self, new: Access) -> Access | None:
-        """Return an earlier access that races with a new access, or None if there is no race."""
+        """Return an earlier access that races with `new`, or None if there is no race."""
         thread, kind, value = new[0][0], new[1].kind, new[2]
         for access in self.writes.values():
             if not ordered(access[0], thread) and (kind is not WRITE or value is None or access[2] != value):
@@ -138,7 +141,7 @@ Memory = dict[int, "Access | Cell"]
 
 
 class BlockState:
-    """The state of a block: the threads, the shared memory, and the arrivals at barriers."""
+    """The state of a block: its threads, its shared memory, and the arrivals at its barriers."""
 
     __slots__ = ("arrived", "barriers", "fresh", "groups", "guesses", "number", "shared", "stopped", "threads")
 
@@ -168,7 +171,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Return the union of vector clocks. The union contains the latest time of each thread."""
+    """Return the union of vector clocks, which has the latest time of each thread."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -182,7 +185,7 @@ def join_clocks(parts: Sequence[Known | None]) -> Known | None:
 
 
 class Detector:
-    """Detector of errors in the events of one launch.
+    """Detector of errors in one launch, from the events of the launch.
 
     Parameters
     ----------
@@ -258,7 +261,7 @@ class Detector:
                     self.analyse_repeated(memory, address, held, access, row)
 
     def enter(self, number: int) -> BlockState:
-        """Make block `number` the current block, and return its state."""
+        """Make block `number` the current block and return its state."""
         if not self.at_once:
             self.leave()
             self.block = BlockState(number, self.size)
@@ -270,7 +273,10 @@ class Detector:
         return self.block
 
     def finish(self, stuck: bool = False) -> list[Finding]:
-        """End the analysis and return all findings. `stuck` is true if the launch ended in a deadlock."""
+        """End the analysis and return all findings.
+
+        `stuck` is true if the launch ended in a deadlock.
+        """
         for block in list(self.blocks.values()) if self.at_once else [self.block]:
             self.block = block
             if stuck:
@@ -284,7 +290,7 @@ class Detector:
     def analyse_repeated(
         self, memory: Memory, address: int, held: Access | Cell | None, access: Access, row: Row
     ) -> None:
-        """Analyse an atomic operation, or an access to an address that has been accessed before."""
+        """Analyse an access to an address accessed before, or an atomic operation."""
         now, site, _ = access
         thread = now[0]
         if isinstance(held, tuple):
@@ -330,7 +336,7 @@ class Detector:
         thread.written.update(addresses)
 
     def use_global(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse an access to device memory that may be uninitialized."""
+        """Analyse an access to device memory, some of which may be uninitialized."""
         address = row[2]
         for region in self.unwritten:
             if region.start <= address < region.stop:
@@ -344,7 +350,7 @@ class Detector:
     # -- synchronization --------------------------------------------------------------------------
 
     def event(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse an event that is not a memory access, such as a barrier or fence."""
+        """Analyse an event other than a memory access, such as a barrier or fence."""
         block = thread.block
         match site.kind:
             case SiteKind.OUTSIDE:
@@ -367,13 +373,13 @@ class Detector:
                 self.join(thread, (site, mask, thread.number // 32))
 
     def join(self, thread: ThreadState, key: object) -> None:
-        """Add a thread to the group of threads that wait at a synchronization point."""
+        """Add a thread to the group that waits at a synchronization point."""
         group = thread.block.groups.setdefault(key, [])
         group.append(thread)
         thread.group = key, group
 
     def part(self, thread: ThreadState) -> None:
-        """Release a thread's group from a synchronization point. From then on, the members share one vector clock."""
+        """Release a group of threads from a synchronization point, after which its members share one vector clock."""
         assert thread.group is not None
         key, group = thread.group
         known = join_clocks([one.known for one in group])
@@ -396,7 +402,10 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyse a thread's arrival at a barrier. All threads of a block must arrive at the same barrier."""
+        """Analyse a thread's arrival at a barrier.
+
+        All threads of a block must arrive at the same barrier.
+        """
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
             block.barriers.append((site, thread))
@@ -408,7 +417,7 @@ class Detector:
             self.report("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
-        """Report the errors of the current block that are known only at the end of the block."""
+        """Report the errors that become known at the end of the current block."""
         block = self.block
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:
@@ -423,7 +432,7 @@ class Detector:
         block.threads = []
 
     def report_stuck(self) -> None:
-        """Report the threads of the current block that wait forever for other threads of their warp."""
+        """Report threads of the current block that wait forever for other threads of their warp."""
         for key, group in self.block.groups.items():
             if isinstance(key, tuple) and not self.block.stopped:
                 self.block.stopped = True
@@ -432,13 +441,13 @@ class Detector:
     # -- findings ---------------------------------------------------------------------------------
 
     def report_uninitialized(self, fresh: dict[int, tuple[Site, ThreadState, Row]]) -> None:
-        """Report the reads of uninitialized memory that `fresh` records."""
+        """Report the reads of uninitialized memory that are recorded in `fresh`."""
         for site, thread, row in fresh.values():
             self.report("uninitialized", site, thread, row)
         fresh.clear()
 
     def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Record a finding unless one has been recorded for the same pair of sites."""
+        """Record a finding, unless the same pair of sites already has one."""
         key = kind, site, other and other[1]
         self.counts[key] += 1
         if self.counts[key] > 1 or len(self.findings) >= FINDINGS:

@@ -1,4 +1,4 @@
-"""Execution of kernels on the CPU with a check of every access (sanitizer).
+"""Sanitized launches, which run kernels on the CPU and check every access.
 
 In: a launch inside ``with weft.sanitize():`` or with ``WEFT_SANITIZE=1``. Out: a `SanitizerError` with reports if
 there are findings. The sanitizer detects out-of-bounds and misaligned accesses, which end the thread instead of being
@@ -38,7 +38,7 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SecondAccess:
-    """The second access in a race: the thread, the kind of access, and the source location.
+    """The second access of a race: its thread, kind and source location.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class SecondAccess:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An error in a launch, in the form that is shown to the user.
+    """An error in a launch, in the form shown to the user.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ _ACCESS |= dict.fromkeys((SiteKind.WARP, SiteKind.ACTIVE), "warp operation")
 
 @public_error
 class SanitizerError(WeftError):
-    """Raised if the sanitizer has found errors in a kernel launch, such as invalid accesses or races.
+    """Raised if the sanitizer finds errors in a kernel launch, such as invalid accesses or races.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class SanitizerError(WeftError):
 
 
 def sanitize() -> AbstractContextManager[None]:
-    """Check every memory access of the kernels that are launched in a ``with weft.sanitize():`` block.
+    """Check every memory access of kernels launched in a ``with weft.sanitize():`` block.
 
     If a kernel has errors, its launch raises `SanitizerError`. With WEFT_SANITIZE=1, all launches of a program are
     checked.
@@ -179,18 +179,18 @@ def sanitize() -> AbstractContextManager[None]:
 
 
 class SanitizedLaunch(DispatchedLaunch):
-    """A launch of a kernel that is instrumented for the sanitizer."""
+    """A launch of a kernel that contains the sanitizer's instrumentation."""
 
     sanitized = True
 
     def choose_device(self, given: tuple[Any, ...]) -> Device:
-        """Return the CPU, on which all instrumented kernels run."""
+        """Return the CPU, because all instrumented kernels run on it."""
         self.unwritten: list[Unwritten] = []
         self.host_copies: list[tuple[Any, np.ndarray]] = []
         return get_device("cpu")
 
     def choose_index(self) -> np.dtype:
-        """Return int64. An out-of-bounds index in a narrower dtype could wrap around to a valid index."""
+        """Return int64, since an out-of-bounds index in a narrower dtype could wrap around to a valid one."""
         return np.dtype(np.int64)
 
     def _prepare(self, value: object) -> Any:
@@ -209,7 +209,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return found
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, and register the uninitialized bytes of the buffer."""
+        """Return the buffer of an array argument, and register its uninitialized bytes."""
         fresh = storage.expr is not None and storage.buffer is None and storage.expr.kind == "empty"
         known = None if storage.buffer is None else storage.buffer.unwritten
         buffer = super().memory(storage, written)
@@ -221,7 +221,7 @@ class SanitizedLaunch(DispatchedLaunch):
         return buffer
 
     def start(self, found: Specialization, function: Any, items: list[int]) -> None:
-        """Launch the kernel and analyse its events. Raises SanitizerError if there are findings."""
+        """Launch the kernel and analyse its events, or raise SanitizerError if there are findings."""
         launcher = self.launcher
         assert found.tracer is not None
         detector = Detector(found.tracer.sites, int(np.prod(launcher.block)), self.unwritten, function.cooperative)
@@ -246,7 +246,7 @@ class SanitizedLaunch(DispatchedLaunch):
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Disable Python's garbage collector within a ``with`` block, because collections would scan recorded accesses."""
+    """Within a ``with`` block, disable Python's garbage collector, which would scan all recorded accesses."""
     on = gc.isenabled()
     gc.disable()
     try:
@@ -268,7 +268,7 @@ class _HostCopy:
 
 
 def make_report(finding: Finding, count: int, grid: Triple, block: Triple) -> Report:
-    """Convert a finding to a report. The finding has occurred `count` times."""
+    """Convert a finding that has occurred `count` times to a report."""
     other = None
     if finding.other is not None:
         location = finding.other.location

@@ -1,4 +1,4 @@
-"""Instrumentation of kernels. A `trace` operation precedes each memory access and each synchronization.
+"""Instrumentation of kernels with a `trace` operation before each memory access and each synchronization.
 
 In: accesses and indices during compilation. Out: `trace` operations, and a `Site` for each. Invariant: an index is
 checked before its address is computed, and an address before it is used, so that a thread ends instead of accessing
@@ -26,7 +26,10 @@ BYTE = np.dtype(np.uint8)
 
 
 class SiteKind(IntEnum):
-    """The kind of an instrumented operation. Memory accesses have the smallest values."""
+    """The kind of an instrumented operation.
+
+    Memory accesses have the smallest values.
+    """
 
     READ = 0
     WRITE = 1
@@ -53,7 +56,7 @@ _MASKED = frozenset({"warp_barrier", "shuffle", "vote", "match", "warp_reduce"})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """An instrumented operation of a kernel: the kind, the source location, and the accessed array.
+    """An instrumented operation of a kernel: its kind, source location and accessed array.
 
     `array` is the name of the accessed array, `space` its memory space, `size` the number of bytes of an access, and
     `align` the required alignment. `numbers` is the number of indices in an event. `valued` is true if the written value
@@ -72,7 +75,7 @@ class Site:
 
 
 class TracingBuilder(KernelBuilder):
-    """A kernel builder that inserts a `trace` before every operation that synchronizes threads."""
+    """A kernel builder that adds a `trace` before each operation that synchronizes threads."""
 
     def __init__(self, tracer: Tracer, name: str, index_dtype: np.dtype) -> None:
         super().__init__(name, index_dtype)
@@ -86,7 +89,7 @@ class TracingBuilder(KernelBuilder):
         regions: Any = (),
         **attributes: Any,
     ) -> tuple[Value, ...]:
-        """Append an operation and return the results. If the operation synchronizes threads, a `trace` precedes it."""
+        """Append an operation, after a `trace` if it synchronizes threads, and return its results."""
         if opcode in _KINDS:
             self._tracer.event(Site(_KINDS[opcode], self._tracer.location), ())
         elif opcode in _MASKED:
@@ -96,14 +99,14 @@ class TracingBuilder(KernelBuilder):
 
 
 class Tracer:
-    """The instrumentation of a kernel: a list of the sites, and methods that emit `trace` operations."""
+    """The instrumentation of a kernel: the list of its sites, and methods that emit `trace` operations."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
         self._named: dict[tuple[int, str], tuple[ArrayValue, ArrayValue]] = {}
 
     def begin(self, c: Compiler, name: str) -> KernelBuilder:
-        """Remove the sites of the compiler's previous run, and return a kernel builder for the next run."""
+        """Clear the sites of the previous compilation run, and return a kernel builder for the next run."""
         self.sites = []
         self._named = {}
         self.c = c
@@ -116,18 +119,21 @@ class Tracer:
 
     @property
     def location(self) -> SourceLocation:
-        """The source location of the code that is being compiled."""
+        """The source location of the code being compiled."""
         found = self.c.location
         assert found is not None
         return found
 
     def event(self, site: Site, operands: tuple[Value, ...]) -> Value:
-        """Emit a `trace` for a site. Return a run-time bool that tells whether the address is aligned."""
+        """Emit a `trace` for a site, and return a run-time bool that is true if the address is aligned."""
         self.sites.append(site)
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array with the variable's name as its label. A field of a labelled array keeps its label."""
+        """Return an array with a variable's name as its label.
+
+        A field of a labelled array keeps its label.
+        """
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
@@ -167,7 +173,7 @@ class Tracer:
         return array.label, whole
 
     def refuse(self, outside: Value, array: ArrayValue, index: tuple[Value, ...]) -> None:
-        """Emit code that reports an out-of-bounds index and ends the thread if the run-time bool `outside` is true."""
+        """Emit code that, if `outside` is true at run time, reports an out-of-bounds index and ends the thread."""
         with self.c.builder.if_(outside):
             name = array.label or "the array"
             self.event(Site(SiteKind.OUTSIDE, self.location, name, array.space, numbers=len(index)), index)
@@ -189,7 +195,7 @@ class Tracer:
     def access(
         self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
-        """Emit a `trace` for an access to an element. A misaligned access ends the thread at run time.
+        """Emit a `trace` for an access to an array element.
 
         `align` is the required alignment, or 0 for that of the dtype. `value` is the written value.
         """

@@ -1,1 +1,1 @@
-"""Decompiler from CPython byte code to syntax trees, for functions without source text."""
+"""Decompiler from CPython byte code to syntax trees, for functions that have no source text."""

@@ -1,4 +1,4 @@
-"""Merging of the basic blocks of an expression: `and`, `or`, conditional expressions, chained comparisons.
+"""Merging of basic blocks that belong to one expression: `and`, `or`, conditionals and chained comparisons.
 
 In: basic blocks. Out: fewer basic blocks, in which instructions that jumped inside an expression have become one
 instruction: `and`, `or`, `choice` or `chain`, with the instructions of its operands.
@@ -15,7 +15,7 @@ from weft.dsl.kernel.language.byte_code.instructions import CodeInstruction
 
 
 class Conditions:
-    """The basic blocks of a function, with rules that merge blocks of the same expression."""
+    """The basic blocks of a function, with rules that merge blocks belonging to one expression."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
@@ -44,7 +44,7 @@ class Conditions:
                 self.before[a].append(number)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return the block `number` if the block is not the entry and has exactly one predecessor, otherwise None."""
+        """Return block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:
@@ -66,7 +66,7 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if a and b`` or ``if a or b``. Return False if the blocks have another form."""
+        """Merge the blocks of ``if a and b`` or ``if a or b``, or return False if they have another form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -92,12 +92,12 @@ class Conditions:
         return False
 
     def _popped(self, number: int) -> int:
-        """Return the successor of block `number` if this block only pops a value, otherwise return `number`."""
+        """Return the block that follows block `number` if this block only pops a value, otherwise `number`."""
         block = self.blocks[number]
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _both(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if (a if c else b)``. Return False if the blocks have another form.
+        """Merge the blocks of ``if (a if c else b)``, or return False if they have another form.
 
         The test `c` selects the test `a` or `b`, and both lead to the same two blocks.
         """
@@ -114,7 +114,7 @@ class Conditions:
         return True
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b``. Return False if the blocks have another form.
+        """Merge the blocks of the value ``a and b`` or ``a or b``, or return False if they have another form.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -131,7 +131,7 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a if c else b``. Return False if the blocks have another form."""
+        """Merge the blocks of the value ``a if c else b``, or return False if they have another form."""
         if not self._branch(block):
             return False
         first, second = (self._single(a) for a in block.after)
@@ -145,7 +145,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c``. Return False if the blocks have another form.
+        """Merge the blocks of ``a < b < c``, or return False if they have another form.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """
@@ -179,20 +179,20 @@ class Conditions:
         return True
 
     def _same(self, first: CodeBlock, second: CodeBlock) -> bool:
-        """Return whether two blocks have equivalent successors."""
+        """Return whether the successors of two blocks are pairwise equivalent."""
         return [self._class(a) for a in first.after] == [self._class(a) for a in second.after]
 
     def _class(self, number: int) -> int:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of the code after a block's first instruction, or None if it is unknown."""
+        """Return the equivalence class of a block's code after its first instruction, or None if it is unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Append a copy of a shared successor to a block. Return whether a copy was appended.
+        """Append a copy of a shared successor to a block, and return whether a copy was needed.
 
         The copy is made if the successor ends the function and uses values that the block leaves on the stack.
         """

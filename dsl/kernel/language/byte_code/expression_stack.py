@@ -49,11 +49,11 @@ _COMPARE: dict[str, type[ast.cmpop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry for something other than an expression. A syntax tree that contains a mark does not compile."""
+    """A stack entry other than an expression, such as an iterator, which no syntax tree may contain."""
 
 
 class Null(Mark):
-    """The empty stack slot that the interpreter pushes next to a function before it calls the function."""
+    """The null that the interpreter pushes before it calls a function."""
 
 
 class LoopIterator(Mark):
@@ -65,13 +65,13 @@ class LoopIterator(Mark):
 
 
 class LoopItem(Mark):
-    """The stack entry for an item of a loop's iterator, which is assigned to the loop's target."""
+    """The stack entry for an item of an iterator, to be assigned to a loop's target."""
 
     target: ast.expr | None = None
 
 
 class UnpackedItem(Mark):
-    """The stack entry for an item of a value that is unpacked."""
+    """The stack entry for one of the items into which a value is unpacked."""
 
     def __init__(self, whole: ast.expr, targets: list[Any], index: int) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def _slice(parts: list[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the syntax tree of a slice part in the parser's form, with a minus operator for a negative number.
+    """Return the syntax tree of a slice's bound, with a minus operator for a negative number, as in parsed text.
 
     Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
     """
@@ -130,7 +130,7 @@ def invert(test: ast.expr) -> ast.expr:
 
 
 def is_pure(body: list[CodeInstruction], make: Callable[[Definition, list[ast.expr]], ast.expr]) -> bool:
-    """Return whether instructions push exactly one value on the stack, and have no other effect."""
+    """Return whether a sequence of instructions only pushes one value on the stack."""
     run = ExpressionStack([], make)
     try:
         run.execute(body)
@@ -162,7 +162,7 @@ _COLLECTIONS: dict[str, Callable[[list[ast.expr]], ast.expr]] = {
 
 
 class ExpressionStack:
-    """An interpreter of straight-line instructions, whose stack contains syntax trees instead of values.
+    """An interpreter of straight-line byte code that computes syntax trees instead of values.
 
     `make` converts a function definition to an expression or statement.
     """
@@ -176,7 +176,7 @@ class ExpressionStack:
         self.where: Any = None
 
     def execute(self, body: list[CodeInstruction]) -> None:
-        """Execute instructions symbolically."""
+        """Execute instructions, pushing syntax trees on the stack."""
         for instruction in body:
             self.where = instruction.where
             name, argument = instruction.name, instruction.argument
@@ -241,7 +241,7 @@ class ExpressionStack:
         self._push(node)
 
     def _chain(self, argument: tuple[list[str], list[list[CodeInstruction]]]) -> None:
-        """Pop the first two operands of a chained comparison, and push the comparison."""
+        """Replace the first two operands of a chained comparison on the stack by the whole comparison."""
         operators, rest = argument
         left, right = self._take(2)
         further = [self._value(body) for body in rest]
@@ -360,7 +360,7 @@ class ExpressionStack:
         raise Underflow
 
     def _jump(self, _: Any) -> None:
-        """Do nothing, because all remaining jumps are those of empty loops."""
+        """Do nothing for a jump, which can only be that of an empty loop."""
 
     def _store(self, name: str) -> None:
         self._bind(self._at(ast.Name(name, ast.Store())))
@@ -382,7 +382,7 @@ class ExpressionStack:
             self._push(UnpackedItem(whole, targets, k))
 
     def _bind(self, target: Any) -> None:
-        """Pop a value and assign it to a target."""
+        """Pop a value and assign it to `target`, a syntax tree."""
         value = self.pop()
         if any(other is value for other in self.stack):  # `(target := value)`, or the first of several targets
             named = self._at(ast.NamedExpr(target, getattr(value, "root", value)))
@@ -409,7 +409,7 @@ class ExpressionStack:
             self.statements.append(self._at(self._assignment(target, value)))
 
     def _assign_parallel(self) -> None:
-        """Emit all pending stores as one tuple assignment, in the order in which the values were computed."""
+        """Emit one tuple assignment for all pending stores, in the order in which the values were computed."""
         pairs = sorted(self.parallel, key=lambda pair: self.order.get(id(pair[1]), 0))
         self.parallel = []
         target = self._at(ast.Tuple([t for t, _ in pairs], ast.Store()))

@@ -1,4 +1,4 @@
-"""Translation of byte code of CPython 3.11 to 3.14 to a single, smaller instruction set.
+"""Translation of the byte code of CPython 3.11 to 3.14 to one smaller instruction set.
 
 In: a code object. Out: a list of `CodeInstruction` with their successors. The tables below map each opcode to its
 instructions. Invariant: two code objects with the same instructions on every path compute the same results. Jumps,
@@ -25,7 +25,7 @@ class Unreadable(Exception):
 
 @dataclass(slots=True, eq=False)
 class CodeInstruction:
-    """An instruction: the name, the argument, the source location, and the indices of the successors.
+    """An instruction with its name, argument, source location, and the indices of its successors.
 
     A branch continues at ``after[0]`` if the value on the stack is true. `next`, the step of a loop, continues there if
     the iterator has an item.
@@ -43,7 +43,7 @@ SILENT = frozenset(
 )
 
 # Opcodes whose arguments `dis` decodes -> the instructions. An opcode with two instructions has a pair as argument.
-ROWS: dict[str, tuple[str, ...]] = {
+TRANSLATIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys("LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_BORROW LOAD_DEREF LOAD_CLOSURE".split(), ("load",)),
     **dict.fromkeys(("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW"), ("load", "load")),
     **dict.fromkeys(("STORE_FAST", "STORE_DEREF"), ("store",)),
@@ -118,7 +118,7 @@ _INTRINSICS = {3: "stop_iteration", 5: "positive", 6: "list_to_tuple"}  # of CAL
 
 
 def decode(code: CodeType) -> list[CodeInstruction]:
-    """Return the instructions of a code object. Raises Unreadable for byte code that cannot be converted."""
+    """Return the instructions of a code object, or raise Unreadable if its byte code is not supported."""
     found: list[CodeInstruction] = []
     starts: dict[int, int] = {}
     # of a branch or `next`: the target's offset, and whether the jump is taken if the test is true
@@ -172,9 +172,9 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
 
 
 def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> Iterator[tuple[str, Any]]:
-    """Yield the translation of an opcode without jumps, as names and arguments of instructions."""
-    if opcode in ROWS:
-        instructions = ROWS[opcode]
+    """Yield the instructions for an opcode that is not a jump, as pairs of name and argument."""
+    if opcode in TRANSLATIONS:
+        instructions = TRANSLATIONS[opcode]
         yield from zip(instructions, row.argval if len(instructions) == 2 else (row.argval,), strict=True)
         return
     match opcode:
@@ -235,7 +235,7 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
 def _link(
     found: list[CodeInstruction], starts: dict[int, int], jumps: dict[int, tuple[int, bool]], leaps: dict[int, int]
 ) -> None:
-    """Set the successors of all instructions. An unconditional jump is replaced by its target."""
+    """Set the successors of all instructions, skipping unconditional jumps."""
 
     def behind(number: int) -> int:
         seen = set()

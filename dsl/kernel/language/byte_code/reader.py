@@ -22,7 +22,7 @@ Tree = ast.FunctionDef | ast.Lambda
 
 
 def read_function(code: CodeType) -> Tree:
-    """Return the syntax tree of a function. Raises Unreadable with a line number if the reconstruction fails."""
+    """Return a function's syntax tree, or raise Unreadable with a line number if the byte code is not supported."""
     try:
         tree = _read(code)
         if equals(tree, code):
@@ -33,12 +33,12 @@ def read_function(code: CodeType) -> Tree:
 
 
 def equals(tree: Tree, code: CodeType) -> bool:
-    """Return whether a syntax tree compiles to byte code that is equivalent to `code`."""
+    """Return whether a syntax tree, when compiled, gives byte code equivalent to `code`."""
     return _same(_compile(tree, code), code)
 
 
 def _read(code: CodeType) -> Tree:
-    """Return a function's syntax tree, without a check that the tree compiles to the same byte code."""
+    """Return a function's syntax tree without checking that it compiles to the same byte code."""
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise Unreadable("`async def` is not read", code.co_firstlineno)
     instructions = decode(code)
@@ -95,7 +95,10 @@ def _inner(definition: Definition) -> Tree:
 
 
 def _annotate(tree: ast.FunctionDef, found: dict[Any, ast.expr]) -> None:
-    """Set the annotations of a function's parameters and of the result, which is named "return"."""
+    """Set the annotations of a function's parameters and result.
+
+    The annotation of the result has the key "return".
+    """
     tree.returns = found.pop("return", None)
     for argument in (*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs):
         argument.annotation = found.pop(argument.arg, None)
@@ -131,7 +134,10 @@ def _lambda(tree: ast.FunctionDef) -> ast.Lambda:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Convert the body of a lambda to an expression. Every path through the body must end with `return`."""
+    """Convert the body of a lambda to an expression.
+
+    Every path through the body must end with `return`.
+    """
     match body:
         case [ast.Return(value=value)]:
             return ast.copy_location(ast.Constant(None), body[0]) if value is None else value
@@ -143,7 +149,7 @@ def _expression(body: list[ast.stmt], line: int) -> ast.expr:
 
 
 class _Lambdas(ast.NodeTransformer):
-    """A transformer that replaces function definitions inside expressions with lambdas."""
+    """A transformer that replaces the function definitions inside expressions by lambdas."""
 
     def visit_Definition(self, node: Definition) -> ast.AST:
         tree = _inner(node)
@@ -153,7 +159,7 @@ class _Lambdas(ast.NodeTransformer):
 
 
 def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
-    """Convert a function to the generator expression from which CPython has compiled the function."""
+    """Return the generator expression from which CPython has compiled a function."""
     clauses: list[ast.comprehension] = []
     assert isinstance(tree, ast.FunctionDef)
     body = [s for s in tree.body if not isinstance(s, ast.Nonlocal)]  # for `:=`
@@ -178,7 +184,7 @@ def _generator(tree: Tree, iterable: ast.expr) -> ast.GeneratorExp:
 
 
 def _compile(tree: Tree, code: CodeType) -> CodeType:
-    """Return the code object of a function's syntax tree, compiled in a function that binds its free variables."""
+    """Compile a function's syntax tree inside another function that binds its free variables, and return its code."""
     body: list[ast.stmt]
     if isinstance(tree, ast.Lambda):
         body = [ast.Return(tree)]
@@ -196,7 +202,7 @@ def _compile(tree: Tree, code: CodeType) -> CodeType:
 
 
 def _modules(code: CodeType) -> set[str]:
-    """Return the names of globals that `code` uses like modules, such as `math` in ``math.sqrt(x)``."""
+    """Return the names of global variables that `code` uses like modules, as `math` in ``math.sqrt(x)``."""
     rows = decode(code)
     found: set[str] = set()
     for first, second, third, fourth in zip(rows, rows[1:], rows[2:], rows[3:], strict=False):

@@ -29,7 +29,7 @@ END = -1  # the block after the last statement of a function
 
 @dataclass(frozen=True, slots=True)
 class LoopScope:
-    """An enclosing loop: the header block, the block after the loop, and the depth of the stack at the header."""
+    """A loop around the current block: its header block, the block after it, and the stack depth at its header."""
 
     header: int
     behind: int | None
@@ -42,7 +42,7 @@ class LoopScope:
 
 
 class Structure:
-    """A converter from the basic blocks of a function to statements."""
+    """A converter from a function's basic blocks to statements."""
 
     def __init__(self, blocks: dict[int, CodeBlock], entry: int, make: Callable[..., Any]) -> None:
         self.blocks, self.entry, self.make = blocks, entry, make
@@ -126,7 +126,7 @@ class Structure:
     # -- statements -------------------------------------------------------------------------
 
     def _emit(self, number: int, stack: list[ast.expr], follow: int, loop: LoopScope | None) -> list[ast.stmt]:
-        """Return the statements from the block `number` up to the block `follow`, which is excluded."""
+        """Return the statements from block `number` up to, but not including, block `follow`."""
         if number in self.loops and not (loop is not None and loop.header == number):
             return self._emit_loop(number, stack, follow, loop)
         return self._emit_block(number, stack, follow, loop)
@@ -162,14 +162,14 @@ class Structure:
         return body
 
     def _returns(self, number: int) -> bool:
-        """Return whether the block `number` only exits enclosing loops and then returns a constant."""
+        """Return whether block `number` does nothing but leave enclosing loops and return a constant."""
         names = [i.name for i in self.blocks[number].body]
         return names == ["constant", "return"] or (names == ["pop"] and self._returns(self.blocks[number].after[0]))
 
     def _go(
         self, target: int, stack: list[ast.expr], follow: int, loop: LoopScope | None, source: int
     ) -> list[ast.stmt]:
-        """Return the statements for a jump to `target`: none, `continue`, `break`, or the statements of the target."""
+        """Return the statements for a jump: none, `continue`, `break`, or a copy of the target's statements."""
         if target == follow:
             return []
         if loop is not None and target == loop.header:
@@ -285,7 +285,7 @@ def _leaves(body: list[ast.stmt]) -> bool:
 
 
 def _conditional(test: ast.expr, first: list[ast.stmt], second: list[ast.stmt], where: Any) -> list[ast.stmt]:
-    """Return the statements for two branches: an `if`, or an `assert` if the second branch is a failed assertion.
+    """Return the `if` statement for two branches, or an `assert` if the second branch is a failed assertion.
 
     No `else` is needed after a branch that ends in a jump.
     """
