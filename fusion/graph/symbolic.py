@@ -87,7 +87,7 @@ def load_sympy() -> Any:
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Return the shape and the symbols of an argument that is an array of symbols.
+    """Return the shape and the elements of an argument that is an array of sympy symbols.
 
     Such an argument is a sequence or a matrix of symbols, or a MatrixSymbol.
     """
@@ -146,7 +146,7 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
 
 
 def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Return the expressions to compute, and the shape of a matrix or array of expressions.
+    """Return the sympy expressions to compute, and their shape if they form a matrix or array.
 
     Sums, integrals and derivatives are evaluated.
     """

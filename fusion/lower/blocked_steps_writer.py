@@ -62,7 +62,10 @@ class BlockedStepsWriter(KernelWriter):
         return self.finish()
 
     def _make_rings(self) -> None:
-        """Allocate the ring buffers. The repetitions of a step in a loop have adjacent ring buffers in one array."""
+        """Allocate the ring buffers.
+
+        The repetitions of a step in a loop have adjacent ring buffers in one array.
+        """
         blocked, rolled = self.blocked, self.blocked.rolled
         # key of an array -> the rings that share the array, and their positions in it
         arrays: dict[object, dict[Expr, int]] = {}
@@ -288,7 +291,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the ring index of the element of `node` that the step reads, and the loop depth of this index.
+        """Return the index in a ring buffer of an element that a step reads, and the loop depth of the index.
 
         `first` is the flat index of the element that is read at the first point of the step's box.
         """

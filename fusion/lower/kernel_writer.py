@@ -43,7 +43,7 @@ Binding = tuple[Literal["buffer", "value", "partial", "int", "number", "scalar",
 
 @dataclass(slots=True)
 class Lowered:
-    """A kernel with the bindings of its parameters."""
+    """A kernel in IR, and for each parameter the value that is passed at launch."""
 
     kernel: Kernel
     bindings: list[Binding]
@@ -65,7 +65,9 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """If `holds` is true, return the attributes of a loop in which each vector lane computes a different reduction.
+    """Return the attributes of a loop. If `holds`, each vector lane computes a different reduction.
+
+    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
 
     Each lane reduces its elements in order. If `holds` is false, the result is empty.
     """
@@ -134,7 +136,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the integer parameter for `key`, which is bound to `value`. The first call declares the parameter."""
+        """Return the integer parameter for `key`. The first call declares it, with the argument `value`."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")
@@ -147,7 +149,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Return the value of an affine form, without its constant term, and the loop depth at which it is computed."""
+        """Emit an affine form without its constant term. Return the value and the loop depth at which it is known."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -209,7 +211,7 @@ class KernelWriter:
         return made
 
     def _choose(self, choice: Instruction, made: list[tuple[Value, int]], placed: Placed) -> tuple[Value, int]:
-        """Emit a branch for the instruction `choice`.
+        """Emit the branches of a `choose` instruction.
 
         Values that are computed inside the branch are not valid outside it.
         """

@@ -74,7 +74,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def _bind_results(self, reductions: list[Placed], final: tuple[Value, ...]) -> None:
-        """Make the results of reductions available as values at the current point."""
+        """Record the results of reductions, so that later tasks can use them at the current point."""
         position = 0
         for p in reductions:
             width = len(self.accumulators(p))
@@ -127,7 +127,7 @@ class SplitWriter(KernelWriter):
         return tuple(self.builder.op("add", total, term) for total, term in zip(carried, terms, strict=True))
 
     def _count_work(self, split: Split) -> None:
-        """Set `work` to the number of elements of all blocks."""
+        """Set `work` to the number of elements that all blocks process."""
         self.work = prod(split.rows) * split.extent * split.inside
 
     def _bounds(self, split: Split) -> tuple[Value, Value]:
@@ -144,7 +144,7 @@ class SplitWriter(KernelWriter):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
     def build_totals(self, scans: list[Placed], split: Split) -> None:
-        """Emit a reduction of each block to its total. The second kernel scans from these totals."""
+        """Emit a kernel that reduces each block to its total, for a second kernel that scans the blocks."""
         self._count_work(split)
         needed: set[Expr] = set()
         stack = list(scans)
@@ -203,7 +203,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_finish(self, reductions: list[Placed], split: Split) -> None:
-        """Emit the code that combines the partial results in order, and the later stages of each row."""
+        """Emit a kernel that combines the partial results in order and computes the tasks that depend on the totals."""
 
         def at_point() -> None:
             for placed in self.stage(0):
@@ -289,7 +289,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the combined accumulators. For sums shifted by the mean, the last accumulator is corrected."""
+        """Return the final accumulators, after the rounding of the mean has been corrected."""
         found: list[Value] = []
         for p in reductions:
             own = sums[len(found) : len(found) + len(self.accumulators(p))]

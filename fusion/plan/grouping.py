@@ -77,7 +77,7 @@ class Grouping:
         self._order(new, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group for a shifted sum and a copy of the reduction that computes its shift.
+        """Return a new group that computes a shifted sum together with the reduction that yields its shift.
 
         Return None if the two tasks cannot share a kernel.
         """
@@ -161,7 +161,10 @@ class Grouping:
     def _placements(
         self, task: Task, group: Group, produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]
     ) -> list[Placed]:
-        """Return the possible mappings of the task's loops to the group's loops. New loops get new numbers."""
+        """Return the possible mappings of a task's loops to the loops of a group.
+
+        Loops that the group does not have get new numbers.
+        """
         folding = task.kind in ("reduce", "scan")
         group_reduces = any(p.task.kind in ("reduce", "scan") for p in group.placed)
         outer = [k for k, loop in enumerate(group.loops) if loop.role == "parallel"]
@@ -190,7 +193,7 @@ class Grouping:
         return found
 
     def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the stage of a task in the group.
+        """Set the stage of a task, which depends on the reductions of the group whose results the task needs.
 
         Return "" if that succeeds, otherwise the reason why no stage is possible.
         """
@@ -227,7 +230,7 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return the reason why in-place writes forbid a placement, or "" if there is none.
+        """Return the reason why in-place writes of the group forbid adding a task, or "" if there is none.
 
         Other tasks of the kernel may read only the element that is overwritten.
         """
@@ -274,7 +277,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether a scan depends on another scan of the group, along rows that several blocks share."""
+    """Return whether a scan depends on another scan of the group, in rows that several GPU blocks share."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -302,7 +305,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why a placement would change the order of a sum, or "" if the order stays the same.
+    """Return the reason why adding a task to a group would change the order of a sum, or "" if it would not.
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.
@@ -336,7 +339,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """Set the roles of the group's loops when its first reduction or scan is placed. Reduced loops become innermost."""
+    """Mark the loops of a group that its first reduction or scan reduces, and make them innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
@@ -354,6 +357,8 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
     """Return the pairs of a task's loop and a group's loop that must become one loop.
+
+    The index of a read determines the pairs.
 
     The pairs follow from the task's reads of values that the group stores.
     """

@@ -30,7 +30,7 @@ class Nest:
 
 
 def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
-    """Return all flat indices in a group, each with the size of its elements and its weight in the choice of loops.
+    """Return all flat indices in a group, each with its element size and its weight in the choice of the loop order.
 
     Writes have twice the weight of reads.
     """
@@ -48,7 +48,7 @@ def all_forms(group: Group) -> list[tuple[Affine, int, int]]:
 
 
 def reduction_position(placed: Placed) -> Affine:
-    """Return the position of an element in its reduction, in C order, as an affine index over the group's loops."""
+    """Return the C-order position of an element in its reduction, as an affine function of the group's loops."""
     terms = []
     step = 1
     own = placed.task.loops
@@ -135,7 +135,10 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether the lanes of a CPU vector should compute different results rather than share one reduction."""
+    """Return whether each lane of a CPU vector should compute a different result of a reduction.
+
+    Otherwise all lanes share one reduction.
+    """
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _accesses(group) if isinstance(node, Expr)]
 
@@ -147,7 +150,7 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 
 
 def _stride_score(step: int) -> int:
-    """Return the score of a stride for vector loads.
+    """Return the suitability of a stride for vector loads: 2 for whole vectors, 1 for partial vectors, otherwise -1.
 
     Whole vectors have the highest score, then partial vectors, then single elements.
     """
@@ -155,7 +158,7 @@ def _stride_score(step: int) -> int:
 
 
 def goes_across(group: Group, nest: Nest) -> bool:
-    """Return whether more bytes are contiguous along the loop over results than along the reduction loop."""
+    """Return whether the accesses are mostly contiguous along the loop over results, not along the reduction loop."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -46,7 +46,10 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which a kernel that computes only this task reduces elements. All groups keep this order."""
+    """Return the order in which a separate kernel for `task` reduces elements.
+
+    Kernels that compute several tasks keep this order.
+    """
     if task.order is None:
         alone = Group(0)
         start_group(alone, task)
@@ -58,7 +61,7 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's reduction loops, and the positions of the task's reduction loops among them."""
+    """Return the extents of a nest's reduction loops, and the positions of a task's own loops among them."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)

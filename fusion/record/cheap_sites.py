@@ -71,12 +71,12 @@ def is_cheap(where: Location) -> bool:
 
 
 def note_alone(site: Site) -> None:
-    """Record the call site of an evaluation's first value if no other value was pending."""
+    """Record that an evaluation computed only the value of the call site `site`."""
     _note(ALONE, site)
 
 
 def was_evaluated_alone(where: Location) -> bool:
-    """Return whether no other value was pending when values of the call site `where` were last evaluated.
+    """Return whether the last evaluation of a value from the call site `where` computed only this value.
 
     The result expires after some calls, so that fusion is tried again.
     """

@@ -61,7 +61,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Allocate a pending constant or uninitialized array on the CPU, without a plan. Return whether that was possible.
+    """Write a pending constant or uninitialized array to CPU memory without a plan. Return False for other values.
 
     Programs often create an array of zeros and then fill it row by row. Each row is a small operation if the array has
     memory.
@@ -83,7 +83,7 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return the memory of a storage, after evaluating a pending storage or copying shared memory."""
+    """Return the memory of a storage. Pending storages are evaluated, and shared memory is copied."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -168,7 +168,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _live_and_wanted(
     epoch: Epoch, storages: list[Storage], seen: list[Storage | Expr] | None, others: bool
 ) -> tuple[list[Storage], tuple[int, ...] | None]:
-    """Return the live storages of an epoch, and the indices of the requested storages among them.
+    """Return the live storages of an epoch, and the positions of the requested storages among them.
 
     None means that all are requested. With `others`, storages that can reuse memory now are also requested.
     """
@@ -208,7 +208,7 @@ def _assign(
 
 
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
-    """Move pending draws of random numbers to separate epochs. Return the other storages.
+    """Move pending random numbers to epochs of their own. Return the other storages.
 
     Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
     memory that was recorded together with them.
@@ -226,7 +226,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Copy an expression from `epoch` to the epoch `own`, binding the slots of the copy in `own`."""
+    """Copy an expression from `epoch` to the epoch `own`, which then also holds the buffers that it reads."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":
@@ -240,7 +240,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can be computed in the memory of an operand that nothing else references.
+    """Return whether a pending value can be computed in the memory of an operand that has no other references.
 
     If the value were evaluated later, it would need a separate plan.
     """
@@ -256,7 +256,9 @@ _UNSHARED = (lambda held: getrefcount(held[0]))([object()])
 
 
 def release_memory(storage: Storage) -> bool:
-    """Release the slots of the storage's epoch or of the current epoch, if no work is pending.
+    """Release the buffers that an epoch without pending work still references.
+
+    This is the epoch of the storage or, if the storage has none, the current epoch.
 
     Return whether slots were released.
     """

@@ -34,7 +34,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return, for each expression, the source line if the expression begins a visit to this line, otherwise None.
+    """Return the source line of each expression that is the first of a visit to the line, and None for the others.
 
     A visit is one execution of a source line.
     """
@@ -125,7 +125,7 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two complete iterations have equal operation counts but different array lengths.
+    """Return whether the last two iterations have the same operations but different array lengths.
 
     `before` is the number of operations in the sequence before those `recorded`.
     """

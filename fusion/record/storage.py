@@ -42,7 +42,7 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The state that all aliasing arrays share.
+    """The elements of an array and of all its views: a buffer, or an expression that is still pending.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording: the slots that were bound in it, and its pending storages."""
+    """A recording: the buffers and scalars that it reads (slots), and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -230,7 +230,7 @@ class Epoch:
         self.slots, self.slot_of, self.results = [], {}, {}
 
     def release_if_ended(self) -> bool:
-        """Call `forget` if the epoch has ended and its pending values are not referenced.
+        """Release the buffers of an ended epoch if its pending values are not referenced.
 
         Return whether `forget` was called. It is not called during an evaluation of the epoch.
         """
@@ -246,14 +246,17 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages to which arrays or recording code refer. `among` is a copy of `pending`."""
+        """Return the pending storages that are still referenced outside the pending list.
+
+        `among` is a copy of `pending`.
+        """
         listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
         ]
 
     def drop_unheld(self, begin: int) -> None:
-        """Remove, from position `begin` on, the storages that only `pending` references.
+        """Remove the pending storages from position `begin` on that nothing else references.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
         evaluation.
@@ -291,7 +294,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unheld() -> int:
-    """Return the reference count of a storage that only the pending list and `Epoch.live` reference.
+    """Return the reference count of a storage that only the pending list and `Epoch.live` hold.
 
     The count is measured, since it depends on the interpreter.
     """

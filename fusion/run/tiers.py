@@ -62,7 +62,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True)
 class FormCost:
-    """The costs of the programs of one form, in seconds: time lost by interpretation, and expected compile time."""
+    """The time that interpreting a form has lost so far, and the expected time to compile the form, in seconds."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -80,7 +80,7 @@ _programs: OrderedDict[Any, tuple[Program | None, FormCost]] = OrderedDict()
 
 
 class _Rate:
-    """Ratio of measured to expected compile time, and the costs of loading the planner.
+    """Ratio of measured to expected compile time, and the time needed to load the planner.
 
     The ratio is lower if the disk cache often has the code.
     """
@@ -194,7 +194,7 @@ def try_interpreting(
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, wanted: tuple[int, ...] | None, epoch: Epoch
 ) -> bool:
-    """Return whether to interpret a graph without a plan. A compiled run would be faster by `losing` seconds.
+    """Return whether to interpret a graph that has no plan, although that loses `losing` seconds.
 
     If its form should be compiled, also request the compilation.
     """
@@ -224,7 +224,7 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether interpretation was tried for this graph, or for a graph of the same form and array lengths."""
+    """Return whether this graph, or one of the same form and array lengths, has been interpreted before."""
     return key in _programs or (kind.key, tuple(kind.encoder.codes)) in _programs
 
 
@@ -350,7 +350,10 @@ def interpret_after_failure(
 
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
-    """Interpret all graphs of a form from now on, and issue a warning. With WEFT_STRICT=1, raise `error` instead."""
+    """Interpret all later graphs of a form, and issue a warning.
+
+    With WEFT_STRICT=1, raise `error` instead.
+    """
     form.broken = not setting("strict")
     runtime.report_failure(
         "the optimizer", "this program is interpreted, which is slower", error, describe(graph.versions)

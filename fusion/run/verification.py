@@ -27,7 +27,7 @@ GPU_UNITS = 1000
 
 
 class VerificationCounts:
-    """Counters of the evaluations that were compared and of those that only a plan can compute."""
+    """Counters of the evaluations that were verified and of those that could not be."""
 
     compared = 0
     skipped = 0
