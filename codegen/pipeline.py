@@ -31,7 +31,7 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass of a pipeline: its name, its description, and the function that runs it.
+    """A pass of a pipeline: its name, description and function.
 
     A pass that is `fused` is skipped for kernels that a user wrote, which are threaded already.
     """

@@ -59,7 +59,7 @@ class Block:
 
 
 class Operation:
-    """An operation: an op of the op table, or an opcode of `STRUCTURAL`."""
+    """An operation of kernel IR: an op of the op table, or a structural operation such as a load or a loop."""
 
     __slots__ = ("attributes", "opcode", "operands", "regions", "results")
 
@@ -149,7 +149,7 @@ class Kernel:
 
 
 def program_order(operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Yield `operations`, and the operations in their regions, in program order: each operation before its regions."""
+    """Yield operations and all nested operations, each operation before those in its regions."""
     stack = [iter(operations)]
     while stack:
         operation = next(stack[-1], None)

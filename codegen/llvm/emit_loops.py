@@ -120,7 +120,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def opaque_index(self, kind: str, index: str) -> str:
-        """Return a copy of the index `index` whose value LLVM's optimizer cannot analyze.
+        """Return a copy of `index` whose value LLVM cannot analyze.
 
         Otherwise LLVM would keep and advance a 64-bit address for each array, although the machine computes an address
         from an index in one instruction.
@@ -135,7 +135,7 @@ class LoopEmitter(StreamEmitter):
         return f", !llvm.loop !{number}"
 
     def lanes_loop(self, operation: Operation, start: str, stop: str, lanes: int) -> None:
-        """Emit a vectorized loop and its remainder, which runs under a mask or element by element.
+        """Emit a vectorized loop, and a remainder that runs under a mask or element by element.
 
         A reduction has one accumulator per lane. The accumulators are combined in a fixed tree, after a masked
         remainder but before a remainder that runs element by element.
@@ -250,7 +250,10 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether the body may run twice for an index, because it reads no memory that the kernel writes."""
+        """Return whether a loop body may run twice for an index.
+
+        It must not read memory that the kernel writes.
+        """
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:

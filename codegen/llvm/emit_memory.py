@@ -135,7 +135,7 @@ class MemoryEmitter(StreamEmitter):
     def _masked_access(
         self, pointer: Value, index: Value, lanes: int, row: str, apart: str
     ) -> tuple[str, str, str, str]:
-        """Return the masked intrinsic and the address of a contiguous access, a gather or a scatter.
+        """Return the name of a masked intrinsic for an access, and the address: contiguous, gather or scatter.
 
         Return the intrinsic's name and type suffix, and the type and the text of the address.
         """

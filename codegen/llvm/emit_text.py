@@ -90,7 +90,7 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Add fast-math flags to all float instructions except those of function formulas, which must stay exact."""
+    """Add fast-math flags to float instructions, except in formulas of functions, which must stay exact."""
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -99,12 +99,12 @@ def _no_notes(operation: Operation) -> str:
 
 
 class NoPolls:
-    """Stand-in for `InterruptPolls` that emits no code, so that loops do not poll for interrupts."""
+    """Replacement for `InterruptPolls` that emits no polls."""
 
     fault = ""  # the address of the launch record, as a number
 
     def end_iteration(self, body: Block) -> None:
-        """Emit nothing, since iterations of a `for` loop are not counted."""
+        """Emit nothing at the end of an iteration of a `for` loop."""
 
     def end_repetition(self, repeat: Operation) -> None:
         """Emit nothing at the end of an iteration of a `repeat` loop."""
@@ -208,7 +208,7 @@ class Writer:
     # -- values ----------------------------------------------------------------------------
 
     def scalar_of(self, value: Value) -> str:
-        """Return the scalar text of a value that is the same in all lanes."""
+        """Return the text of a value as a scalar. The value must be the same in all lanes."""
         item = self.environment[value]
         if item.lanes:
             raise CompileError(f"%{value.name} differs between lanes where one value is needed")

@@ -173,7 +173,7 @@ class _Text:
 
     @property
     def anchor(self) -> float:
-        """Return the constant c for which x + c rounds x to an integer n.
+        """Return the constant that rounds x to an integer when it is added to x.
 
         The lowest bits of the sum contain n plus the exponent bias.
         """

@@ -31,7 +31,7 @@ class Real:
         self.value = value
 
     def of(self, name: str, *others: Real | float) -> Real:
-        """Apply the op `name` to this number and to the numbers `others`."""
+        """Apply the op `name` to this number and the further operands `others`."""
         operands = [self.value, *(self.like(o).value for o in others)]
         return Real(self.b, self.b.op(name, *operands))
 
@@ -114,7 +114,7 @@ class Real:
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
 
     def signed(self, other: Real | float) -> Real:
-        """Return this magnitude with the sign of `other`."""
+        """Return this non-negative number with the sign of `other`."""
         return self.of("copysign", other)
 
     @property
@@ -148,7 +148,10 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return a number c just below the overflow threshold of exp. Above c, use exp(x) = exp(x - c) * exp(c)."""
+    """Return a number c just below the overflow threshold of exp.
+
+    Above c, use exp(x) = exp(x - c) * exp(c).
+    """
     return float(math.floor(math.log(x.limits.max))) - 8
 
 
@@ -295,7 +298,10 @@ def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
 
 
 def _scaled_hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """Return sinh and cosh, both divided by a scale factor, and this factor, which is 1 except near overflow."""
+    """Return sinh and cosh divided by a scale factor, and the factor.
+
+    The factor is 1 except near overflow.
+    """
     far = abs(x) > _overflow_bound(x)
     large = 0.5 * (abs(x) - _overflow_bound(x)).of("exp")
     scale = far.choose(x.like(math.exp(_overflow_bound(x))), 1.0)

@@ -1,4 +1,4 @@
-"""Vectorization of scatters on the host: a block's values are computed in vectors, then written one by one.
+"""Vectorization of scatters on the host: blocks of values are computed in vectors, then written one by one.
 
 In: a logical kernel, before `choose_lanes` and again for `settle_scatters`. Out: the kernel with certain serial loops
 split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
@@ -37,7 +37,10 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def settle_scatters(kernel: Kernel) -> Kernel:
-    """Make parallel loops inside serial loops serial, after lanes are chosen. Only outer loops use several threads."""
+    """Make parallel loops inside serial loops serial, since only outer loops use several threads.
+
+    This pass runs after lanes are chosen.
+    """
     for outer in kernel.walk():
         if outer.opcode == "for" and outer.attributes["role"] == "serial":
             for inner in outer.regions[0].operations:
@@ -47,7 +50,7 @@ def settle_scatters(kernel: Kernel) -> Kernel:
 
 
 class _Scatter:
-    """A serial loop whose last operation either stores a computed value in an element or combines the two."""
+    """A serial loop that ends with a store to, or an update of, an array element."""
 
     def __init__(self, loop: Operation, ahead: list[Operation], writes: list[Operation], kept: list[Value]) -> None:
         self.loop = loop

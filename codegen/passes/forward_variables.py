@@ -15,7 +15,10 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Return the kernel with loads replaced by the stored value, for variables with one store before all loads."""
+    """Replace the loads of variables that have only one store by the stored value. Return the kernel.
+
+    The store must come before all loads.
+    """
     stored = _stored_once(kernel)
     if not stored:
         return kernel

@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis that finds the parameters whose divisibility by a power of two makes a value divisible by that power.
+    """Analysis of whether values are multiples of a power of two, given that some parameters are.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of `divisor` for `value` to be a multiple of `divisor`.
+        """Return the parameters that must be multiples of `divisor` so that `value` is one too.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
@@ -108,7 +108,7 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the pointers that are accessed only by whole, aligned vectors.
+    """Return the pointers whose accesses are all by whole, aligned vectors.
 
     Also return the parameters that must be multiples of `lanes` for this.
 

@@ -51,13 +51,19 @@ LOADS = 2
 
 @dataclass(frozen=True, slots=True)
 class AnyRows(Decision):
-    """The decision for rows of any length: for each code variant, how many vectors a thread keeps in registers."""
+    """The mapping of row reductions of any length to threads.
+
+    For each variant of the code, it contains the number of vectors that a thread keeps in registers.
+    """
 
     kept: tuple[int, ...]
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> AnyRows | None:
-    """Return the decision for a row reduction, or None if the kernel is not a row reduction or `exact` is true."""
+    """Return how a row reduction maps to threads, or None if this schedule does not fit.
+
+    It fits row reductions unless `exact` is true.
+    """
     if exact:
         return None
     row = find_row(nest)

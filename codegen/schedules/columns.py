@@ -40,7 +40,7 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The decision for column reductions: the number of adjacent threads, and the number of columns per thread.
+    """The mapping of a column reduction to threads: the number of adjacent threads, and the columns per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -50,7 +50,7 @@ class ColumnReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> ColumnReduction | None:
-    """Return the decision for the sizes `sizes`, or None if the kernel is not a column reduction."""
+    """Return how a column reduction of these sizes maps to threads, or None for other kernels."""
     row = find_columns(nest)
     if row is None:
         return None
@@ -70,7 +70,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """Return the number of adjacent threads for `count` columns.
+    """Return the number of adjacent threads that share the rows of `count` columns.
 
     The number is smaller if the total number of columns, `items`, is small.
     """
@@ -96,7 +96,7 @@ def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """Return the item of a column reduction as a `RowNest`, or None for other items."""
+    """Return the loops over rows of a column reduction as a `RowNest`, or None for other kernels."""
     if not nest.levels:
         return None
     row = find_row(nest)
@@ -190,7 +190,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Set this thread's columns: `lanes` columns, starting at `first`. Only columns below `count` are valid."""
+        """Set this thread's columns to `lanes` columns from `first` on. Columns from `count` on are not valid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -257,7 +257,7 @@ class ColumnWriter(RowWriter):
         return self._nested(w.select(more, left, lambda: opened.results[1:]))
 
     def _row(self, loop: Operation, row: Value, inside: Value | None) -> Slot:
-        """Return the slot that contains the elements of a row in this thread's columns."""
+        """Return the elements of a row in this thread's columns, as a `Slot`."""
         valid: list[Value | None] = list(self.columns.valid)
         if inside is not None:
             valid = [inside if v is None else self.w.builder.op("bitwise_and", v, inside) for v in valid]

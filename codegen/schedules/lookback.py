@@ -96,20 +96,20 @@ def _words_of_value(op: ScanOp) -> int:
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of descriptor values for a row: one per tile, per group of tiles, and per group of groups."""
+    """Return the number of look-back values for a row: one per tile, per group of tiles, and per group of groups."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 
 
 @dataclass(frozen=True, slots=True)
 class LookbackScan(Decision):
-    """The decision for scans in which several blocks share a row. Alignment is its only parameter."""
+    """The mapping of a scan to threads if several blocks share a row. Alignment is its only parameter."""
 
     keeps_alignment: ClassVar[bool] = True
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> LookbackScan | None:
-    """Return the decision for the sizes `sizes`, or None for a kernel without look-back descriptors."""
+    """Return how a scan with look-back descriptors maps to threads, or None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), LookbackScan):
         return None
     scan = find_scan(nest)
@@ -204,7 +204,7 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Context manager that selects accesses by whole vectors if `whole` is true, and by elements otherwise."""
+        """Context manager that selects accesses by whole vectors (`whole`) or by elements."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.inside():
@@ -340,7 +340,9 @@ class _TilePosition:
 
 
 def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePosition, own: Value, initial: Value) -> Value:
-    """Publish the total of this tile and, if the tile ends a group, the total of the group. Return the tile's prefix.
+    """Return the prefix of a tile, after publishing the total of the tile.
+
+    If the tile ends a group, the total of the group is also published.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
     of the next group of groups.

@@ -56,7 +56,7 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return the number of iterations after the first step at which the value `node` is computed.
+    """Return the number of iterations by which the computation of `node` lags behind the first step.
 
     Outside values have lag 0.
     """

@@ -139,7 +139,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return a copy of the value that an update changes, for the result of the update.
+        """Return memory that an update can change, with the elements of the previous version.
 
         It is the memory of the previous version if nothing else needs this memory, otherwise a copy.
         """
