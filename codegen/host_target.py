@@ -69,7 +69,7 @@ def host_has_masks() -> bool:
 
 
 def order_target() -> Target:
-    """Return a target with the reduction order of `host_target`, without loading LLVM.
+    """Return a target with the reduction order of `host_target`, if possible without loading LLVM.
 
     LLVM is not loaded if Linux lists the features of the CPU. No code is generated for this target.
     """

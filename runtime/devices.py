@@ -49,7 +49,10 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import a module and call one of its functions, so that modules of unused devices are never loaded."""
+    """Import a module and call one of its functions.
+
+    Modules of unused devices are thus never loaded.
+    """
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 

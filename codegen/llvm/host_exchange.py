@@ -66,7 +66,7 @@ def reduce_by_halves(emitter: Emitter, name: str, dtype: np.dtype, values: list[
 def combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, addresses: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Add the value of a thread to a reduction's total in memory, if the thread participates.
+    """Combine a thread's value with a reduction's total in memory, if the thread participates.
 
     `addresses` are the addresses of the total and of a flag, which is set once the total has a value.
     """

@@ -112,9 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the constant difference of an integer between adjacent threads, as a value, or None.
-
-        None means that the difference is not constant.
+        """Return the factor of a product that equals its difference between adjacent threads, or None.
 
         The integer is the product of this value, which no thread index changes, and a number that increases by 1.
         """

@@ -70,7 +70,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
 
 
 def _side(count: int, items: int, lanes: int) -> int:
-    """Return the number of adjacent threads that share the rows of `count` columns.
+    """Return the number of adjacent threads that process `count` adjacent columns.
 
     The number is smaller if the total number of columns, `items`, is small.
     """

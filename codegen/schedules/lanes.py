@@ -64,7 +64,7 @@ class LaneWriter:
     def inside(self) -> Iterator[None]:
         """Context manager that forgets the values memoized in the ``with`` block on exit.
 
-        Loads from memory that the kernel may write are not restored.
+        It also forgets all loads from memory that the kernel may write.
         """
         memo, self.memo = self.memo, dict(self.memo)
         yield

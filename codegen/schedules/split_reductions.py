@@ -46,11 +46,9 @@ def nests_of_parts(kernel: Kernel) -> tuple[Nest, Nest]:
 
 
 def can_merge(first: Kernel, second: Kernel) -> bool:
-    """Return whether two kernels can be merged: a row reduction by blocks, and a reduction of its results.
+    """Return whether two kernels are row reductions that can be merged into one launch.
 
-    The first kernel must not also reduce columns.
-
-    The second part of a column reduction needs several blocks.
+    The first kernel must not reduce columns, since the second part of a column reduction needs several blocks.
     """
     nests = [find_nest(kernel) for kernel in (first, second)]
     return all(find_row(nest) is not None for nest in nests) and find_columns(nests[0]) is None

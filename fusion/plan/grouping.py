@@ -358,8 +358,6 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
     """Return the pairs of a task's loop and a group's loop that must become one loop.
 
-    The index of a read determines the pairs.
-
     The pairs follow from the task's reads of values that the group stores.
     """
     hints: dict[int, int] = {}

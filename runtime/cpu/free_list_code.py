@@ -70,7 +70,10 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit the address of a field of the buffer `thing`. Word `which` of `store` is the offset of the field."""
+    """Emit the address of a field of the buffer `thing`.
+
+    Word `which` of `store` is the offset of the field.
+    """
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 
