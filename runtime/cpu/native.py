@@ -153,7 +153,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process. Return False if the request is not possible."""
+    """Request optimized code from the second process. Return whether it has been requested, now or earlier."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)

@@ -1,5 +1,7 @@
-"""Tests of the number of files that a reader has to open to follow the evaluation of ``wf.exp(x) + y``, with the plan
-on disk."""
+"""Tests of how many source files a reader must open to follow one evaluation, of ``wf.exp(x) + y``.
+
+The plan of the evaluation is on disk.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of passes is in execution order and complete."""
+"""Tests that the list of passes is complete and in execution order."""
 
 from __future__ import annotations
 

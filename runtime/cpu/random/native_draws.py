@@ -26,8 +26,6 @@ HEAD, RECORD = 20, 4
 class Code(NamedTuple):
     """The native functions for a bit generator.
 
-    An object keeps the code of these functions alive.
-
     `filling` is the address of the function that `kernel` calls for streams of this bit generator.
     """
 

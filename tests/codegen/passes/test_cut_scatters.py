@@ -1,4 +1,4 @@
-"""Scatters on the host compute blocks of indices and values in vectors, and then write each block."""
+"""Tests of scatters on the host, which compute blocks of values in vectors and then write them."""
 
 from __future__ import annotations
 
