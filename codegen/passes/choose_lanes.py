@@ -241,8 +241,8 @@ def find_reduction_lanes(kernel: Kernel, target: Target) -> tuple[int, bool] | N
 
     Return None if no reduction is vectorized.
 
-    The depth is the number of enclosing reduction loops. The remainder consists of the elements that do not fill a vector.
-    `kernel` is the result of lowering, before any pass.
+    The depth is the number of enclosing reduction loops. The remainder consists of the elements that do not fill a
+    vector. `kernel` is the result of lowering, before any pass.
     """
     ready = unroll_loops(expand_bfloat16(inline_rows(kernel, straight=True)))
     blocks = [(choose_lanes(ready, target).body, 0)]

@@ -1,8 +1,8 @@
 """Vectorization of scatters on the host: blocks of values are computed in vectors, then written one by one.
 
-In: a logical kernel, before `choose_lanes` and again for `settle_scatters`. Out: the kernel with certain serial loops
-split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them takes
-some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
+In: a logical kernel, before `choose_lanes` and again for `serialize_inner_loops`. Out: the kernel with certain serial
+loops split into blocks. Such a loop only writes, or combines, computed values at computed indices, and computing them
+takes some work. Each block first computes its indices and values into thread-local memory, then executes its writes.
 Invariant: the writes keep their order, and no memory that is read ahead is written.
 """
 
@@ -36,7 +36,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
     return _Cutter(kernel, found).run()
 
 
-def settle_scatters(kernel: Kernel) -> Kernel:
+def serialize_inner_loops(kernel: Kernel) -> Kernel:
     """Make parallel loops inside serial loops serial, since only outer loops use several threads.
 
     This pass runs after lanes are chosen.
@@ -135,4 +135,4 @@ def _copy(b: KernelBuilder, operations: list[Operation], known: dict[Value, Valu
         known.update(zip(o.results, results, strict=True))
 
 
-__all__ = ["cut_scatters", "settle_scatters"]
+__all__ = ["cut_scatters", "serialize_inner_loops"]

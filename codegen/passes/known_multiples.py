@@ -101,7 +101,7 @@ def _walked(
 
 def aligned_vectors(
     kernel: Kernel,
-    walks: Sequence[tuple[Sequence[Operation], Value]],
+    loop_bodies: Sequence[tuple[Sequence[Operation], Value]],
     sizes: Mapping[str, int],
     lanes: int,
     *bounds: Value,
@@ -115,7 +115,7 @@ def aligned_vectors(
     Parameters
     ----------
     kernel : Kernel
-    walks : sequence
+    loop_bodies : sequence
         Pairs of operations and the index along which they access memory in vectors.
     sizes : mapping
         The values of index parameters by name.
@@ -132,7 +132,7 @@ def aligned_vectors(
         return (), ()
     multiples = Multiples(kernel, sizes, exact=exact)
     needs: dict[str, Names | None] = {}
-    for operations, index in walks:
+    for operations, index in loop_bodies:
         for name, at, possible in _walked(kernel, operations, index, lanes, strided):
             found = multiples.needed(at, lanes, index) if possible else None
             needs[name] = _union((needs.get(name, NONE), found))

@@ -380,7 +380,7 @@ class _Sharer(Rewriter):
             cut = None if self.uniform.apart.get(operation) else _find_cut(loop, repeat)
             self.emit_loop(
                 f"{loop.label}.whole",
-                lambda label: self.emit_whole(label, loop, repeat, counter, distance, longest, cut),
+                lambda label: self.emit_full_iterations(label, loop, repeat, counter, distance, longest, cut),
             )
         self.emit_loop(loop.label, lambda label: self.emit_iteration(label, loop, repeat, counter, distance))
 
@@ -415,7 +415,7 @@ class _Sharer(Rewriter):
         b.emit("if", (inside,), (), (works, rests))
         b.store(counter, b.constant(0), b.op("add", count, step))
 
-    def emit_whole(
+    def emit_full_iterations(
         self,
         label: str,
         loop: StridedLoop,

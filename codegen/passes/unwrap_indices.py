@@ -59,10 +59,10 @@ class _Signs(FactWalk):
             maker = self.conditions.makers.get(value)
             if wide and maker is not None and maker.opcode == "cast" and is_integer(maker.operands[0]):
                 (value,) = maker.operands
-            if self.is_natural(value, facts, wide):
+            if self.cannot_be_negative(value, facts, wide):
                 self.natural.add(o)
 
-    def is_natural(self, value: Value, facts: Facts, wide: bool) -> bool:
+    def cannot_be_negative(self, value: Value, facts: Facts, wide: bool) -> bool:
         """Return whether an index cannot be negative if the inequalities `facts` hold.
 
         The index is in bounds. `wide` is true for int64 indices.

@@ -75,7 +75,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> A
         return None
     if sizes[row.stop.name] > MOST_LENGTH or nest.points(sizes) > MAX_ITEMS:
         return None
-    vectors, multiples = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=False)
+    vectors, multiples = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=False)
     keeps = len(row.loops) > 1 and has_registers(row, MANY)
     return AnyRows((MANY, 0) if keeps else (0,), vectors=vectors, multiples=multiples)
 

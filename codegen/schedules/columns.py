@@ -56,7 +56,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
         return None
     widest = _columns_of(row, nest.levels[-1].index)
     values = sum(v.type.itemsize for o in row.loops for v in o.results)  # type: ignore[union-attr, misc]
-    walks, extent = [(list(program_order(nest.operations)), nest.levels[-1].index)], nest.levels[-1].extent
+    loop_bodies, extent = [(list(program_order(nest.operations)), nest.levels[-1].index)], nest.levels[-1].extent
     side, lanes, whole = 0, widest, False
     any_side = not exact and values * GPU.warps * GPU.warp * widest <= SHARED_BYTES
     if not any_side:
@@ -65,7 +65,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> C
         side, whole = _side(count, nest.points(sizes), lanes), count % lanes == 0
         if values * GPU.warps * side * lanes > SHARED_BYTES:
             return None
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=not any_side)
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, extent, exact=not any_side)
     return ColumnReduction(side, lanes, vectors=vectors, multiples=multiples, whole=whole)
 
 

@@ -114,8 +114,8 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> L
         return None
     scan = find_scan(nest)
     assert scan is not None
-    walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, LANES, exact=exact)
+    loop_bodies = [(list(scan.loop.regions[0].operations), scan.index)]
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, LANES, exact=exact)
     return LookbackScan(vectors=vectors, multiples=multiples)
 
 

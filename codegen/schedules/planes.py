@@ -59,11 +59,11 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
         return None  # (short columns of other operands are better processed side by side)
     if exact and not rows * length:
         return None
-    walks, extent = [(operations, index)], nest.levels[-1].extent
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=exact, strided=True)
+    loop_bodies, extent = [(operations, index)], nest.levels[-1].extent
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, extent, exact=exact, strided=True)
     while lanes > 1 and not pays(operations, index, vectors):
         lanes = lanes // 2 if exact else 1
-        vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, extent, exact=exact, strided=True)
+        vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, extent, exact=exact, strided=True)
     if not exact:
         return RowPlanes(0, lanes, _rows_a_thread(nest, lanes), vectors=vectors, multiples=multiples)
     count = length // lanes

@@ -76,7 +76,7 @@ class RowNest:
             return PARTIAL_SUMS
         return min(lanes_of(o.regions[0].operations, o.regions[0].parameters[0]) for o in self.loops)
 
-    def walks(self) -> list[tuple[list[Operation], Value]]:
+    def loop_bodies(self) -> list[tuple[list[Operation], Value]]:
         """Return the body and the index of each loop along the row."""
         return [(list(program_order(o.regions[0].operations)), o.regions[0].parameters[0]) for o in self.loops]
 
@@ -152,7 +152,7 @@ def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str
     """
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
-    vectors, _ = aligned_vectors(kernel, row.walks(), sizes, row.lanes(), row.stop, exact=True)
+    vectors, _ = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=True)
     return kind(threads, vectors_kept(row, length, threads, registers), vectors=vectors, whole=whole)
 
 

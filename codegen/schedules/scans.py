@@ -135,8 +135,8 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> R
         return None
     if exact and length < LEAST_LENGTH:
         return None
-    walks = [(list(scan.loop.regions[0].operations), scan.index)]
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, LANES, scan.loop.operands[1], exact=exact)
+    loop_bodies = [(list(scan.loop.regions[0].operations), scan.index)]
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, LANES, scan.loop.operands[1], exact=exact)
     whole = exact and length % LANES == 0
     return RowScan(1 if exact else LEAST_LENGTH, vectors=vectors, multiples=multiples, whole=whole)
 

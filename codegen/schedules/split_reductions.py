@@ -84,7 +84,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     if len(partial.loops) > 1 and parts is not None:
         kept = vectors_kept(partial, sizes[parts[0].name], GPU.wide_block, PARTIAL_REGISTERS)
     bounds = partial.start, partial.stop
-    vectors, multiples = aligned_vectors(kernel, partial.walks(), sizes, partial.lanes(), *bounds, exact=exact)
+    vectors, multiples = aligned_vectors(kernel, partial.loop_bodies(), sizes, partial.lanes(), *bounds, exact=exact)
     if not exact:
         return SplitReduction(kept, vectors=vectors, multiples=multiples)
     known = Multiples(kernel, sizes, exact=True)
@@ -92,7 +92,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
     count = sizes[final.stop.name]
     threads = GPU.warp if count <= FEW_PARTS else GPU.wide_block
     final_whole = count % final.lanes() == 0
-    vectors += aligned_vectors(kernel, final.walks(), sizes, final.lanes(), final.stop, exact=True)[0]
+    vectors += aligned_vectors(kernel, final.loop_bodies(), sizes, final.lanes(), final.stop, exact=True)[0]
     finish = threads, vectors_kept(final, count, threads), final_whole
     return SplitReduction(kept, finish, vectors=vectors, whole=whole)
 

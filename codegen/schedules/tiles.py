@@ -87,9 +87,9 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> T
     lanes = 2 if widest == 8 else 4
     straight = [o for o in crossing.operations if o not in crossing.loads]
     across = [o for o in crossing.operations if o.opcode not in ("load", "store") or o in crossing.loads]
-    walks = [(straight, crossing.columns), (across, crossing.rows)]
+    loop_bodies = [(straight, crossing.columns), (across, crossing.rows)]
     bounds = [level.extent for level in nest.levels[-2:]]
-    vectors, multiples = aligned_vectors(kernel, walks, sizes, lanes, *bounds, exact=exact)
+    vectors, multiples = aligned_vectors(kernel, loop_bodies, sizes, lanes, *bounds, exact=exact)
     accessed = {o.operands[0].name for o in crossing.operations if o.opcode == "store" or o in crossing.loads}
     heavy = lanes * (side // 16) * len(crossing.loads) + lanes * pressure(crossing.operations) > 2 * GPU.registers
     if not (exact or multiples) or not accessed <= set(vectors) or heavy or len(crossing.loads) > 2:
