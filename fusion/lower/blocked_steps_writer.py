@@ -134,7 +134,7 @@ class BlockedStepsWriter(KernelWriter):
             high = self._with_slope(step.high[axis], rolled.high[axis] if rolled else 0)
             last = self._size(axis, step.last[axis])
             found = b.op("minimum", b.op("add", self.stops[axis], high), last)
-            if not self.blocked.continues_beyond(axis):
+            if not self.blocked.has_outputs_beyond_blocks(axis):
                 return found
             end = self._size(axis, self.blocked.steps[-1].last[axis])
             return b.op("where", b.op("equal", self.stops[axis], end, dtype=bool), last, found)

@@ -20,7 +20,7 @@ from weft.fusion.lower.split_writer import Split, SplitWriter
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Loop
 from weft.fusion.plan.group import Group, Placed
-from weft.fusion.plan.nest import Nest, goes_across, make_nest
+from weft.fusion.plan.nest import Nest, is_contiguous_across, make_nest
 from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.row_column_reductions import RowsAndColumns
 
@@ -110,7 +110,8 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
     if _is_scan_group(group, nest):
         extent = nest.inner[0].extent
         columns = prod(loop.extent for loop in nest.outer)
-        if not SIDE_BY_SIDE <= columns <= SCANNING // 2 or extent < 2 * LEAST_ROWS or not goes_across(group, nest):
+        wide = SIDE_BY_SIDE <= columns <= SCANNING // 2
+        if not wide or extent < 2 * LEAST_ROWS or not is_contiguous_across(group, nest):
             return 0
         row_blocks = min(SCANNING // columns, square_root(extent))
         return max(LEAST_ROWS, -(-extent // row_blocks)) if row_blocks > 1 else 0

@@ -143,17 +143,17 @@ class BlockedSteps(Group):
         """Number of blocks along each axis."""
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
-    def continues_beyond(self, axis: int) -> bool:
+    def has_outputs_beyond_blocks(self, axis: int) -> bool:
         """Return whether a step whose result other kernels read has points beyond the last block along an axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
-    def beyond(self, step: Step, axis: int) -> int:
+    def points_beyond_blocks(self, step: Step, axis: int) -> int:
         """Return the number of points that a step must compute beyond the last block along an axis."""
-        return (
-            max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis]) if self.continues_beyond(axis) else 0
-        )
+        if not self.has_outputs_beyond_blocks(axis):
+            return 0
+        return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis])
 
 
 def unflatten(flat: int, shape: IntVector) -> IntVector:

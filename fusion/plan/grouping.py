@@ -17,7 +17,7 @@ from weft.fusion.graph.index_map import Affine, disjoint
 from weft.fusion.plan.body import Loop, Role
 from weft.fusion.plan.group import Group, Placed, needed_values, runs_along_shared_rows, start_group
 from weft.fusion.plan.materialized_values import base_of
-from weft.fusion.plan.nest import goes_across, make_nest
+from weft.fusion.plan.nest import is_contiguous_across, make_nest
 from weft.fusion.plan.reduction_splits import block_length, order_alone, reduction_loops, reread_rejection
 from weft.fusion.plan.shifted_moments import with_own_shift
 from weft.fusion.plan.task import Task
@@ -323,7 +323,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
     ways = [(p, order_alone(p.task, machine).across) for p in sums if p.task.kind == "reduce"]
     if machine.is_gpu:
         # the threads that share a sum depend on which accesses of the kernel are contiguous
-        across = goes_across(trial, nest)
+        across = is_contiguous_across(trial, nest)
         if any(way != across for p, way in ways if p is not own or not needs):
             return "its sums would be divided among other threads"
     elif len({way for _, way in ways}) > 1:

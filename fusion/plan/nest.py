@@ -157,7 +157,7 @@ def _stride_score(step: int) -> int:
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 
-def goes_across(group: Group, nest: Nest) -> bool:
+def is_contiguous_across(group: Group, nest: Nest) -> bool:
     """Return whether the accesses are mostly contiguous along the loop over results, not along the reduction loop."""
     if not nest.outer or not nest.inner:
         return False

@@ -11,7 +11,7 @@ from math import prod
 from weft.codegen import Machine
 from weft.fusion.graph.reduction_order import LONG_ROW, MANY_ROWS, REDUCTION_BLOCK, ROW_BLOCK, SHORT_COLUMN
 from weft.fusion.plan.group import Group, Placed, row_bytes, row_size, start_group
-from weft.fusion.plan.nest import Nest, goes_across, make_nest, reduces_across
+from weft.fusion.plan.nest import Nest, is_contiguous_across, make_nest, reduces_across
 from weft.fusion.plan.task import ReductionOrder, Task
 
 # Reading a row again is worthwhile while the row is cached, and while there are enough rows to keep the machine busy.
@@ -35,7 +35,7 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
     if again or not rows or not any(p.task.kind == "reduce" for p in group.placed):
         return 0
     inside = prod(loop.extent for loop in nest.inner[1:])
-    if inside == 1 and goes_across(group, nest):
+    if inside == 1 and is_contiguous_across(group, nest):
         length = _rows_per_block(nest.inner[0].extent, rows, machine)
         if length or machine.is_gpu:
             return length
@@ -55,7 +55,7 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
         start_group(alone, task)
         nest = make_nest(alone)
         length = block_length(alone, nest, machine)
-        across = goes_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
+        across = is_contiguous_across(alone, nest) if machine.is_gpu else reduces_across(alone, nest)
         task.order = ReductionOrder(reduction_loops(alone.placed[0], nest), length, across)
     return task.order
 

@@ -18,7 +18,7 @@ from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.body import Instruction, Loop, Role, accumulator_dtype, all_instructions
 from weft.fusion.plan.group import Group, Placed, needed_values
 from weft.fusion.plan.grouping import LOOK_BACK, MAX_BUFFERS
-from weft.fusion.plan.nest import Nest, arrange_loops, goes_across, make_nest
+from weft.fusion.plan.nest import Nest, arrange_loops, is_contiguous_across, make_nest
 from weft.fusion.plan.reduction_splits import block_length, order_alone
 from weft.fusion.plan.schedule import Schedule, finish_schedule
 from weft.fusion.plan.traffic import bytes_read
@@ -188,7 +188,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None
-    ways = [goes_across(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)]
+    ways = [is_contiguous_across(group, nest) for group, nest in zip((found.rows, found.columns), nests, strict=True)]
     return nests if ways == [False, True] else None
 
 

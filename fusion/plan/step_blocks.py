@@ -117,7 +117,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
     """Choose lags, ring buffers and block sizes. Return False if nothing fits into shared memory."""
-    if any(blocked.continues_beyond(axis) for axis in range(blocked.axes)):
+    if any(blocked.has_outputs_beyond_blocks(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)
     blocked.owner = find_owners(blocked, once=True)

@@ -126,7 +126,8 @@ class Task:
 class ReductionOrder:
     """The order of a task's reduction: its loops, its block length, and whether vector lanes compute different results.
 
-    The block length is 0 if the reduction is not split. For lanes, see `goes_across` and `reduces_across` in `nest`.
+    The block length is 0 if the reduction is not split. For lanes, see `is_contiguous_across` and `reduces_across` in
+    `nest`.
     """
 
     loops: tuple[object, ...]

@@ -174,7 +174,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
     blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row overlaps the previous vector)
     step_blocks.set_lags(blocked, 0)
     lengths = steps[-1].last
-    halo = [max(s.low[a] + s.high[a] + int(blocked.beyond(s, a)) for s in steps) for a in range(axes)]
+    halo = [max(s.low[a] + s.high[a] + int(blocked.points_beyond_blocks(s, a)) for s in steps) for a in range(axes)]
     behind: dict[Expr, int] = {}
     for node, readers in blocked.readers.items():
         ring = blocked.owner.get(node, node)

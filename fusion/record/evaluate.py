@@ -78,7 +78,7 @@ def fill_memory(storage: Storage) -> bool:
     storage.buffer = buffer
     storage.expr = storage.epoch = None
     if epoch is not None and epoch is recording.epoch:
-        epoch.drop_unheld(len(epoch.pending) - 1)  # (otherwise the epoch would keep the memory alive)
+        epoch.drop_unreferenced(len(epoch.pending) - 1)  # (otherwise the epoch would keep the memory alive)
     return True
 
 

@@ -250,12 +250,12 @@ class Epoch:
 
         `among` is a copy of `pending`.
         """
-        listed, unheld = (self.pending, _UNHELD) if among is None else (among, _UNHELD + 1)
+        listed, count = (self.pending, _UNREFERENCED) if among is None else (among, _UNREFERENCED + 1)
         return [
-            s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > unheld
+            s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > count
         ]
 
-    def drop_unheld(self, begin: int) -> None:
+    def drop_unreferenced(self, begin: int) -> None:
         """Remove the pending storages from position `begin` on that nothing else references.
 
         The memo of recorded calls uses this to drop the intermediate values of a call. Nothing is removed during an
@@ -293,7 +293,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
     return epoch
 
 
-def _count_unheld() -> int:
+def _count_unreferenced() -> int:
     """Return the reference count of a storage that only the pending list and `Epoch.live` hold.
 
     The count is measured, since it depends on the interpreter.
@@ -302,4 +302,4 @@ def _count_unheld() -> int:
     return found
 
 
-_UNHELD = _count_unheld()
+_UNREFERENCED = _count_unreferenced()
