@@ -32,7 +32,10 @@ def is_host_described() -> bool:
 
 
 def read_description_again() -> None:
-    """Read LLVM's description of this machine from disk again, since another process may have stored it."""
+    """Read LLVM's description of this machine from disk again.
+
+    Another process may have stored it.
+    """
     _read.cache_clear()
 
 
@@ -133,7 +136,7 @@ def _system_description() -> str:
 
 
 def exceeds_caches(target: Target, nbytes: int) -> bool:
-    """Return whether a kernel that accesses `nbytes` of memory should use prefetches and non-temporal stores.
+    """Return whether a kernel exceeds the caches, and should use prefetches and non-temporal stores.
 
     Only x86-64 qualifies. There, other threads see non-temporal stores after a fence. Non-temporal stores are slower
     if the memory fits into the last-level cache, even if just barely: two arrays of 8 MB were concatenated in 0.25 ms

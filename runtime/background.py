@@ -68,7 +68,7 @@ class Request:
 
 
 class _Second:
-    """The second process, and the requests that are waiting for an answer."""
+    """The second process, with the requests that wait for an answer."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started

@@ -150,7 +150,10 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Set the default device of the calling thread. With None, the process's default applies again."""
+    """Set the default device of the calling thread.
+
+    With None, the process's default applies again.
+    """
     _stack.selected = None if name is None else get_device(name)
 
 

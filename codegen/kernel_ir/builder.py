@@ -56,7 +56,9 @@ class BranchBuilder:
         self.yielded: tuple[Value, ...] = ()
 
     def yield_(self, *values: Value) -> None:
-        """End the open region of the `if` with the values that become the results of the `if`.
+        """End the open region of the `if`. The values become the results of the `if`.
+
+        Call this method once in each region.
 
         Call this method once in each region.
         """
@@ -101,7 +103,7 @@ class KernelBuilder:
         return value
 
     def after(self, kernel: Kernel) -> None:
-        """Reserve the names that `kernel` uses, so that new names differ from them."""
+        """Reserve the names in `kernel`, so that new values get other names."""
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
             values += [*o.results, *(v for region in o.regions for v in region.parameters)]
@@ -352,7 +354,9 @@ class KernelBuilder:
 
     @contextmanager
     def at(self, depth: int) -> Iterator[None]:
-        """Context manager that appends to the open block at nesting depth `depth`, where 0 is the kernel's body.
+        """Context manager that appends operations to the open block at nesting depth `depth`.
+
+        Depth 0 is the kernel's body.
 
         The operations precede the loop that is open there, since a loop is appended when it closes.
         """

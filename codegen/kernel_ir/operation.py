@@ -46,7 +46,7 @@ class Value:
 
 
 class Block:
-    """A list of operations, and the parameters that these operations may use.
+    """A list of operations, with the parameters that they may use.
 
     The regions of an operation are blocks.
     """
@@ -59,7 +59,7 @@ class Block:
 
 
 class Operation:
-    """An operation of kernel IR: an op of the op table, or a structural operation such as a load or a loop."""
+    """One operation of kernel IR, such as a load, a loop, or a scalar operation (op)."""
 
     __slots__ = ("attributes", "opcode", "operands", "regions", "results")
 
@@ -116,7 +116,7 @@ class Function:
 
 @dataclass(slots=True)
 class Kernel:
-    """A kernel: its parameters, body, level and the width of its index arithmetic.
+    """A kernel: its parameters, its body, its level, and the width of its indices.
 
     `index_dtype` is int32 or int64; every loop index, extent and address of the kernel has it.
     `attributes` is plain data (str, int, bool, tuples of them): ``fast``, ``block`` ... Those of explicit kernels:

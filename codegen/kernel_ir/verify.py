@@ -130,7 +130,7 @@ class _Verifier:
             self.fail(operation, rule)
 
     def define(self, operation: Operation | None, values: tuple[Value, ...]) -> None:
-        """Record the definitions of values, which must be unique and have unique names."""
+        """Check that new values have unique names and one definition, and record them."""
         for value in values:
             if value in self.defined or value.name in self.names:
                 self.fail(operation, f"%{value.name} must not be defined twice")

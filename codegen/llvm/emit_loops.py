@@ -20,7 +20,7 @@ EXPENSIVE = 8  # minimum cost of functions and divisions
 
 
 class LoopEmitter(StreamEmitter):
-    """The emitter of `for` loops."""
+    """The part of the emitter for `for` loops."""
 
     def loop(self, operation: Operation) -> None:
         """Emit a `for` loop, vectorized if it has lanes."""
@@ -58,7 +58,9 @@ class LoopEmitter(StreamEmitter):
         opaque: bool = False,
         apart: int = 0,
     ) -> list[str]:
-        """Emit ``for (i = start; i < stop; i += step)``.
+        """Emit a `for` loop over scalar or vector indices, without a remainder.
+
+        That is ``for (i = start; i < stop; i += step)``.
 
         `linear` means that the index grows by 1 from lane to lane. In the body, no index exceeds `last`. With `apart`,
         the carried values are vectors, and each iteration uses their next lane.
@@ -105,7 +107,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a scalar loop body that updates one lane of the carried vectors `phis`. Return the updated vectors.
+        """Emit a scalar loop body for one lane. Return the carried vectors with this lane updated.
 
         The lane is the loop index `index` modulo the number of lanes, `apart`.
         """

@@ -21,7 +21,7 @@ def array_alignment(dtype: np.dtype, count: int) -> int:
 
 
 class MemoryEmitter(StreamEmitter):
-    """The emitter of memory operations."""
+    """The part of the emitter for loads, stores and pointers."""
 
     def element(self, pointer: Value, index: str, kind: str) -> str:
         """Return the address of an element."""

@@ -20,7 +20,7 @@ STREAMS = 4  # maximum number of prefetched loads in a kernel; more prefetches c
 
 
 class StreamEmitter(Writer):
-    """The emitter of prefetches and non-temporal stores."""
+    """The part of the emitter for prefetches and non-temporal stores."""
 
     # Methods of subclasses: `LoopEmitter.plain_loop` and `MemoryEmitter.element`.
     plain_loop: Callable[..., list[str]]

@@ -62,7 +62,7 @@ def memory_type(dtype: np.dtype) -> str:
 
 
 def wide(type_name: str, lanes: int) -> str:
-    """Return the type of a vector of `lanes` elements, or the element type itself if `lanes` is 0."""
+    """Return the LLVM type of a vector of `lanes` elements, or the element type if `lanes` is 0."""
     return f"<{lanes} x {type_name}>" if lanes else type_name
 
 
@@ -243,7 +243,7 @@ class Writer:
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def varying(self, operands: tuple[Value, ...]) -> bool:
-        """Return whether any of `operands` differs between lanes."""
+        """Return whether any of `operands` has different values in different lanes."""
         return any(self.environment[v].lanes for v in operands)
 
     def set(self, operation: Operation, item: Item) -> None:

@@ -16,7 +16,7 @@ def _flags(operation: Operation) -> str:
 
 
 class ValueEmitter(Writer):
-    """The emitter of values."""
+    """The part of the emitter for arithmetic, constants and casts."""
 
     def table_op(self, operation: Operation) -> None:
         """Emit an op of the op table according to its lowering."""

@@ -68,7 +68,7 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit the first thread index at which a number is a multiple of a divisor, and the step to the next one.
+    """Emit the first thread index at which a number is a multiple of a divisor, and the distance to the next.
 
     The indices are in the index dtype, and less than `stop`. `compute` emits the computation of a value for thread 0 of
     the axis, and returns its text.
@@ -113,7 +113,7 @@ def _first(emitter: Writer, bound: Bound, sides: list[str], holds: str, total: s
 
 
 def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: str) -> str:
-    """Emit the number of steps from a value to a larger value, as an unsigned number."""
+    """Emit the number of steps from one value to a larger value, as an unsigned number."""
     distance = emitter.line(f"sub i64 {larger}, {smaller}")
     if less_one:
         distance = emitter.line(f"add i64 {distance}, -1")
@@ -121,7 +121,7 @@ def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: 
 
 
 def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:
-    """Emit a selection: the first choice if the number in a bound cannot overflow, otherwise the second choice."""
+    """Emit the first of two choices if a number in a bound cannot overflow, otherwise the second."""
     if bound.exact:
         return choices[0]
     kind = (bound.smaller if bound.step > 0 else bound.larger).type

@@ -135,7 +135,9 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"zext i1 {held} to i32")
 
     def votes(self, emitter: Emitter, kind: str) -> str:
-        """Return the result of a warp vote.
+        """Return the result of a warp vote, such as a ballot.
+
+        Bit k of the ballot is the vote of lane k.
 
         Bit k of the ballot is the vote of lane k.
         """

@@ -137,7 +137,7 @@ class GridDialect(HostDialect):
     # -- functions ----------------------------------------------------------------------------
 
     def declare_context(self, emitter: Emitter) -> None:
-        """Pass thread indices and shared memory to all functions of a kernel, if any function uses them."""
+        """Pass thread indices and shared memory to the functions of a kernel, if they use them."""
         if not any(
             o.opcode in _ASKS for function in emitter.kernel.functions for o in program_order(function.body.operations)
         ):
@@ -237,7 +237,7 @@ def wraps(operation: Operation) -> bool:
 
 
 def hide_wrapping(emitter: Emitter, value: Value) -> None:
-    """Hide the origin of an integer from LLVM, by a bitwise AND with a mask of ones that LLVM does not know.
+    """Hide the range of an integer from LLVM, by a bitwise AND with an opaque mask of ones.
 
     LLVM 22 analyzes ``t % 8`` as an index of three bits. A vectorized loop starts with a check that no index wraps
     around. LLVM omits this check if the loop checks an index with more bits, which may wrap around later
@@ -310,7 +310,7 @@ def thread_loops(
     note_outer = f", !llvm.loop {outer_loop}"
 
     def row(z: str, outer: str, over: int) -> str:
-        """Return the number of threads in the rows before row (z, outer)."""
+        """Return the number of threads in all rows before the row with the indices `z` and `outer`."""
         plane = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[over]}")
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")

@@ -1,4 +1,4 @@
-"""Explicit kernels on the host, as loops over the threads of a block between synchronization points.
+"""Emitter of explicit kernels on the host, as loops over threads between synchronization points.
 
 In: a kernel after the passes, and its split. Out: the text of a module. Invariant: a value that passes from one run
 to another is in an array with one element per thread, written where it is computed. A variable that outlives a run is
@@ -145,7 +145,7 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations of other runs that this run computes again, because it uses their results."""
+        """Return the operations of other runs that this run must repeat to have their results."""
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
         while stack:
@@ -249,7 +249,7 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit the intersection of a range of x thread indices with the range `taken` of thread numbers."""
+        """Emit the part of a range of x thread indices whose threads are in the group's range `taken`."""
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
         plane = self.line(f"mul nuw nsw {kind} {z}, {numbers['block_size', 1]}")
@@ -347,7 +347,10 @@ class SplitEmitter(BarrierEmitter):
         self.start_label(f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
+        """Emit an `if` that contains synchronization points.
+
+        A region runs if at least one thread takes it.
+        """
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -363,7 +366,7 @@ class SplitEmitter(BarrierEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit a loop over threads for a run: the operations between two synchronization points."""
+        """Emit a loop over the threads that execute a run, the code between two synchronization points."""
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)
@@ -385,7 +388,7 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the work of one thread in a run. `done` is the label at the end of this work."""
+        """Emit the code of one thread in a run. `done` is the label at its end."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
@@ -422,7 +425,7 @@ class SplitEmitter(BarrierEmitter):
         self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Bind the `local` variable `root` to memory for the run `run`."""
+        """Bind a thread's variable `root` to memory for the code of a run."""
         split = self.split
         dtype, count = self.element_type(root), split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)

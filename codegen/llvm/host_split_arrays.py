@@ -64,7 +64,10 @@ class ArrayEmitter(Emitter):
         return name
 
     def _arena(self) -> str:
-        """Return the code that allocates the arrays and, if blocks run in step, computes the size of a group."""
+        """Return the code that allocates all arrays of a kernel.
+
+        If blocks run in step, the code also computes the size of a group.
+        """
         before, self.lines = self.lines, []
         threads = self._group() if self.grid_in_step else self.threads
         if self.arrays or self.shared:

@@ -174,7 +174,7 @@ class BarrierEmitter(ArrayEmitter):
             self.start_label(f"whole{number}")
 
     def count_votes(self, operation: Operation) -> None:
-        """Emit the computation of a barrier vote: the number of true votes, or whether all or any votes are true."""
+        """Emit the result of a barrier vote: the number of true votes, or whether any or all are true."""
         votes, members = self.alloca("i32", 4), self.alloca("i32", 4)
         for address in (votes, members):
             self.do(f"store i32 0, ptr {address}, align 4")

@@ -179,7 +179,7 @@ def _bounds(kernel: Kernel) -> list[str]:
 
 
 def _annotations(kernel: Kernel) -> list[str]:
-    """Return the launch bounds as metadata for LLVM 20, which lacks attributes for them."""
+    """Return the launch bounds as metadata, because LLVM 20 lacks attributes for them."""
     said = (re.fullmatch(r'"nvvm\.(\w+)"="(\d+)"', bound) for bound in _bounds(kernel))
     names = {"maxntid": "maxntidx"}
     nodes = [

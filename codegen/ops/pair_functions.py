@@ -108,7 +108,10 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Return `yes` if this bool is true, otherwise `no`. At most one of the two may be a constant."""
+        """Return `yes` if this bool is true, otherwise `no`.
+
+        At most one of the two may be a constant.
+        """
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))
@@ -261,7 +264,10 @@ def sqrt(b: KernelBuilder, x: Pair) -> Pair:
 
 
 def power(b: KernelBuilder, x: Pair, y: Pair) -> Pair:
-    """Compute x to the power y as NumPy does: by products for small integer exponents, otherwise as exp(y log x)."""
+    """Compute x to the power y as NumPy does.
+
+    Small integer exponents use products, and all others exp(y log x).
+    """
     base, exponent = _parts(b, x), _parts(b, y)
     general = _exp(_parts(b, pairs.multiply(b, y, _pair(_log(base)))))
     count = abs(exponent[0])

@@ -1,4 +1,4 @@
-"""Choose the loops that are vectorized on the host, and set their `lanes` attribute.
+"""Choice of the loops that are vectorized on the host, as the `lanes` attribute of the loops.
 
 In: a logical kernel. Out: the kernel with marked loops, none inside another. The body of a loop with ``lanes=W`` runs
 for W consecutive indices at once. A reduction gets further operands (the identities of its accumulators, with which
@@ -22,7 +22,7 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark one loop of each loop nest for vectorization, the one with the most contiguous accesses.
+    """Mark the loop of each loop nest with the most contiguous accesses for vectorization.
 
     The order of a rounding reduction does not depend on the other operations of its loop. The kernel's attributes
     state which reductions use lanes. If such a reduction has to run element by element, its elements are still
@@ -171,7 +171,7 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a score of a loop's memory accesses: the more of them are contiguous, the higher.
+    """Return a score of a loop for vectorization, which grows with the number of contiguous accesses.
 
     The score is 0 if the loop should not be vectorized.
 

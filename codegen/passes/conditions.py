@@ -179,7 +179,7 @@ class Implications:
         return self._facts[content, truth]
 
     def _made(self, maker: Operation, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if the result of an operation has the given truth value."""
+        """Return the inequalities that hold if an operation's result has a given truth value."""
         match maker.opcode:
             case name if name in INEQUALITIES:
                 return self.compared(maker, truth)
@@ -193,7 +193,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if the contents of a variable have the given truth value.
+        """Return the inequalities that hold if a variable that depends on a branch has a given truth value.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """
@@ -258,7 +258,7 @@ class Implications:
         return bool(maker.attributes["value"]) if is_constant else None  # type: ignore[union-attr]
 
     def compared(self, o: Operation, truth: bool) -> Facts:
-        """Return the inequalities that hold if an integer comparison has the given truth value."""
+        """Return the inequalities that hold if a comparison of integers has a given result."""
         x, y = o.operands
         if not is_signed(x) or not is_signed(y):
             return NOTHING

@@ -60,7 +60,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a loop, if it is a scatter loop.
+        """Return the description of a scatter loop, or None for other loops.
 
         Return None for other loops, and if the values are cheap to compute.
         """

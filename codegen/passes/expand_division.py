@@ -1,4 +1,4 @@
-"""Expand exact float32 division and square roots on a GPU to inline instructions.
+"""Expansion of exact float32 divisions and square roots on a GPU to inline instructions.
 
 GPUs have only approximate instructions. NVIDIA's compiler refines their results by a short path, and calls a function
 for extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its

@@ -1,4 +1,4 @@
-"""Find the threads of a block that have work in a run, given guards such as ``if i < n`` and ``if i % n == 0``.
+"""Search for guards such as ``if i < n`` and ``if i % n == 0``, which limit the threads that have work.
 
 In: a kernel that is split into runs. Out: for each run, or for each of two parts of the run, bounds of the thread
 indices, and the comparisons that are constant within these bounds. A thread outside the bounds has no effect.
@@ -238,7 +238,7 @@ class GuardFinder:
             branch = self.split.branches[operation]
 
     def is_available(self, value: Value, run: Run) -> bool:
-        """Return whether a value can be computed before a run."""
+        """Return whether a value can be computed before a run (the code between two barriers)."""
         maker = self.makers.get(value)
         if maker is not None:
             return all(self.is_available(v, run) for v in maker.operands)
@@ -281,7 +281,7 @@ class _Effects(FactWalk):
         self.common: Facts | None = None
 
     def facts_of(self, run: Run, entry: Facts) -> Facts:
-        """Return the inequalities that hold at all effects of a run, if those in `entry` hold at its start."""
+        """Return the inequalities that hold at every observable effect of a run, given those at its start."""
         facts: Facts | None = entry
         for o in run.operations:
             facts = self.block([o], facts)

@@ -1,4 +1,4 @@
-"""Find kernels whose blocks along an axis can run as a single long block.
+"""Search for kernels whose blocks along an axis can run as a single long block.
 
 In: a threaded kernel without synchronization. Out: whether the kernel uses the indices of blocks and threads along an
 axis only as a thread's position in the grid, ``block_index * block_size + thread_index``. A loop over adjacent threads
@@ -17,7 +17,7 @@ _NUMBERS = frozenset({"thread_index", "block_index", "block_size", "grid_size", 
 
 
 def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> bool:
-    """Return whether adjacent blocks along an axis can run these operations of a kernel as a single block."""
+    """Return whether these operations allow adjacent blocks along an axis to run as a single block."""
     if any(o.opcode in _OF_BLOCK | _WAITS or o.attributes.get("volatile") for o in operations):
         return False
     loops = [o for o in operations if o.opcode == "repeat"]

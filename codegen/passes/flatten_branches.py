@@ -1,4 +1,4 @@
-"""Replace branches with selections, so that scalar functions without loops become straight-line code.
+"""Replacement of branches by selections, so that scalar functions without loops become straight-line code.
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or

@@ -175,7 +175,7 @@ def _cost(value: Value, made: Mapping[Value, Operation]) -> int:
 
 
 def _keep(builder: KernelBuilder, row: _Row, value: Value, again: list[Value], count: int) -> None:
-    """Store a value after its first computation, and load it where it would otherwise be recomputed."""
+    """Store a value after its first computation, and load it in the later loops."""
     assert not isinstance(value.type, Pointer)
     memory = builder.fresh(Pointer(value.type, "local"))
     row.block.operations.insert(0, Operation("local", (), (memory,), {"count": count, "align": LINE}))

@@ -1,4 +1,4 @@
-"""Find indices that are multiples of the vector length, because the alignment of accesses depends on them.
+"""Search for indices that are multiples of the vector length, which decide the alignment of accesses.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned vectors, and the
 parameters that have to be multiples of a power of two for this. For exact sizes, there are no such parameters.

@@ -1,4 +1,4 @@
-"""Map the loops of a logical kernel to the threads of a GPU.
+"""Mapping of the loops of a logical kernel to the threads of a GPU.
 
 In: a logical kernel with the attributes of `describe_shapes`. Out: a threaded kernel with the same effect, and its launch
 data as attributes:

@@ -159,7 +159,9 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, after making variables with equal values in all threads shared.
+    """Split a kernel again, with one shared variable in place of variables that are equal in all threads.
+
+    Only variables that outlive a run are shared.
 
     Only variables that outlive a run are shared.
 
@@ -175,7 +177,7 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation depends only on its operands and has no side effects."""
+    """Return whether an operation has no side effects and depends only on its operands."""
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 
@@ -362,7 +364,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """Divide the operations of a block into steps."""
+        """Divide the operations of a block into steps: runs, synchronization points, and work done once."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:

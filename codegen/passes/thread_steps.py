@@ -158,7 +158,7 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of the sum of two indices with the strides `x` and `y`.
+    """Return the stride of the sum of two indices, given their strides.
 
     At most one of the strides is constant.
     """

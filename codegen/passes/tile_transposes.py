@@ -22,7 +22,9 @@ _LINEAR = ("add", "subtract", "multiply", "cast", "constant")
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the side length of a square tile, given the item sizes of the arrays in the tile.
+    """Return the number of rows and columns of a square tile.
+
+    It depends on the item sizes of the arrays in the tile.
 
     A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
     """

@@ -1,4 +1,4 @@
-"""Row reductions in which one kernel handles rows of any length.
+"""The schedule of row reductions for rows of any length.
 
 Each launch makes the decisions that `rows.py` makes at compile time for one length.
 

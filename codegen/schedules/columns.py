@@ -1,4 +1,4 @@
-"""Column reductions, such as sums over the first axis, in which adjacent threads reduce adjacent columns.
+"""The schedule of column reductions, such as sums over the first axis: adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items are adjacent in memory and reduce one loop, and a `ColumnReduction`. Out: the threaded
 kernel. A block has 256 threads. 32 of them (or the number of column vectors) are adjacent along the columns. The other

@@ -184,7 +184,7 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations for all slots, with loads and their indices first, and stores last.
+        """Copy operations for all elements of a thread: first loads and their indices, last stores.
 
         Within a slot, operations keep their order. A load stays after a store that may alias it. `steps`
         gives the growth of values with `index`, if some of them are computed by other operations.
@@ -304,7 +304,7 @@ class LaneWriter:
         return found
 
     def _wide_step(self, operation: Operation) -> int:
-        """Return the distance in elements between the accesses of adjacent lanes, or 0 for accesses without vectors."""
+        """Return the distance between adjacent lanes in an access, or 0 if vectors cannot be used."""
         pointer, index = operation.operands[:2]
         step = self.steps.get(index, 0) or 0
         wide = self.lanes > 1 and pointer.name in self.vectors and (step > 0 if self.strided else step == 1)
@@ -317,7 +317,7 @@ class LaneWriter:
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the base index of a vector access, its constant distance from the base, and each lane's offset."""
+        """Return the address of a vector access: a base index, its distance, and each lane's offset."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]

@@ -1,4 +1,4 @@
-"""Scans along long rows with decoupled look-back.
+"""The schedule of scans along long rows, with decoupled look-back.
 
 Each block scans a tile and reads the totals of previous blocks.
 
@@ -57,7 +57,10 @@ _HALF = np.dtype(np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A kernel in which several blocks share a row, the number of these blocks, and the size of the descriptors."""
+    """A scan kernel in which several blocks share a row, with the sizes that its launch needs.
+
+    They are the number of blocks per row, and the size of the look-back descriptors.
+    """
 
     kernel: Kernel
     blocks: int
@@ -212,7 +215,7 @@ class _TileWriter:
         self.writer.vectors = vectors
 
     def slots(self, whole: bool) -> list[Slot]:
-        """Return one slot for each group of adjacent elements of this thread."""
+        """Return this thread's elements of the tile, grouped into vectors."""
         w = self.w
         firsts = [w.compute("add", self.first, k * LANES * GPU.warp) if k else self.first for k in range(SLOTS)]
         if whole:
@@ -220,7 +223,10 @@ class _TileWriter:
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, scanners: Sequence[TileScanner]) -> list[list[list[Value]]]:
-        """Read the tile. Return the input values of the scans, indexed by scan, slot and lane."""
+        """Read the tile, and return the input values of the scans.
+
+        They are indexed by scan, group of elements and lane.
+        """
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -278,7 +284,7 @@ class _Descriptors:
         self.small = op.type.itemsize < _HALF.itemsize
 
     def word_indices(self, index: Value) -> list[Value]:
-        """Return the positions of the words that hold value number `index`."""
+        """Return the indices of the 64-bit words that contain value number `index`."""
         w = self.w
         first = w.compute("multiply", index, self.all) if self.all > 1 else index
         return [w.compute("add", first, self.first + k) for k in range(self.parts)]
@@ -319,7 +325,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile in its group of 32 tiles, and of the group in its group of 32 groups."""
+    """The position of a tile: in its group of 32 tiles, and that of the group among 32 groups."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w

@@ -18,7 +18,7 @@ from weft.codegen.passes.index_steps import index_steps, program_order
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A loop of the launch domain, and the operations that precede it in the enclosing loop."""
+    """A parallel loop of a kernel, with the operations before it in the enclosing loop."""
 
     before: tuple[Operation, ...]
     loop: Operation
@@ -36,7 +36,10 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """The loops of the launch domain (`levels`, outermost first) and the body that runs at each point (`item`)."""
+    """The parallel loops of a kernel (`levels`), and the operations at each of their points (`item`).
+
+    The outermost loop comes first.
+    """
 
     levels: tuple[Level, ...]
     item: tuple[Operation, ...]
@@ -94,7 +97,7 @@ def _zeros(kernel: Kernel) -> set[Value]:
 
 
 def has_stores(operations: Iterable[Operation]) -> bool:
-    """Return whether any operation in `operations`, or nested in one of them, writes memory."""
+    """Return whether any of `operations`, or any operation nested in them, writes memory."""
     return any(o.opcode in ("store", "atomic") for o in program_order(operations))
 
 

@@ -100,7 +100,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 
 
 def write(kernel: Kernel, nest: Nest, decision: SharedItems, target: Target) -> Kernel:
-    """Lower a kernel to a threaded kernel in which several threads of a block share each reduction."""
+    """Lower a kernel with reductions to a threaded kernel, in which several threads share each reduction."""
     parts = split_item(nest)
     assert parts is not None
     head, tail = parts
@@ -146,7 +146,7 @@ def _make_team(w: ThreadWriter, items: Value, loops: Sequence[Operation], column
 
 
 def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> Value:
-    """Return the number of threads per row: a few for short rows, otherwise a warp or a block."""
+    """Return the number of threads that share a row: a few, a warp or a block."""
     chain = reduction_chain(loops[0])
     if any(v not in w.map for loop in chain for v in loop.operands[:2]):
         # the length differs between items: these are the blocks of a long reduction
@@ -167,7 +167,7 @@ def _row_threads(w: ThreadWriter, items: Value, loops: Sequence[Operation]) -> V
 
 
 def _reads_changing(w: ThreadWriter, operations: Iterable[Operation]) -> bool:
-    """Return whether any operation reads memory that the kernel may write."""
+    """Return whether operations read memory that the kernel may write."""
     steady = {p.value for p in w.builder.kernel.parameters if p.noalias and not p.writable}
     return any(o.opcode == "load" and o.operands[0] not in steady for o in operations)
 
@@ -357,7 +357,10 @@ def shuffled(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Combine accumulators with the accumulators of the lane at XOR distance `mask`, if ``within(mask)`` holds."""
+    """Combine accumulators with those of the lane at XOR distance `mask`.
+
+    Lanes that ``within(mask)`` excludes stay unchanged.
+    """
     others = [w.builder.emit("shuffle_xor", (v,), (v.type,), mask=mask)[0] for v in values]
     found = combine_all(w, combine, values, others)
     if within is None:

@@ -337,7 +337,7 @@ class RowWriter:
     def _emit_iteration(
         self, loop: Operation, slots: Sequence[Slot], accumulators: list[list[Value]]
     ) -> list[list[Value]]:
-        """Emit the body of `loop` once for each slot and lane, and return the new accumulators."""
+        """Emit the body of `loop` for all elements of this thread, and return the new accumulators."""
         self.writer.begin(slots, loop.regions[0].parameters[0])
         return self._body(loop, slots, accumulators)
 
@@ -391,7 +391,7 @@ class RowWriter:
         ]
 
     def spans(self, count: int) -> Value | int:
-        """Return the distance in elements between a thread's vectors k and k + `count`."""
+        """Return the distance in elements between two of this thread's vectors, `count` vectors apart."""
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:

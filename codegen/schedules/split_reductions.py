@@ -152,7 +152,7 @@ def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
 
 
 def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
-    """Return the length of each block's part if the length is constant and the same for all blocks, otherwise None."""
+    """Return the number of elements that each block reduces, if it is a constant, otherwise None."""
     parts = _block_bounds(partial)
     if parts is None:
         return None

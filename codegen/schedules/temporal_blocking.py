@@ -95,7 +95,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the loop indices in a tile to the point with the linear index `slot` plus this thread's index."""
+        """Set the loop indices in a tile to the point with the number `slot` plus this thread's index."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

@@ -30,7 +30,7 @@ SINGLE_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class TransposedLoads:
-    """The innermost two loops of a nest, and the loads that are contiguous along the outer of the two."""
+    """The innermost two loops of a kernel, and the loads that are contiguous along the outer loop."""
 
     rows: Value
     columns: Value

@@ -112,7 +112,7 @@ def intern(
 
 
 def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", by_value: int = 0) -> Expr:
-    """Return a node that reads all elements of the buffer that the recording holds at index `slot`.
+    """Return a node that reads an array in memory: the buffer that the recording holds at index `slot`.
 
     `by_value` is the size in bytes if kernels may take the buffer by value.
     """
@@ -130,7 +130,9 @@ def value_bytes(node: Expr) -> int:
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for the scalar at index `slot` of a recording. Kernels take the scalar as an argument.
+    """Return a node for a scalar kernel argument, which the recording holds at index `slot`.
+
+    Since it is an argument, new values need no compilation.
 
     New values therefore need no compilation.
     """
@@ -373,7 +375,7 @@ def update(
 
 
 def dense_order(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the axes in order of decreasing stride if the elements are dense in that order, otherwise None."""
+    """Return the axes in order of decreasing stride, or None if the elements are not dense in this order."""
     order = tuple(sorted(range(len(shape)), key=lambda k: (-strides[k], shape[k] == 1)))
     wanted = contiguous_strides(tuple([shape[k] for k in order]))
     dense = all(shape[k] == 1 or strides[k] == step for k, step in zip(order, wanted, strict=True))

@@ -31,7 +31,7 @@ from weft.fusion.plan.step_blocks import (
 
 
 class BlockWriter(BlockedStepsWriter):
-    """Writer of the GPU kernel that computes blocked time steps."""
+    """Writer of a GPU kernel for temporal blocking: several time steps of a stencil in one launch."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, parametric)
@@ -191,7 +191,7 @@ class BlockWriter(BlockedStepsWriter):
                 self.kept.append((here, pointer, index, value))
 
     def _target(self, statement: Statement, form: Affine) -> tuple[Value, Value]:
-        """Return the pointer and the index at which to store a value that is needed outside the kernel."""
+        """Return the address for the store of a value that is needed outside the kernel, as a pointer and an index."""
         node = statement.task.node
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
@@ -212,7 +212,10 @@ class BlockWriter(BlockedStepsWriter):
         return coordinates
 
     def _step_in_place(self, number: int) -> None:
-        """Emit a step in place. The step reads only inside its box, since other threads may write outside the box."""
+        """Emit a step that writes to the array that it reads.
+
+        The step reads only inside its box, since other threads may write outside the box.
+        """
         b, blocked = self.builder, self.blocked
         coordinates = self._set_indices_in_box(number)
         (statement,) = blocked.steps[number].statements
@@ -246,7 +249,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, coordinates: list[Value]) -> Value:
-        """Emit a test of whether this block writes the step's result at the current point."""
+        """Emit a test of whether this block must write the step's result at the current point."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, coordinate in enumerate(coordinates):
@@ -342,7 +345,7 @@ class BlockWriter(BlockedStepsWriter):
             self.ring_stores.append((self.rings[node][0], self._ring_index(node, 0, 0), value))
 
     def _ring_index(self, node: Expr, behind: int, beside: int) -> Value:
-        """Return the index of an element in the ring buffer of a value.
+        """Return the index in a value's ring buffer of an element near the current point.
 
         The element is `beside` elements after this point, and was stored `behind` iterations ago.
         """
@@ -363,7 +366,10 @@ class BlockWriter(BlockedStepsWriter):
         return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
-        """Return the ring index of the first element of the row that was stored `behind` iterations ago."""
+        """Return the index in a ring buffer of the first element of an earlier row.
+
+        The row was stored `behind` iterations ago.
+        """
         b = self.builder
         iteration = self._shifted(self.iteration, (rows - behind) % rows)
         if rows & (rows - 1) == 0:

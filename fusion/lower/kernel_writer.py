@@ -65,7 +65,9 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the attributes of a loop. If `holds`, each vector lane computes a different reduction.
+    """Return loop attributes that let each vector lane compute a separate reduction, if `holds`.
+
+    Each lane then reduces its elements in order. If `holds` is false, the result is empty.
 
     Each lane then reduces its elements in order. If `holds` is false, the result is empty.
 
@@ -109,7 +111,7 @@ class KernelWriter:
     # -- parameters -----------------------------------------------------------------------
 
     def pointer(self, node: Expr, start: int, *, writable: bool = False) -> Value:
-        """Return the parameter that points to element `start` of a materialized value."""
+        """Return the pointer parameter for the elements of a materialized value from `start` on."""
         key = (node, start, writable)
         found = self.pointers.get(key)
         if found is None:
@@ -121,7 +123,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer, the index and the loop depth at which to read a materialized value."""
+        """Return the address at which to read a materialized value: its pointer, index and loop depth."""
         if node not in self.by_value:
             # values that the kernel itself has written are read through the same pointer
             return self.pointer(node, form[0], writable=node in self.made), index, depth
@@ -385,7 +387,10 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the value of a task at the current point. Return this value and the values of all instructions."""
+        """Emit the computation of a task's value at the current point. Return the values of all its instructions.
+
+        The task's own value comes first.
+        """
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):
@@ -394,7 +399,10 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit a task at the current point, and queue or emit the store of its value."""
+        """Emit a task at the current point, including the store of its value.
+
+        The store may be queued.
+        """
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)
@@ -452,7 +460,7 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """Return the tasks of stage `number`."""
+        """Return the tasks of stage `number`: those of one pass over the row, or between two passes."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, reductions: list[Placed], inner: list[Placed], depth: int) -> None:
@@ -491,7 +499,7 @@ class KernelWriter:
         carried: list[Value],
         bounds: tuple[Value, Value] | None,
     ) -> tuple[Value, ...]:
-        """Emit the loop of the nest with index `number`, and all loops inside it. Return the final accumulators."""
+        """Emit loop `number` of the nest and the loops inside it. Return the final accumulators."""
         if number == len(self.nest.outer) + len(self.nest.inner):
             return self._innermost(carriers, inner, tuple(carried))
         loop = self.nest.inner[number - len(self.nest.outer)]
@@ -507,7 +515,7 @@ class KernelWriter:
         return opened.results
 
     def reduction_attributes(self, reductions: list[Placed]) -> dict[str, Any]:
-        """Return the attributes of a reduction loop, which state whether vector lanes compute different results."""
+        """Return the attributes of a reduction loop, which decide how it is vectorized."""
         return across(self.for_cpu and any(order_alone(p.task, CPU).across for p in reductions if p.task.rounds()))
 
     def _innermost(self, carriers: list[Placed], inner: list[Placed], carried: tuple[Value, ...]) -> tuple[Value, ...]:

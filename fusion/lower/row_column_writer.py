@@ -134,7 +134,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the work of a thread or block: a loop over its rows, and in each row a loop over its columns."""
+        """Emit the work of a thread or block: nested loops over its rows and columns."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -223,7 +223,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element from each of several rows with the accumulators of the element's row and column.
+        """Combine one element of each of several rows with the accumulators of its row and its column.
 
         Return the row accumulators.
         """

@@ -40,7 +40,7 @@ class Split:
 
 
 class SplitWriter(KernelWriter):
-    """Writer of the kernel that computes partial results, or of the kernel that combines them."""
+    """Writer of the kernels of a split reduction: one for partial results, and one that combines them."""
 
     def __init__(self, group: Group, nest: Nest, name: str, parametric: bool) -> None:
         super().__init__(group, nest, name, parametric)
@@ -90,7 +90,7 @@ class SplitWriter(KernelWriter):
     # -- moments that are shifted by the maximum or mean of the block ---------------------------
 
     def _block_shift(self, placed: Placed, found: Value, count: Value) -> Value:
-        """Return the shift of a block's sum, which is the maximum or the mean of the block."""
+        """Return the number that is subtracted from a block's elements: their maximum or mean."""
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
@@ -174,7 +174,7 @@ class SplitWriter(KernelWriter):
         self._parallel(0, at_point)
 
     def build_shared(self, scans: list[Placed], split: Split) -> None:
-        """Emit a scan of each block, starting from the combined total of the previous blocks.
+        """Emit a kernel that scans each block, starting from the combined total of the previous blocks.
 
         On a GPU, one thread scans a block.
         """
@@ -258,7 +258,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
-        """Return the common shift of all blocks' moments, which is the maximum or the mean of all elements."""
+        """Return the shift that all blocks' moments are converted to: the maximum or the mean of all elements."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -272,7 +272,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Convert the sums of a block from the block's shift to the common shift."""
+        """Convert a block's sums of shifted elements from the block's shift to the common shift."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)

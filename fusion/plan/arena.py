@@ -116,7 +116,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Replace the allocations of the slots in `size` by an arena. Return the other steps and those that allocate it."""
+    """Give the slots in `size` memory in an arena. Return the other steps, and the steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -163,7 +163,7 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def _slots_of(step: Any) -> list[int]:
-    """Return the slots of the buffers that a library call or a copy uses."""
+    """Return the buffers that a library call or a copy uses, as slots of the buffer table."""
     if isinstance(step, Donation):
         return [step.slot, step.source]
     return [step.out, *(slot for slot, _, _ in step.operands)]

@@ -190,7 +190,7 @@ def read_statement(placed: Placed) -> Statement | None:
 
 
 def read_offset(statement: Statement, node: Expr, form: Affine | None) -> IntVector | None:
-    """Return the coordinates of the element of `node` that a statement reads at its first point.
+    """Return the coordinates of the element of `node` that the first point of a statement reads.
 
     Return None unless the statement reads the value along all axes.
     """

@@ -98,7 +98,7 @@ class Window:
 
 
 def window_of(update: Expr) -> Window | None:
-    """Return the window of an update that replaces a box. Return None for other updates."""
+    """Return the window that an update writes, or None if the update does not write a box."""
     shape, strides, offset = update.attrs
     decoded = decode_view(update.shape, shape, strides, offset)
     if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
@@ -171,7 +171,7 @@ class BodyBuilder:
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit a choice: `value` if all conditions hold, otherwise `otherwise`. Both values have the root's dtype."""
+        """Emit a choice between `value`, if all conditions hold, and `otherwise`. Both have the root's dtype."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))

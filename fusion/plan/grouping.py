@@ -47,7 +47,7 @@ class Grouping:
         self._append(group, node, [base_of(child) for child in node.operands])
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to an existing group if it fits, otherwise to a new group.
+        """Add `task` to a group that it fits into, or to a new group.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -106,7 +106,7 @@ class Grouping:
         self._order(group, needs)
 
     def _order(self, group: Group, needs: set[int]) -> None:
-        """Order `group`, and all groups that follow it, after the groups in `needs`."""
+        """Make `group`, and all groups that follow it, run after the groups in `needs`."""
         added = 0
         for number in needs - {group.number}:
             added |= self.groups[number].before | 1 << number
@@ -193,7 +193,7 @@ class Grouping:
         return found
 
     def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the stage of a task, which depends on the reductions of the group whose results the task needs.
+        """Set the stage of a task: the pass over the row in which it runs, or the passes between which it runs.
 
         Return "" if that succeeds, otherwise the reason why no stage is possible.
         """
@@ -290,7 +290,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def has_same_access_order(placed: Placed, group: Group) -> bool:
-    """Return whether the task and the group access the same memory in the same order.
+    """Return whether a task and a group access some common memory in the same order.
 
     The later accesses then hit the cache.
     """
@@ -305,7 +305,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why adding a task to a group would change the order of a sum, or "" if it would not.
+    """Return the reason why a task cannot join a group without changing the order of a sum, or "".
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.
@@ -339,7 +339,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """Mark the loops of a group that its first reduction or scan reduces, and make them innermost."""
+    """Mark the loops over which the first reduction or scan of a group runs, and make them innermost."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
@@ -380,7 +380,9 @@ def _pair_loops(
     hints: dict[int, int],
     loops: dict[int, int],
 ) -> bool:
-    """Pair each loop of a task with a group loop: the one that `hints` names, or the first with the same extent.
+    """Pair each loop of a task with a loop of the group of the same extent.
+
+    Pairs in `hints` come first.
 
     The extents of a pair are equal. Pairs are added to `loops`. Return whether all loops have a pair.
     """

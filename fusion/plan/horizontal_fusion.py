@@ -80,7 +80,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the reductions of needed values that are not needed themselves and much smaller than these values.
+    """Return the small reductions of needed values that are not needed themselves.
 
     The reductions read no other values. Each version is mapped to the nodes that have to be computed in addition.
     """
@@ -102,7 +102,7 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_needed_kernels(trial: Schedule, needed: set[Expr], found: dict[Expr, list[Expr]]) -> list[Expr]:
-    """Return the candidates that a schedule computes without additional kernels."""
+    """Return the candidates that need no additional kernel in the schedule `trial`."""
     alone = _computed_in_separate_kernels(trial, needed)
     return [version for version, own in found.items() if alone.isdisjoint(own)]
 

@@ -41,7 +41,7 @@ def reduction_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of `versions`. Each value in `results` is replaced by the leaf that holds it."""
+    """Return the graph of `versions`, in which leaves replace the values that are in memory (`results`)."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -73,7 +73,7 @@ def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Ex
 
 
 def _with_operands(node: Expr, made: Mapping[Expr, Expr]) -> Expr:
-    """Return the operation `node` with each operand replaced by its counterpart in `made`."""
+    """Return the operation `node` with its operands replaced according to the mapping `made`."""
     operands = tuple([made[child] for child in node.operands])
     if operands == node.operands:
         return node

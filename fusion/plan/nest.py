@@ -18,7 +18,7 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel after ordering and merging, with the mapping of the group's loops to these loops."""
+    """The loops of a kernel, and how the group's loops map to them after ordering and merging."""
 
     outer: list[Loop]
     inner: list[Loop]
@@ -64,7 +64,7 @@ PAGE = 1 << 12
 
 
 def make_nest(group: Group) -> Nest:
-    """Return the loop nest of a group, ordered by memory stride, with the smallest stride innermost.
+    """Return the loops of a group's kernel, ordered so that the smallest memory stride is innermost.
 
     Loops that every index traverses as one loop are merged.
     """
@@ -76,7 +76,9 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Order and merge the loops within each list of `classes`. The outermost list comes first.
+    """Order and merge the loops in each list of `classes`.
+
+    The outermost list comes first.
 
     Return the loops, and each loop's new position.
     """
@@ -150,7 +152,7 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 
 
 def _stride_score(step: int) -> int:
-    """Return the suitability of a stride for vector loads: 2 for whole vectors, 1 for partial vectors, otherwise -1.
+    """Return how well a stride suits vector loads, as a score from -1 to 2.
 
     Whole vectors have the highest score, then partial vectors, then single elements.
     """

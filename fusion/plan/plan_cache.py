@@ -104,7 +104,7 @@ class SizeEncoder:
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the number that encodes the offset of a view with these strides. Offset 0 is encoded as 0."""
+        """Return the number that encodes the offset of a view. Offset 0 is encoded as 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -157,11 +157,11 @@ class SizeTracer:
         self.constants = {bits: trace.sizes[k] for bits, k in encoder.constants.items()}
 
     def number(self, value: int) -> Any:
-        """Return the traced size with this value, or the value itself if it is not traced."""
+        """Return a length or stride as a traced size, or unchanged if it is not traced."""
         return self.sizes.get(value, value)
 
     def offset(self, value: int, strides: Any) -> Any:
-        """Return the traced offset of a view with these strides, or the offset itself if it is not traced."""
+        """Return the offset of a view as a traced size, or unchanged if it is not traced."""
         return self.offsets.get((strides, value), value)
 
     def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
@@ -231,7 +231,7 @@ def note_kernels(form: Form, count: int) -> None:
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether a form should be planned with traced sizes, so that its plan can be reused.
+    """Return whether to plan a form with traced sizes, so that other sizes can reuse the plan.
 
     A form that has occurred before must have room for more plans. A new form must be short, and `at_once` must be true.
     """

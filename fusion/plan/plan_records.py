@@ -27,7 +27,7 @@ Source = tuple[Any, str, str, bool, Callable[[Sequence[Expr]], KernelFacts], Cal
 
 
 class PlanRecord:
-    """A plan without the sizes, expressions and memory of a particular graph.
+    """A plan without the sizes, expressions and memory of a particular graph, so that it can be reused.
 
     Attributes
     ----------

@@ -61,7 +61,7 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's reduction loops, and the positions of a task's own loops among them."""
+    """Return the extents of all reduction loops of a nest, and which of these loops belong to the task."""
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)
     return tuple(loop.extent for loop in nest.inner), tuple(at if at is None else at - first for at in kept)
@@ -82,7 +82,7 @@ def _rows_per_block(extent: int, columns: int, machine: Machine) -> int:
 
 
 def reread_rejection(group: Group, task: Task, machine: Machine) -> str:
-    """Return the reason why a group must not read its rows again for a task, or "" if this is allowed.
+    """Return the reason why a group must not read its rows again for a task, or "".
 
     On a GPU, a row that is not split may be read again even if it is no longer in the cache. A separate kernel would
     also read it from memory, and would have to be compiled.

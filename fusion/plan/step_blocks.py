@@ -84,7 +84,7 @@ def pads_of(blocked: BlockedSteps) -> IntVector:
 
 
 def plane_sizes(blocked: BlockedSteps) -> IntVector:
-    """Return the extent along each axis of a row of a ring, including the padding."""
+    """Return the extents of one row of a ring buffer, including the padding."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 
@@ -168,7 +168,7 @@ def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
 
 
 def set_lags(blocked: BlockedSteps, apart: int) -> None:
-    """Set the lag of each step.
+    """Set the lag of each time step: the iterations by which it follows the first step.
 
     A step is `apart` iterations behind the last row that it reads, and behind all readers of the rows that it
     overwrites.
@@ -192,7 +192,10 @@ def _halo(blocked: BlockedSteps, node: Expr, axis: int) -> tuple[int, int]:
 
 
 def _set_blocks(blocked: BlockedSteps) -> bool:
-    """Divide the work into blocks, given the tile. Return False if the halo leaves no room."""
+    """Divide the points of all time steps into blocks for the chosen tile.
+
+    Return False if the halo leaves no room.
+    """
     lengths, rows = blocked.steps[-1].last, blocked.rows
     size = min(node.dtype.itemsize for node in (*blocked.made, *blocked.rings))
     margins, widths = [], []

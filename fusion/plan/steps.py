@@ -133,7 +133,7 @@ Step = (
 
 @dataclass(slots=True)
 class Plan:
-    """A sequence of steps over a table of buffers.
+    """A sequence of steps, such as kernels and allocations, over a table of buffers.
 
     The table holds the slots of the epoch, followed by the slots of the plan.
     """

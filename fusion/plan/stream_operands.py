@@ -35,7 +35,7 @@ def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
 
 
 def _is_memory(step: Any, slot: int) -> bool:
-    """Return whether a step allocates or releases the buffer at index `slot` of the table."""
+    """Return whether a plan step allocates or releases the buffer at index `slot` of the buffer table."""
     return step[0] == slot if isinstance(step, tuple) else isinstance(step, int) and step == slot
 
 

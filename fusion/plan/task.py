@@ -73,7 +73,7 @@ class Task:
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
-        """Return whether the task is a reduction or scan whose rounding depends on the order."""
+        """Return whether the rounding of a task depends on the order of a reduction or scan."""
         exact = self.node.op in ("minimum", "maximum", "argmin", "argmax") or dtype_kind(self.node.dtype) not in "fc"
         return self.kind in ("reduce", "scan") and not exact
 
@@ -124,7 +124,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ReductionOrder:
-    """The order of a task's reduction: its loops, its block length, and whether vector lanes compute different results.
+    """The order in which a task reduces elements: its loops, its block length, and the use of vector lanes.
+
+    `across` states whether the lanes compute different results.
 
     The block length is 0 if the reduction is not split. For lanes, see `is_contiguous_across` and `reduces_across` in
     `nest`.
@@ -211,7 +213,7 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
 def _domain(
     shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
 ) -> tuple[list[Loop], Coordinates]:
-    """Return loops over a shape, and the coordinate along each axis in terms of these loops.
+    """Return the loops over an array of a shape, and the coordinates of an element in terms of the loops.
 
     There is one loop per axis, or several if `cuts` lists lengths at which the axis is cut. Each length is a multiple
     of the previous one.

@@ -60,7 +60,7 @@ LOOK_AHEAD = 64  # maximum number of groups that wait for a chain to end
 
 
 class Chain:
-    """A chain of time steps, which is built by adding one statement after another."""
+    """A chain of time steps for one kernel, which grows by one statement after another."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -103,7 +103,7 @@ class Chain:
         return True
 
     def _distance(self, step: Step, node: Expr, offset: IntVector) -> IntVector:
-        """Return the offset at which a step reads a value, relative to the step's points.
+        """Return the offset from a step's points to the element of a value that the step reads.
 
         `offset` is the element that the first point reads.
         """
@@ -206,7 +206,7 @@ def choose_parts(blocked: BlockedSteps) -> bool:
 
 
 def _candidates(axes: int) -> list[IntVector]:
-    """Return the possible widths of blocks along the axes after the rows."""
+    """Return the block widths to try along the axes after the rows."""
     return [(w,) for w in WIDTHS] if axes == 1 else [(h, w) for h in WIDTHS for w in WIDTHS]
 
 

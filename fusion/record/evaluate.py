@@ -190,7 +190,7 @@ def _live_and_wanted(
 def _assign(
     epoch: Epoch, live: list[Storage], versions: list[Any], plan: Plan, table: list[Any], stays: bool, *, streams: bool
 ) -> list[Storage]:
-    """Assign the results of a plan to storages. Return the storages that have no result.
+    """Assign the results of a plan to storages. Return the storages that are still pending.
 
     With `stays`, the storages remain in their epoch. Streams without a result remain only with `streams`.
     """
@@ -274,7 +274,10 @@ def release_memory(storage: Storage) -> bool:
 
 
 def _begin_epoch(epoch: Epoch) -> None:
-    """End `epoch` or release its slots, and begin a new epoch in this thread."""
+    """Begin a new recording (epoch) in this thread, in place of `epoch`.
+
+    The previous epoch ends if it has pending work. Otherwise its slots are released.
+    """
     if epoch.pending:
         epoch.ended = True
         recording.epoch = Epoch(epoch.device)

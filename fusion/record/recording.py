@@ -59,7 +59,7 @@ def operand(storage: Storage, epoch: Epoch | None = None) -> Expr:
 
 
 def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
-    """Bind the buffer of a storage to a slot of the epoch, and return the leaf that reads the slot."""
+    """Store the buffer of a storage in the recording, and return the leaf that reads it."""
     node = epoch.bind(buffer, storage.shape, storage.dtype)
     before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
     if storage.buffer is buffer:
@@ -78,7 +78,7 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the next version of a storage if its current version in this epoch is `previous`.
+    """Make `expr` the new value of a storage, unless another write has replaced the value `previous`.
 
     Return False if another thread has written to the storage.
     """
@@ -96,7 +96,7 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 
 
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Replace the current version of a storage with the result of `make`. Return the old and the new version."""
+    """Replace the value of a storage with the result of `make`. Return the old and the new version."""
     while True:
         if storage.host is not None:
             if (owner := find_shared(storage)) is not None:

@@ -102,7 +102,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording: the buffers and scalars that it reads (slots), and its pending storages."""
+    """A recording of operations: the buffers and scalars that it reads (slots), and its pending storages."""
 
     __slots__ = (
         "asides",
@@ -165,7 +165,7 @@ class Epoch:
                 self.limit = min(self.limit, self.soft)
 
     def bind(self, buffer: Buffer, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-        """Bind a buffer to a slot, and return the leaf that reads the slot."""
+        """Store a buffer in a slot of the recording, and return the leaf that reads the slot."""
         slot_of, number = self.slot_of, id(buffer)
         slot = slot_of.get(number)
         if slot is None:
@@ -188,7 +188,7 @@ class Epoch:
         return node
 
     def bind_scalar(self, value: object, dtype: np.dtype) -> Expr:
-        """Bind a scalar to a new slot, and return the 0-d expression that reads the slot as a kernel argument."""
+        """Store a scalar in a new slot of the recording, and return the 0-d expression that reads the slot."""
         number = to_number(value, dtype.type)
         slots = self.slots
         slots.append(number)
@@ -200,7 +200,7 @@ class Epoch:
         return node
 
     def check(self, expr: Expr) -> None:
-        """Raise RuntimeError if an expression uses slots of a recording that has ended.
+        """Raise RuntimeError if an expression belongs to a recording that has ended.
 
         Raises DeviceMismatchError if recording has changed to another device within the operation.
         """
@@ -225,7 +225,7 @@ class Epoch:
         taken |= seen
 
     def forget(self) -> None:
-        """Release the buffers of an epoch's slots. The epoch must have no pending work."""
+        """Release the buffers of a recording that has no pending work."""
         self.ended = True
         self.slots, self.slot_of, self.results = [], {}, {}
 

@@ -297,7 +297,7 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the table of buffers for a run: the epoch's slots followed by empty entries.
+    """Return the table of buffers for a run of a plan: the epoch's buffers, followed by empty entries.
 
     The epoch of the run may have fewer slots than the epoch for which the plan was created.
     """
@@ -305,7 +305,7 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Fill the entries of the buffer table that are not slots, such as scalars and completion counters."""
+    """Fill the table's entries for scalars, small arrays, completion counters and look-back descriptors."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
@@ -401,7 +401,7 @@ def _references(table: list[Any], slot: int) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count of a buffer to which only the slots and the table refer."""
+    """Return the reference count of a buffer that only the epoch's slots and the table reference."""
     slots = [Buffer(None, 0, 0)]  # type: ignore[arg-type]
     return _references([*slots], 0)
 

@@ -44,7 +44,9 @@ def launch_with_draws(
     work: int,
     arguments: array[int],
 ) -> None:
-    """Launch a kernel that reads random number streams, which it generates itself if possible.
+    """Launch a kernel with random number streams as operands.
+
+    The kernel generates the numbers itself if possible. Otherwise they are written to memory first.
 
     Otherwise the numbers are written to memory first.
     """

@@ -158,7 +158,7 @@ def try_interpreting(
     wanted: tuple[int, ...] | None,
     settle: Any,
 ) -> float | None:
-    """Interpret a graph, unless that is impossible or the graph's form should be compiled now.
+    """Interpret a graph, if that is possible and the graph's form should not be compiled now.
 
     Return None if the graph was interpreted. Otherwise return the expected seconds of compilation, or 0 if unknown.
     """
@@ -242,7 +242,7 @@ def reinterpret(key: object, epoch: Epoch, versions: list[Expr], settle: Any) ->
 
 
 def _keeps_interpreting(form: FormCost) -> bool:
-    """Return whether graphs of a form should continue to be interpreted."""
+    """Return whether to continue to interpret graphs of a form."""
     if setting("debug") or setting("dump"):
         return False
     if setting("interpret") == "always" or form.broken:

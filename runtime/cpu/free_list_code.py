@@ -79,7 +79,7 @@ def _field(t: Text, thing: str, store: str, which: int) -> str:
 
 @cache
 def take_text() -> str:
-    """Return the LLVM text of the builtin ``call(record address, table)``, which takes buffers from free lists.
+    """Return the LLVM text of the builtin that takes buffers from free lists: ``call(record address, table)``.
 
     The builtin puts a buffer into the table for each request, and returns the number of requests whose free list is
     empty.

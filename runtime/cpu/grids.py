@@ -46,7 +46,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return the entry function of a kernel and the entry's slots. Ctrl-C interrupts the kernel if possible.
+    """Return the entry function that runs a kernel interruptibly, and its argument slots.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """

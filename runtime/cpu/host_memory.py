@@ -148,7 +148,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Return all cached blocks to the system, and return the size of these blocks in bytes."""
+        """Return all cached blocks to the system. Return their total size in bytes."""
         if self.free_lists is not None:
             self.free_lists.clear()
         given = 0

@@ -308,7 +308,7 @@ class Builtin:
 
 @cache
 def _table_type(owner: str) -> type[bytes]:
-    """Return the class of the tables of a module's builtins.
+    """Return the class of the tables through which the builtins of a module find their objects.
 
     Python shows the class of a builtin's table before the builtin's name. A builtin is pickled as an attribute of its
     table, and the table is pickled as the module.

@@ -187,7 +187,10 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. Its PTX is assembled by nvJitLink if it is installed, otherwise by the driver."""
+        """Load a kernel, whose PTX nvJitLink or the driver assembles.
+
+        The driver assembles the PTX if nvJitLink is not installed.
+        """
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:

@@ -93,7 +93,7 @@ class Solver(DeviceLibrary):
     def singular_values(
         self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
     ) -> int:
-        """Compute the singular values of a matrix, and those singular vectors for which an address is given.
+        """Compute the singular values of a matrix and, if addresses are given, the singular vectors.
 
         The matrix is overwritten.
 

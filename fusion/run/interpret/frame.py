@@ -112,7 +112,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, node.dtype, node.shape)
 
     def leaf(self, step: ValueStep) -> Any:
-        """Return the array in the slot of a leaf. The array must not be written."""
+        """Return the array that a leaf reads. The array must not be written."""
         node, slot = step.node, self.slots[step.node.attrs[0]]
         if self._remote:
             return self._remote.download(in_memory(slot), node.dtype, node.shape)
@@ -156,7 +156,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return the memory in which a final update writes its result: that of its operand if nothing else needs it."""
+        """Return the memory for the result of a final update, which is the operand's memory if possible."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:

@@ -204,7 +204,7 @@ def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _blocks(shape: tuple[int, ...], most: int) -> Iterator[Any]:
-    """Yield an index for each block of at most `most` elements.
+    """Yield an index for each block of an array. A block has at most `most` elements.
 
     A block consists of whole inner axes and a range of the next axis.
     """

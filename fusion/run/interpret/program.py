@@ -21,7 +21,7 @@ from weft.runtime import Device
 
 @dataclass(slots=True)
 class ValueStep:
-    """The step of a program that computes one value from other values."""
+    """A step of an interpreted program, which computes one value from other values."""
 
     node: Expr
     number: int
@@ -87,7 +87,7 @@ class ReductionOrders:
 
     @property
     def asked(self) -> bool:
-        """Whether the values that a plan would materialize have been determined, because an order depends on them."""
+        """Whether some order has required the choice of the values that a plan would materialize."""
         return self._rules is not None
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:

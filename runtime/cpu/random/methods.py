@@ -38,7 +38,10 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether an element uses half of an output or less. An unused half is consumed first."""
+        """Whether an element consumes at most half of a generator's output.
+
+        An unused half is consumed first.
+        """
         return 0 < self.bits < 64
 
 

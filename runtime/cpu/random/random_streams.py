@@ -86,7 +86,9 @@ def take_stream(
     loc: float = -0.0,
     parameters: Sequence[float] = (),
 ) -> np.ndarray | None:
-    """Return a stream of `count` random numbers as words, and advance the generator past them.
+    """Return a stream of `count` random numbers, and advance the generator past them.
+
+    The stream is an array of words.
 
     Parameters
     ----------
